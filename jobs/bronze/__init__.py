@@ -1,0 +1,1 @@
+"""As received: one module a Kafka topic."""

@@ -1,0 +1,1 @@
+"""The command line: verbs that people type, and the only place that reads the clock."""

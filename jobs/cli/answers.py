@@ -1,0 +1,197 @@
+"""``ledger``, ``tables``, ``query``, ``compare``: the verbs that only read, and need no Spark."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jobs import catalog
+from jobs.cli import place
+from jobs.cli.place import JsonOption, LakeOption, TablesArgument
+from jobs.cli.screen import emit, say, show
+from jobs.core.errors import DataError, DefinitionError
+from jobs.core.table import Layer
+from jobs.run.ask import ask
+from jobs.run.balance import Balance, balance, live_rows
+from jobs.run.compare import Comparison, compare
+from jobs.run.lake import Lake
+from jobs.run.ledger import last_entry
+
+SHEET = ("table", "read", "good", "duplicates", "quarantined", "dropped", "waiting", "balanced")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    app.command("tables")(tables_)
+    app.command("ledger")(ledger)
+    app.command("query")(query)
+    app.command("compare")(compare_)
+
+
+def ledger(
+    tables: TablesArgument = None, lake: LakeOption = None, as_json: JsonOption = False
+) -> None:
+    """Prove where every event is: read = good + duplicates + quarantined + dropped, hop by hop.
+
+    Exits with 4 when something does not agree, and names the batch.
+
+    \b
+    strandline ledger
+    strandline ledger silver.device_telemetry --json
+    """
+    _, where = place.existing(lake)
+    sheets = sheets_of(where, tables)
+    if as_json:
+        emit([_as_json(sheet) for sheet in sheets])
+    else:
+        print_sheets(sheets)
+    refuse_imbalance(sheets)
+
+
+def sheets_of(where: Lake, names: list[str] | None = None) -> list[Balance]:
+    """Draw up the balance sheets of the tables that exist.
+
+    Raises:
+        DefinitionError: None of them exists.
+    """
+    chosen = place.named(names)
+    sheets = [balance(table, where) for table in chosen if where.exists(table)]
+    if not sheets:
+        raise DefinitionError(
+            f"there is nothing to account for in {where.root} yet",
+            hint="fill the lake first: `strandline produce`, then `strandline run`.",
+        )
+    return sheets
+
+
+def print_sheets(sheets: list[Balance]) -> None:
+    """Show balance sheets, the reasons of the quarantine below."""
+    show(None, SHEET, [_row(sheet) for sheet in sheets])
+    for sheet in sheets:
+        if sheet.quarantined:
+            reasons = sorted(sheet.quarantined.items(), key=lambda item: -item[1])
+            listed = ", ".join(f"{reason} {count:,}" for reason, count in reasons)
+            say(f"quarantined by {sheet.table}: {listed}")
+
+
+def refuse_imbalance(sheets: list[Balance]) -> None:
+    """See that everything agrees.
+
+    Raises:
+        DataError: Something does not; each fault is named with its batch.
+    """
+    faults = [f"{sheet.table}: {fault}" for sheet in sheets for fault in sheet.faults]
+    if faults:
+        raise DataError(
+            "the ledger does not balance:\n  " + "\n  ".join(faults),
+            hint="nothing else may write these folders; compare with `strandline run --mode batch` "
+            "into another lake and `strandline compare`.",
+            faults=faults,
+        )
+
+
+def tables_(lake: LakeOption = None, as_json: JsonOption = False) -> None:
+    """List the tables: what each reads, how many rows it has, when it was last written.
+
+    \b
+    strandline tables
+    strandline tables --json
+    """
+    _, where = place.configured(lake)
+    rows = []
+    for table in catalog.tables():
+        newest = last_entry(where.table(table))
+        rows.append({
+            "table": table.id,
+            "reads": ", ".join(str(source) for source in table.reads),
+            "rows": live_rows(where.table(table)),
+            "quarantined": live_rows(where.quarantine(table)) if table.layer is Layer.SILVER else None,
+            "version": newest[0] if newest else None,
+            "mode": newest[1].mode if newest else "never run",
+            "watermark": newest[1].watermark if newest else None,
+        })
+    if as_json:
+        emit(rows)
+    else:
+        show(None, tuple(rows[0]) if rows else ("table",), [tuple(row.values()) for row in rows])
+
+
+def query(
+    sql: Annotated[str, typer.Argument(help="One SELECT over tables such as silver.device_telemetry.")],
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Answer a small question about the lake's tables, in about a second; nothing can be changed.
+
+    \b
+    strandline query "SELECT signal, count(*) FROM silver.device_telemetry GROUP BY ALL"
+    strandline query "SELECT reasons, count(*) FROM quarantine.device_telemetry GROUP BY ALL"
+    """
+    _, where = place.existing(lake)
+    answer = ask(sql, catalog.tables(), where)
+    if as_json:
+        emit([dict(zip(answer.columns, row, strict=True)) for row in answer.rows])
+        return
+    show(None, answer.columns, answer.rows)
+    say(f"({len(answer.rows):,} rows)")
+
+
+def compare_(
+    first: Annotated[Path, typer.Argument(help="A lake's folder.")],
+    second: Annotated[Path, typer.Argument(help="Another lake's folder.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Compare silver, quarantine and gold of two lakes row for row; exits with 4 when they differ.
+
+    \b
+    strandline compare .lake /tmp/second-opinion
+    """
+    found = [
+        result
+        for table in catalog.tables()
+        if table.layer is not Layer.BRONZE
+        for result in compare(table, Lake(first.absolute()), Lake(second.absolute()))
+    ]
+    if as_json:
+        emit([{**asdict(one), "equal": one.equal} for one in found])
+    else:
+        _print_comparison(found)
+    different = [one.table for one in found if not one.equal]
+    if different:
+        raise DataError(
+            f"the lakes differ in {', '.join(different)}",
+            hint="were they filled from the same topic, up to the same offset? `strandline ledger`.",
+        )
+
+
+def _print_comparison(found: list[Comparison]) -> None:
+    columns = ("table", "rows", "rows there", "only here", "only there", "equal")
+    show(None, columns, [
+        (one.table, one.left_rows, one.right_rows, one.only_left, one.only_right, _yes(one.equal))
+        for one in found
+    ])
+    for one in found:
+        for sample in one.samples:
+            say(f"{one.table} {sample}")
+
+
+def _row(sheet: Balance) -> tuple[object, ...]:
+    return (
+        sheet.table,
+        sheet.read,
+        sheet.good,
+        sheet.duplicates,
+        sum(sheet.quarantined.values()),
+        sheet.dropped_by_watermark,
+        sheet.waiting,
+        _yes(sheet.balanced),
+    )
+
+
+def _as_json(sheet: Balance) -> dict[str, object]:
+    return {**asdict(sheet), "balanced": sheet.balanced}
+
+
+def _yes(value: bool) -> str:  # noqa: FBT001  # a word for a truth value
+    return "yes" if value else "NO"

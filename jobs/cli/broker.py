@@ -1,0 +1,100 @@
+"""``up``, ``status``, ``down``: the broker of a lake, and what runs on it."""
+
+import json
+import os
+from typing import Annotated
+
+import psutil
+import typer
+
+from jobs.cli import place
+from jobs.cli.place import JsonOption, LakeOption
+from jobs.cli.screen import emit, say
+from jobs.run import broker, topics
+from jobs.run.lake import Lake
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    app.command("up")(up)
+    app.command("status")(status)
+    app.command("down")(down)
+
+
+def up(
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Port on loopback; a free one when absent.")
+    ] = None,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Start this lake's Kafka broker, or find it running, and wait until it answers.
+
+    \b
+    strandline up
+    strandline up --port 9092
+    """
+    found, where = place.configured(lake)
+    if found.kafka is not None:
+        topics.check_reachable(found.kafka, found.kafka_options)
+        say(f"STRANDLINE_KAFKA names {found.kafka}, which answers; no broker of ours is needed")
+        return
+    running = broker.up(where.open_for_writing().root, port)
+    if as_json:
+        emit({"address": running.address, "pid": running.pid})
+    else:
+        say(f"Kafka answers at {running.address} (process {running.pid})")
+
+
+def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
+    """Say whether the broker and the stream of this lake are alive.
+
+    \b
+    strandline status
+    strandline status --json
+    """
+    found, where = place.configured(lake)
+    running = None if found.kafka else broker.status(where.root)
+    beat = heartbeat(where)
+    if as_json:
+        emit({
+            "lake": str(where.root),
+            "kafka": place.address(found, where),
+            "broker_pid": running.pid if running else None,
+            "stream": beat,
+        })
+        return
+    say(f"lake    {where.root}")
+    if found.kafka:
+        say(f"kafka   {found.kafka} (STRANDLINE_KAFKA)")
+    else:
+        say(f"broker  {running.address}, process {running.pid}" if running else "broker  not running")
+    if beat and beat["alive"]:
+        say(f"stream  process {beat['pid']}, last heard of at {beat['at']}")
+    else:
+        say("stream  not running" + (f"; last heard of at {beat['at']}" if beat else ""))
+
+
+def down(lake: LakeOption = None, as_json: JsonOption = False) -> None:
+    """Stop the broker that `strandline up` started for this lake; its data stays.
+
+    \b
+    strandline down
+    """
+    _, where = place.configured(lake)
+    stopped = broker.down(where.root)
+    if as_json:
+        emit({"stopped": stopped})
+    else:
+        say("broker stopped" if stopped else "no broker of ours is running here")
+
+
+def heartbeat(where: Lake) -> dict[str, object] | None:
+    """Return what the stream said last; a process that is gone is not alive, whatever it said."""
+    if not where.heartbeat.exists():
+        return None
+    beat: dict[str, object] = json.loads(where.heartbeat.read_text())
+    is_here = beat["host"] == os.uname().nodename
+    if is_here and not psutil.pid_exists(int(str(beat["pid"]))):
+        beat["alive"] = False
+    return beat

@@ -1,0 +1,151 @@
+"""``demo``: from nothing to 100,000 events accounted for."""
+
+import shutil
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jobs import catalog
+from jobs.cli import place
+from jobs.cli.answers import print_sheets, refuse_imbalance, sheets_of
+from jobs.cli.screen import note, progress, say, show
+from jobs.core.errors import DataError, DefinitionError
+from jobs.core.modes import AvailableNow
+from jobs.core.table import Layer
+from jobs.play.plan import Plan
+from jobs.play.send import send
+from jobs.play.truth import Truth
+from jobs.run import broker
+from jobs.run.balance import Balance
+from jobs.run.lake import Lake
+from jobs.run.ledger import Entry
+from jobs.run.runner import run
+from jobs.run.settings import settings
+from jobs.silver import device_telemetry
+
+MARK = ".strandline-demo"
+"""A file in the demo's lake: what carries it may be thrown away and made anew."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("demo")(demo)
+
+
+def demo(
+    events: Annotated[int, typer.Option(min=100, help="Records to send.")] = 100_000,
+    lake: Annotated[
+        Path | None, typer.Option("--lake", help="A lake of its own; .lake/demo when absent.")
+    ] = None,
+) -> None:
+    """Watch 100,000 events, a tenth of them dirty, go through the lake, and see each accounted for.
+
+    Begins from nothing each time, in a lake and with a broker of its own, and stops the broker at the end.
+
+    \b
+    strandline demo
+    strandline demo --events 1000000
+    """
+    found = settings()
+    where = Lake((lake or found.lake / "demo").absolute())
+    _begin(where)
+    began = time.monotonic()
+    note("starting a Kafka broker …")
+    running = broker.up(where.root)
+    try:
+        truth = _send(events, running.address)
+        _run(where, running.address)
+    finally:
+        broker.down(where.root)
+    sheets = sheets_of(where)
+    print_sheets(sheets)
+    refuse_imbalance(sheets)
+    _refuse_untruth(sheets, truth)
+    say("")
+    show(None, ("layer", "table", "rows"), [
+        (sheet.table.partition(".")[0], sheet.table, sheet.rows) for sheet in sheets
+    ])
+    say("")
+    say(f"balanced: {events:,} events, each in exactly one place, in {time.monotonic() - began:.0f} s")
+    _what_next(where)
+
+
+def _begin(where: Lake) -> None:
+    """Make the demo's lake anew.
+
+    Raises:
+        DefinitionError: The folder holds something that no demo made.
+    """
+    if where.root.exists() and any(where.root.iterdir()):
+        if not (where.root / MARK).exists():
+            raise DefinitionError(
+                f"{where.root} is not empty, and no demo made what is in it",
+                hint="choose an empty folder with --lake.",
+            )
+        broker.down(where.root)
+        shutil.rmtree(where.root)
+    where.open_for_writing()
+    (where.root / MARK).touch()
+
+
+def _send(events: int, address: str) -> Truth:
+    law = device_telemetry.TABLE.lateness
+    until = place.now().replace(minute=0, second=0, microsecond=0)
+    plan = Plan(
+        since=until - timedelta(hours=24),
+        until=until,
+        events=events,
+        seed=7,
+        late=law.late,
+        early=law.early,
+    )
+    with progress("events sent", events) as tell:
+        sent = send(plan, address, {}, on_progress=tell)
+    note(f"{sent.events:,} events sent in {sent.seconds:.1f} s")
+    if not sent.is_whole:
+        raise KeyboardInterrupt
+    return sent.truth
+
+
+def _run(where: Lake, address: str) -> None:
+    note("starting Spark …")
+    found = settings(lake=where.root)
+    site = place.site(found, where, address)
+    for table in catalog.tables():
+
+        def tell(entry: Entry) -> None:
+            note(f"{entry.table}: {entry.read:,} rows read in {entry.duration_ms / 1000:.1f} s")
+
+        run(table, AvailableNow(), where, site=site, tell=tell)
+    site.spark.stop()
+
+
+def _refuse_untruth(sheets: list[Balance], truth: Truth) -> None:
+    """Compare what the ledger says with what was really sent."""
+    for sheet in sheets:
+        if sheet.table not in truth.tables or sheet.table.startswith(Layer.BRONZE):
+            continue
+        expected = truth.tables[sheet.table].as_dict()
+        found = {name: getattr(sheet, name) for name in ("good", "duplicates")}
+        found["quarantined"] = dict(sorted(sheet.quarantined.items()))
+        if found != expected:
+            raise DataError(
+                f"{sheet.table} says {found}, but {expected} were sent",
+                hint="that must not happen; please report it with the lake's folder.",
+            )
+
+
+def _what_next(where: Lake) -> None:
+    lake = f"--lake {_short(where.root)}"
+    question = "SELECT signal, count(*) AS readings FROM silver.device_telemetry GROUP BY ALL"
+    say("\ntry next:")
+    say(f'  .venv/bin/strandline query {lake} "{question}"')
+    say(f"  .venv/bin/strandline ledger {lake} --json")
+    say(f"  .venv/bin/strandline up {lake} && .venv/bin/strandline stream {lake} --every 1s")
+
+
+def _short(path: Path) -> Path:
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -1,0 +1,72 @@
+"""``doctor``: what is there, what is not, and what to type."""
+
+from dataclasses import asdict
+
+import typer
+
+from infra import setup
+from jobs.cli import place
+from jobs.cli.place import JsonOption, LakeOption
+from jobs.cli.screen import emit, say
+from jobs.core.errors import DefinitionError, LakeError
+from jobs.run import broker, topics
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("doctor")(doctor)
+
+
+def doctor(lake: LakeOption = None, as_json: JsonOption = False) -> None:
+    """Look at everything that Strandline needs and say what is missing.
+
+    \b
+    strandline doctor
+    strandline doctor --json
+    """
+    checks = [*setup.state(), _settings(lake), _lake(lake), _kafka(lake)]
+    if as_json:
+        emit([asdict(check) for check in checks])
+    else:
+        for check in checks:
+            say(f"{'ok     ' if check.ok else 'missing'}  {check.name}: {check.detail}")
+            if not check.ok:
+                say(f"         hint: {check.hint}")
+    broken = [check.name for check in checks if not check.ok]
+    if broken:
+        raise DefinitionError(
+            f"not in order: {', '.join(broken)}", hint="do what the lines above say, top down."
+        )
+
+
+def _settings(lake: place.LakeOption) -> setup.Check:
+    try:
+        found, _ = place.configured(lake)
+    except LakeError as error:
+        return setup.Check(name="settings", ok=False, detail=error.message, hint=error.hint)
+    detail = f"{found.cores} cores, {found.memory} of memory"
+    return setup.Check(name="settings", ok=True, detail=detail, hint="")
+
+
+def _lake(lake: place.LakeOption) -> setup.Check:
+    try:
+        _, where = place.configured(lake)
+        if where.root.exists():
+            where.open_for_writing()
+            return setup.Check(name="lake", ok=True, detail=str(where.root), hint="")
+    except LakeError as error:
+        return setup.Check(name="lake", ok=False, detail=error.message, hint=error.hint)
+    return setup.Check(name="lake", ok=True, detail=f"{where.root} will be made when needed", hint="")
+
+
+def _kafka(lake: place.LakeOption) -> setup.Check:
+    try:
+        found, where = place.configured(lake)
+        address = place.address(found, where)
+        if address is None:
+            detail = "our broker is not running; `strandline up` starts it"
+            return setup.Check(name="kafka", ok=True, detail=detail, hint="")
+        topics.check_reachable(address, found.kafka_options)
+    except LakeError as error:
+        return setup.Check(name="kafka", ok=False, detail=error.message, hint=error.hint)
+    return setup.Check(name="kafka", ok=True, detail=f"{address} answers", hint="")

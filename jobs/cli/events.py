@@ -1,0 +1,118 @@
+"""``produce``: events to play with."""
+
+import json
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jobs.cli import place
+from jobs.cli.place import JsonOption, LakeOption
+from jobs.cli.screen import emit, progress, say
+from jobs.core.errors import DefinitionError
+from jobs.play.plan import Plan
+from jobs.play.send import Sent, send
+from jobs.silver import device_telemetry
+
+Share = Annotated[float, typer.Option(min=0.0, max=1.0)]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("produce")(produce)
+
+
+def produce(  # noqa: PLR0913  # each is an option of the command line
+    events: Annotated[int, typer.Option(min=1, help="Records to send, copies and dirt included.")] = (
+        100_000
+    ),
+    seed: Annotated[int, typer.Option(help="The same seed gives the same events.")] = 7,
+    rate: Annotated[
+        float | None, typer.Option(min=0.001, help="Events a second; as fast as possible when absent.")
+    ] = None,
+    since: Annotated[
+        datetime | None, typer.Option(help="First arrival, UTC; a span before --until when absent.")
+    ] = None,
+    until: Annotated[
+        datetime | None, typer.Option(help="Last arrival, UTC; the start of this hour when absent.")
+    ] = None,
+    hours: Annotated[float, typer.Option(min=0.01, help="The span when --since is absent.")] = 24.0,
+    devices: Annotated[int, typer.Option(min=1)] = 200,
+    key_skew: Annotated[float, typer.Option(min=0.0, help="0: all devices alike; 1: few send most.")] = 0,
+    malformed: Share = 0.02,
+    duplicate: Share = 0.03,
+    late: Share = 0.01,
+    early: Share = 0.01,
+    unknown_field: Share = 0.02,
+    wrong_type: Share = 0.02,
+    missing: Share = 0.01,
+    truth: Annotated[
+        Path | None, typer.Option(help="File for the exact number of each kind per table.")
+    ] = None,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Send deterministic device telemetry, a share of it dirty, and say what must become of it.
+
+    \b
+    strandline produce --events 500000 --seed 7 --truth truth.json
+    strandline produce --rate 200 --events 12000 --hours 1
+    """
+    found, where = place.configured(lake)
+    address = place.demanded_address(found, where)
+    end = _utc(until) or place.now().replace(minute=0, second=0, microsecond=0)
+    law = device_telemetry.TABLE.lateness
+    plan = Plan(
+        since=_utc(since) or end - timedelta(hours=hours),
+        until=end,
+        events=events,
+        seed=seed,
+        devices=devices,
+        key_skew=key_skew,
+        late=law.late,
+        early=law.early,
+        malformed=malformed,
+        duplicate=duplicate,
+        late_share=late,
+        early_share=early,
+        unknown_field=unknown_field,
+        wrong_type=wrong_type,
+        missing=missing,
+        rate=rate,
+    )
+    _refuse_unwritable(truth)
+    with progress("events sent", events) as tell:
+        sent = send(plan, address, found.kafka_options, on_progress=tell)
+    if truth is not None:
+        truth.write_text(json.dumps(sent.truth.as_dict(), indent=2) + "\n")
+    if as_json:
+        emit({"events": sent.events, "seconds": sent.seconds, **sent.truth.as_dict()})
+        return
+    _tell(sent, truth)
+
+
+def _tell(sent: Sent, truth: Path | None) -> None:
+    speed = sent.events / sent.seconds if sent.seconds else 0.0
+    say(f"{sent.events:,} events sent in {sent.seconds:.1f} s ({speed:,.0f} a second)")
+    for table, counts in sent.truth.tables.items():
+        held = sum(counts.quarantined.values())
+        say(f"{table} must get {counts.good:,} good, {counts.duplicates:,} duplicates, {held:,} held")
+    if truth is not None:
+        say(f"the whole truth is in {truth}")
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    return moment.replace(tzinfo=place.now().tzinfo) if moment else None
+
+
+def _refuse_unwritable(truth: Path | None) -> None:
+    if truth is None:
+        return
+    try:
+        truth.touch()
+    except OSError as error:
+        raise DefinitionError(
+            f"the truth cannot be written to {truth}: {error.strerror}",
+            hint="choose a file in a folder that exists and is yours.",
+        ) from error

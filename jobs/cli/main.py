@@ -1,0 +1,59 @@
+"""``strandline``: the verbs, and the one boundary at which an error becomes a sentence.
+
+An error that was foreseen prints its message and its hint; nobody reads a stack trace at 3 a.m. One that was not
+foreseen leaves its trace in a file and says where.
+"""
+
+import sys
+import traceback
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+import typer
+from click.exceptions import Abort
+
+from jobs.cli import answers, broker, demo, doctor, events, work
+from jobs.cli.screen import complain
+from jobs.core.errors import LakeError
+
+app = typer.Typer(
+    name="strandline",
+    help="A lakehouse in which every event is accounted for.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+for module in (demo, events, work, answers, broker, doctor):
+    module.register(app)
+
+
+def main() -> None:
+    """Run the command line; the exit code is 0 for success only."""
+    try:
+        app()
+    except LakeError as error:
+        complain(str(error))
+        sys.exit(error.exit_code)
+    except (KeyboardInterrupt, Abort):
+        complain("stopped")
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(141)
+    except Exception as error:  # noqa: BLE001  # the boundary: whatever it is, the person gets a sentence
+        complain(
+            f"something unforeseen happened: {type(error).__name__}: {_first_line(error)}\n\n"
+            f"hint: the whole story is in {_kept(error)}."
+        )
+        sys.exit(70)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or ["no message"])[0][:300]
+
+
+def _kept(error: Exception) -> Path:
+    text = "".join(traceback.format_exception(error))
+    with NamedTemporaryFile("w", prefix="strandline-", suffix=".log", delete=False) as file:
+        file.write(text)
+    return Path(file.name)

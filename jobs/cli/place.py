@@ -1,0 +1,92 @@
+"""What every verb needs: the settings, the lake, the tables that were named, and where Kafka is."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jobs import catalog
+from jobs.core.errors import DefinitionError
+from jobs.core.table import Table
+from jobs.run import broker, session, topics
+from jobs.run.lake import Lake
+from jobs.run.runner import Site
+from jobs.run.settings import Settings, settings
+
+LakeOption = Annotated[
+    Path | None,
+    typer.Option("--lake", help="The lake's folder; STRANDLINE_LAKE, or .lake, when absent."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")]
+TablesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[TABLE]…", help="Such as silver.device_telemetry; all when absent."),
+]
+
+
+def now() -> datetime:
+    """Read the clock; everything below the command line is given it."""
+    return datetime.now(UTC)  # noqa: TID251  # the composition root
+
+
+def configured(lake: Path | None) -> tuple[Settings, Lake]:
+    """Return the settings and the lake that they name."""
+    found = settings(lake=lake)
+    return found, Lake(found.lake)
+
+
+def existing(lake: Path | None) -> tuple[Settings, Lake]:
+    """Return the settings and a lake that is there.
+
+    Raises:
+        DefinitionError: There is none.
+    """
+    found, place = configured(lake)
+    if not place.root.is_dir():
+        raise DefinitionError(
+            f"there is no lake at {place.root}",
+            hint="`strandline up` and `strandline produce` begin one; or name another with --lake.",
+        )
+    return found, place
+
+
+def named(names: Sequence[str] | None) -> list[Table]:
+    """Return the tables of these names in the order in which data flows; all when none is named."""
+    tables = list(catalog.tables())
+    if not names:
+        return tables
+    wanted = {catalog.find(name).id for name in names}
+    return [table for table in tables if table.id in wanted]
+
+
+def address(found: Settings, lake: Lake) -> str | None:
+    """Return where Kafka is: the cluster that was named, or our broker if it runs."""
+    if found.kafka is not None:
+        return found.kafka
+    running = broker.status(lake.root)
+    return running.address if running else None
+
+
+def demanded_address(found: Settings, lake: Lake) -> str:
+    """Return where Kafka is, having seen it answer.
+
+    Raises:
+        DefinitionError: No broker is known.
+        TransientError: It does not answer.
+    """
+    where = address(found, lake)
+    if where is None:
+        raise DefinitionError(
+            f"no broker runs for {lake.root}",
+            hint="start ours with `strandline up`, or set STRANDLINE_KAFKA=host:port.",
+        )
+    topics.check_reachable(where, found.kafka_options)
+    return where
+
+
+def site(found: Settings, lake: Lake, where: str | None) -> Site:
+    """Start Spark and return it with the clock and the address."""
+    spark = session.start(found, lake.log("spark"))
+    return Site(spark=spark, clock=now, address=where, options=found.kafka_options)

@@ -1,0 +1,107 @@
+"""What people and programs see: tables, progress, JSON, complaints. No other module prints.
+
+Without a terminal everything is plain text, a line at a time, so that logs stay readable.
+Colour never carries a meaning alone.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table as Grid
+
+WIDE = 220
+"""Without a terminal nothing is cut off: a log has no width."""
+
+OUT = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDE)
+ERR = Console(stderr=True, highlight=False, soft_wrap=True)
+
+Row = Sequence[object]
+
+
+def say(text: str) -> None:
+    """Print a line to a person."""
+    OUT.print(escape(text))
+
+
+def note(text: str) -> None:
+    """Print a line beside the answer, so that a program reading the answer is not disturbed."""
+    ERR.print(escape(text))
+
+
+def complain(text: str) -> None:
+    """Print an error."""
+    ERR.print(f"[red]error:[/red] {escape(text)}")
+
+
+def emit(value: object) -> None:
+    """Print JSON to a program."""
+    sys.stdout.write(json.dumps(value, indent=2, default=str) + "\n")
+
+
+def number(value: object) -> str:
+    """Write a number so that it can be read."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return "" if value is None else str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+
+
+def grid(title: str | None, columns: Sequence[str], rows: Sequence[Row]) -> Grid:
+    """Lay rows out in columns, numbers to the right."""
+    table = Grid(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for index, name in enumerate(columns):
+        is_number = any(isinstance(row[index], int | float) for row in rows)
+        table.add_column(name, justify="right" if is_number else "left")
+    for row in rows:
+        table.add_row(*(escape(number(cell)) for cell in row))
+    return table
+
+
+def show(title: str | None, columns: Sequence[str], rows: Sequence[Row]) -> None:
+    """Print rows in columns."""
+    OUT.print(grid(title, columns, rows))
+
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Show how far a long work is; without a terminal, say so at each tenth."""
+    if not ERR.is_terminal:
+        yield _spoken(what, total)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=ERR, transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+@contextmanager
+def live(render: Callable[[], Grid]) -> Iterator[Callable[[], None]]:
+    """Keep a table on the screen up to date; without a terminal, print nothing by itself."""
+    if not OUT.is_terminal:
+        yield lambda: None
+        return
+    with Live(render(), console=OUT, auto_refresh=False) as screen:
+        yield lambda: screen.update(render(), refresh=True)
+
+
+def is_terminal() -> bool:
+    """Tell whether a person looks on."""
+    return OUT.is_terminal
+
+
+def _spoken(what: str, total: int) -> Callable[[int], None]:
+    said = 0
+
+    def tell(done: int) -> None:
+        nonlocal said
+        tenth = done * 10 // max(total, 1)
+        if tenth > said:
+            said = tenth
+            note(f"{what}: {done:,} of {total:,}")
+
+    return tell

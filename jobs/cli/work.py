@@ -1,0 +1,168 @@
+"""``run`` and ``stream``: the verbs that write tables."""
+
+import signal
+from dataclasses import asdict
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from rich.table import Table as Grid
+
+from jobs.cli import place
+from jobs.cli.place import JsonOption, LakeOption, TablesArgument
+from jobs.cli.screen import emit, grid, is_terminal, live, note, show
+from jobs.core.errors import DefinitionError
+from jobs.core.modes import AvailableNow, Batch, MicroBatch, Mode
+from jobs.core.table import Layer, Table
+from jobs.run.host import Host, Pulse
+from jobs.run.lake import Lake
+from jobs.run.lease import refuse_if_taken
+from jobs.run.ledger import Entry
+from jobs.run.report import Report
+from jobs.run.runner import Site, refuse_without_source, run
+from jobs.run.settings import Settings
+
+COLUMNS = ("table", "batches", "read", "good", "duplicates", "quarantined", "dropped", "seconds")
+SAY_EVERY = 5
+
+
+class RunMode(StrEnum):
+    """How ``run`` goes about it."""
+
+    AVAILABLE_NOW = "available-now"
+    BATCH = "batch"
+
+
+MaxOffsets = Annotated[
+    int | None, typer.Option(min=1, help="Most Kafka records in one batch of bronze.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    app.command("run")(run_tables)
+    app.command("stream")(stream)
+
+
+def run_tables(
+    tables: TablesArgument = None,
+    mode: Annotated[RunMode, typer.Option(help="Catch up, or compute anew.")] = (
+        RunMode.AVAILABLE_NOW
+    ),
+    max_offsets: MaxOffsets = None,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring tables up to date, each after those it reads, then stop.
+
+    \b
+    strandline run
+    strandline run bronze.device_telemetry --max-offsets 20000
+    strandline run --mode batch --lake /tmp/second-opinion
+    """
+    found, where = place.configured(lake)
+    chosen = place.named(tables)
+    how: Mode = Batch() if mode is RunMode.BATCH else AvailableNow(max_offsets=max_offsets)
+    site = _ready(found, where, chosen)
+    reports = []
+    for table in chosen:
+
+        def tell(entry: Entry, table: Table = table) -> None:
+            note(f"{table.id}: batch {entry.batch}, {entry.read:,} read, {entry.duration_ms:,} ms")
+
+        reports.append(run(table, how, where, site=site, tell=tell))
+    if as_json:
+        emit([asdict(report) for report in reports])
+        return
+    show(None, COLUMNS, [_row(report) for report in reports])
+
+
+def stream(
+    tables: TablesArgument = None,
+    every: Annotated[str, typer.Option(help="Time from batch to batch: 500ms, 5s, 1m.")] = "5s",
+    max_offsets: MaxOffsets = 500_000,
+    lake: LakeOption = None,
+) -> None:
+    """Keep tables up to date until Ctrl-C, all of them in one process.
+
+    \b
+    strandline stream
+    strandline stream bronze.device_telemetry silver.device_telemetry --every 1s
+    """
+    found, where = place.configured(lake)
+    chosen = place.named(tables)
+    seconds = _seconds(every)
+    site = _ready(found, where, chosen)
+    host = Host(chosen, MicroBatch(every=seconds, max_offsets=max_offsets), where, site)
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, lambda *_: host.stop())
+    note(f"streaming {len(chosen)} tables of {where.root}; Ctrl-C stops after the running batch")
+    with live(lambda: _pulses(host)) as refresh:
+        looks = 0
+
+        def look(host: Host) -> None:
+            nonlocal looks
+            refresh()
+            if not is_terminal() and looks % SAY_EVERY == 0:
+                for pulse in host.pulses.values():
+                    note(_line(pulse))
+            looks += 1
+
+        host.serve(look)
+    show("stopped", ("table", "batches", "read"), [
+        (pulse.table, pulse.batches, pulse.read) for pulse in host.pulses.values()
+    ])
+
+
+def _ready(found: Settings, where: Lake, chosen: list[Table]) -> Site:
+    """Refuse early what cannot work, before Spark takes its seconds to start."""
+    where.open_for_writing()
+    for table in chosen:
+        refuse_if_taken(table, where)
+    ids = {table.id for table in chosen}
+    for table in chosen:
+        if not {source.id for source in table.upstream} & ids:
+            refuse_without_source(table, where)
+    needs_kafka = any(table.layer is Layer.BRONZE for table in chosen)
+    address = place.demanded_address(found, where) if needs_kafka else None
+    return place.site(found, where, address)
+
+
+def _row(report: Report) -> tuple[object, ...]:
+    return (
+        report.table,
+        report.batches,
+        report.read,
+        report.good,
+        report.duplicates,
+        report.quarantined.total(),
+        report.dropped_by_watermark,
+        report.seconds,
+    )
+
+
+def _pulses(host: Host) -> Grid:
+    columns = ("table", "batches", "rows/s", "lag", "watermark", "last batch ms", "at")
+    rows = [
+        (p.table, p.batches, p.rate, p.lag, p.watermark, p.last_ms, p.at)
+        for p in host.pulses.values()
+    ]
+    return grid(None, columns, rows)
+
+
+def _line(pulse: Pulse) -> str:
+    lag = "?" if pulse.lag is None else f"{pulse.lag:,}"
+    return (
+        f"{pulse.table}: {pulse.batches} batches, {pulse.read:,} rows, {pulse.rate:,.0f} rows/s, "
+        f"lag {lag}, watermark {pulse.watermark or 'none yet'}"
+    )
+
+
+def _seconds(text: str) -> float:
+    for suffix, factor in (("ms", 0.001), ("s", 1.0), ("m", 60.0)):
+        digits = text.removesuffix(suffix)
+        if text.endswith(suffix) and digits.replace(".", "", 1).isdigit() and float(digits) > 0:
+            return float(digits) * factor
+    raise DefinitionError(
+        f"{text!r} is no time from batch to batch", hint="write it like 500ms, 5s or 1m."
+    )

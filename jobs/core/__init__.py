@@ -1,0 +1,1 @@
+"""The vocabulary that every table is written in; it imports nothing above it but ``quality``."""

@@ -1,0 +1,47 @@
+"""What can go wrong, named for what the reader does next.
+
+    LakeError
+    ├── DefinitionError   fix the code or the setting; trying again changes nothing
+    ├── TransientError    try again; the world outside was not ready
+    └── DataError         someone must look; the data contradicts itself
+
+Every error says what was asked and why it cannot be, carries its facts as fields for logs and
+interfaces, and ends with a hint. The command line prints exactly that and exits non-zero.
+"""
+
+from typing import ClassVar
+
+
+class LakeError(Exception):
+    """Something that was asked for cannot be done."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str, **fields: object) -> None:
+        """Keep the sentence, the hint and the facts apart."""
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.fields = fields
+
+    def __str__(self) -> str:
+        """Return the sentence, a blank line, and the hint."""
+        return f"{self.message}\n\nhint: {self.hint}"
+
+
+class DefinitionError(LakeError):
+    """The code or a setting asks for something impossible."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class TransientError(LakeError):
+    """Something outside is not ready; the same call may work later."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class DataError(LakeError):
+    """The data contradicts itself, and a person must decide."""
+
+    exit_code: ClassVar[int] = 4

@@ -1,0 +1,141 @@
+r"""Bytes to columns, without believing anything that is not exactly one JSON object of the declared types.
+
+Why a payload is wrapped before it is parsed: ``from_json`` drops whatever follows a valid document, so
+``{"id":1} x`` and two documents in one payload would both pass. Inside ``[payload, {"_end": hash}]`` anything
+before or after the object changes the number of elements. The hash of the payload stands in the second
+element because a payload may close the array by itself; it cannot also contain its own hash.
+
+Why two parses, and the second one rarely: a payload in which every declared field is present and
+readable is settled by the first. Only the others (optional fields absent, dirt) are parsed again to tell
+``malformed`` from ``wrong_type``. Measured on a million clean events of 190 bytes, CPU without the scan:
+this 4.3 s, a strict parse beside a typed one 6.7 s.
+
+Why numbers are read as double and times as text: ``from_json`` takes ``"21.5"`` for a decimal and 1795150000
+for a timestamp. Read as double, a quoted number is refused, and any decimal of at most 15 digits survives
+the way through a double unchanged; that bound is enforced when the fields are declared.
+"""
+
+from collections.abc import Iterator
+from itertools import chain
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from jobs.core.errors import DefinitionError
+
+DOUBLE_DIGITS = 15
+STRICT = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
+CORRUPT = "_corrupt"
+END = "_end"
+
+
+def parse_json(events: DataFrame, fields: StructType) -> DataFrame:
+    """Add each declared field as a column, and ``_problem``: NULL, ``malformed`` or ``wrong_type``.
+
+    Args:
+        events: Rows of bronze.
+        fields: The declared fields; what a payload has beyond them is left in bronze.
+
+    Raises:
+        DefinitionError: A field's type cannot be read exactly.
+    """
+    as_read = StructType([StructField(f.name, _read_type(f.dataType, f.name)) for f in fields])
+    ended = StructType([*as_read.fields, StructField(END, LongType())])
+    text = F.coalesce(F.col("_payload").cast("string"), F.lit(""))
+    texts = events.withColumns({"_text": text, "_hash": F.xxhash64(text)})
+    pair = F.concat(F.lit("["), "_text", F.lit('\n,{"_end":'), F.col("_hash"), F.lit("}]"))
+    parsed = texts.withColumn("_pair", F.from_json(pair, ArrayType(ended), STRICT))
+    parsed = parsed.withColumn("_first", F.get("_pair", F.lit(0)))
+    typed = {f.name: _typed(F.col(f"_first.`{f.name}`"), f.dataType) for f in fields}
+    columns = parsed.withColumns(typed)
+    is_whole = (
+        (F.size("_pair") == 2)  # noqa: PLR2004  # the payload and the end mark
+        & (F.get("_pair", F.lit(1))[END] == F.col("_hash"))
+        & F.col(f"_first.{END}").isNull()
+        & F.is_valid_utf8("_text")
+    )
+    is_full = F.lit(True)  # every leaf was there and could be read
+    for path in _leaves(fields):
+        is_full &= F.col(path).isNotNull()
+    problem = F.when(F.coalesce(is_whole & is_full, F.lit(False)), None).otherwise(
+        _diagnosis(pair, as_read, fields)
+    )
+    return columns.withColumn("_problem", problem).drop("_text", "_hash", "_pair", "_first")
+
+
+def _diagnosis(pair: Column, as_read: StructType, fields: StructType) -> Column:
+    """Return why a payload that is not plainly whole is no row, or NULL when fields are only absent."""
+    maps = F.from_json(pair, ArrayType(MapType(StringType(), StringType())), STRICT)
+    is_one_object = (
+        (F.size(maps) == 2)  # noqa: PLR2004  # the payload and the end mark
+        & F.get(maps, F.lit(0)).isNotNull()
+        & ~F.map_contains_key(F.get(maps, F.lit(0)), END)
+        & (F.get(maps, F.lit(1))[END] == F.col("_hash").cast("string"))
+        & F.is_valid_utf8("_text")
+    )
+    watched = StructType([*as_read.fields, StructField(CORRUPT, StringType())])
+    options = {**STRICT, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    alone = F.from_json("_text", watched, options)
+    has_wrong_type = alone[CORRUPT].isNotNull()
+    for path in _leaves(fields):
+        # A text that is no time, a number that does not fit: read, and then not what was declared.
+        was_read = F.col("_first")
+        for step in path.split("."):
+            was_read = was_read[step]
+        has_wrong_type |= was_read.isNotNull() & F.col(path).isNull()
+    return F.when(~F.coalesce(is_one_object, F.lit(False)), F.lit("malformed")).when(
+        F.coalesce(has_wrong_type, F.lit(False)), F.lit("wrong_type")
+    )
+
+
+def _read_type(kind: DataType, name: str) -> DataType:
+    match kind:
+        case DecimalType() if kind.precision > DOUBLE_DIGITS:
+            raise DefinitionError(
+                f"field {name} is declared decimal({kind.precision},{kind.scale}), "
+                f"but JSON numbers are read exactly up to {DOUBLE_DIGITS} digits only",
+                hint="declare fewer digits, or send the number as text and cast it in the table.",
+                field=name,
+            )
+        case DecimalType():
+            return DoubleType()
+        case TimestampType():
+            return StringType()
+        case StructType():
+            return StructType(
+                [StructField(f.name, _read_type(f.dataType, f.name)) for f in kind.fields]
+            )
+        case _:
+            return kind
+
+
+def _typed(value: Column, kind: DataType) -> Column:
+    match kind:
+        case DecimalType() | TimestampType():
+            return value.try_cast(kind)
+        case StructType():
+            parts = [_typed(value[f.name], f.dataType).alias(f.name) for f in kind.fields]
+            return F.when(value.isNotNull(), F.struct(*parts))
+        case _:
+            return value
+
+
+def _leaves(fields: StructType, prefix: str = "") -> Iterator[str]:
+    return chain.from_iterable(
+        _leaves(f.dataType, f"{prefix}{f.name}.")
+        if isinstance(f.dataType, StructType)
+        else (f"{prefix}{f.name}",)
+        for f in fields.fields
+    )

@@ -1,0 +1,57 @@
+"""The columns of every bronze table, and what of them silver carries along.
+
+Bronze is as received: the bytes, the key, the headers and where they stood in Kafka.
+``(_topic, _partition, _offset)`` is the identity of an event and travels with it to the end.
+Every name begins with an underscore, so that none can meet a column of a user's table.
+``_batch`` numbers the commits, because commit order, then partition, then offset is the order in which
+every replay settles duplicates. ``_ingested_at`` is the clock of the reader: a record whose timestamp lies
+beyond it was stamped by a broken clock and must not move the watermark.
+"""
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+HEADERS = ArrayType(StructType().add("key", StringType()).add("value", BinaryType()))
+
+RECEIVED = (
+    StructType()
+    .add("_topic", StringType())
+    .add("_partition", IntegerType())
+    .add("_offset", LongType())
+    .add("_arrived_at", TimestampType())
+    .add("_message_key", BinaryType())
+    .add("_payload", BinaryType())
+    .add("_headers", HEADERS)
+    .add("_batch", LongType())
+    .add("_ingested_at", TimestampType())
+)
+
+ORDER = ("_batch", "_partition", "_offset")
+"""The order of bronze, in which the first of several copies is the one that counts."""
+
+CARRIED = (*RECEIVED.fieldNames(), "_problem")
+"""What a silver function hands on beside its own columns; ``_problem`` says why a payload is no row."""
+
+IDENTITY = ("_topic", "_partition", "_offset", "_arrived_at")
+"""Where an event stood in Kafka; every silver row and every quarantined one says it."""
+
+QUARANTINE = (
+    StructType()
+    .add("_topic", StringType())
+    .add("_partition", IntegerType())
+    .add("_offset", LongType())
+    .add("_arrived_at", TimestampType())
+    .add("reasons", ArrayType(StringType()))
+    .add("event_at", TimestampType())
+    .add("_message_key", BinaryType())
+    .add("_payload", BinaryType())
+    .add("_headers", HEADERS)
+)
+"""A row of the quarantine: every reason, the original bytes, and the identity."""

@@ -1,0 +1,49 @@
+"""What batch and stream do differently, in the only module that may ask which one it is in.
+
+``withWatermark`` is silently dropped by Spark in batch and ``dropDuplicates`` keeps a copy by chance in both.
+The functions here give one meaning to both sides, so that everything above is written once.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from jobs.core.lateness import Lateness, interval
+
+
+def watermarked(rows: DataFrame, time: str, lateness: Lateness) -> DataFrame:
+    """Let state wait for everything that the law of lateness admits."""
+    return rows.withWatermark(time, lateness.delay_text)
+
+
+def first_copies(rows: DataFrame, same: Sequence[str], order: Sequence[str]) -> DataFrame:
+    """Keep, of the rows that agree in ``same``, the first in ``order``.
+
+    Why a stream sorts inside its partitions: Spark's operator keeps whichever copy leaves the shuffle
+    first, which is chance on more than one machine. Sorting the shuffled rows by three numbers just
+    before makes the survivor a property of the data. Copies in an earlier batch are earlier in the order
+    anyway, because batches follow bronze's commits. Spark refuses every sort on a stream, the local one
+    too, so the session that starts such a query switches that check off (jobs/run/session.py).
+    """
+    if rows.isStreaming:
+        return rows.repartition(*same).sortWithinPartitions(*order).dropDuplicates(list(same))
+    nth = F.row_number().over(Window.partitionBy(*same).orderBy(*order))
+    return rows.withColumn("_nth", nth).where(F.col("_nth") == 1).drop("_nth")
+
+
+def final(
+    rows: DataFrame, closes_at: str | None, seen: DataFrame, time: str, lateness: Lateness
+) -> DataFrame:
+    """Keep the windows that no admitted row can change any more.
+
+    A stream in append mode emits exactly those. In batch the same bound is computed from the rows that
+    were read: the newest event time less the delay, cut to milliseconds as Spark cuts its watermark.
+    """
+    if rows.isStreaming or closes_at is None:
+        return rows
+    delay: timedelta = lateness.delay
+    newest = F.date_trunc("millisecond", F.max(time))
+    bound = seen.agg((newest - interval(delay)).alias("_bound"))
+    return rows.join(F.broadcast(bound), F.col(closes_at) <= F.col("_bound"), "inner").drop("_bound")

@@ -1,0 +1,108 @@
+"""The one noun: a table, what it reads, how its rows come to be, what must hold of them.
+
+Assets, topics, command-line verbs and documents are derived from these values; nothing lists tables twice.
+A table is declared at the end of the module that carries its name, and its ``reads`` names the ``TABLE`` of
+other modules, so that "go to definition" follows the data.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+from pyspark.sql import DataFrame
+
+from jobs.core.lateness import Lateness
+from quality.rules import Rule
+
+Transform: TypeAlias = Callable[..., DataFrame]
+
+
+class Layer(StrEnum):
+    """How far a table's rows are from the wire."""
+
+    BRONZE = "bronze"
+    SILVER = "silver"
+    GOLD = "gold"
+
+
+class Speaks(StrEnum):
+    """When a gold table says something about a window."""
+
+    ON_CLOSE = "on_close"
+    """Once, when no admitted row can change it any more."""
+    ON_CHANGE = "on_change"
+    """Whenever it changes; the table holds the latest word for each key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """A Kafka topic.
+
+    Args:
+        name: Its name in the cluster.
+        partitions: How many to create where the project makes the topic itself.
+    """
+
+    name: str
+    partitions: int = 4
+
+    def __str__(self) -> str:
+        """Return the topic's name."""
+        return self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A Delta table and everything that is known of it.
+
+    Args:
+        layer: Bronze, silver or gold.
+        name: The module, the folder, the asset, the checkpoint and the test all carry it.
+        reads: The topic or tables that its rows come from.
+        transform: The pure function from what it reads to its rows; bronze has none.
+        key: The columns that tell one row from another.
+        event_at: The column with the time at which the event happened.
+        lateness: The law of time for its rows; gold follows the silver table it reads.
+        rules: What must hold of each row, or it goes to the quarantine.
+        speaks: When a gold table says something about a window.
+        window: The length of a gold table's windows, as Spark reads it.
+        window_from: The gold column with the start of a row's window.
+        closes_at: The gold column with the end of a row's window.
+    """
+
+    layer: Layer
+    name: str
+    reads: "tuple[Topic | Table, ...]"
+    transform: Transform | None = None
+    key: tuple[str, ...] = ()
+    event_at: str | None = None
+    lateness: Lateness = field(default_factory=Lateness)
+    rules: tuple[Rule, ...] = ()
+    speaks: Speaks = Speaks.ON_CLOSE
+    window: str | None = None
+    window_from: str | None = None
+    closes_at: str | None = None
+
+    @property
+    def id(self) -> str:
+        """Return the one name, ``layer.table``."""
+        return f"{self.layer}.{self.name}"
+
+    @property
+    def topic(self) -> Topic:
+        """Return the topic that a bronze table is filled from."""
+        (source,) = self.reads
+        if not isinstance(source, Topic):
+            message = f"{self.id} reads {source.id}, not a topic"
+            raise TypeError(message)
+        return source
+
+    @property
+    def upstream(self) -> "tuple[Table, ...]":
+        """Return the tables that this one reads."""
+        return tuple(source for source in self.reads if isinstance(source, Table))
+
+    def __str__(self) -> str:
+        """Return the one name."""
+        return self.id

@@ -1,0 +1,101 @@
+"""Is it a row? The judgement that turns parsed events into good rows and bad ones, none lost.
+
+``_reasons`` is NULL for a good row and lists every reason otherwise. A payload that could not be read has
+one reason, because rules judge rows and it is none.
+
+``_key`` and ``_time`` are what a duplicate shares: the table's key and the event time of a good row. A bad
+row is known by its identity instead and keeps its arrival as time, since nothing in it can be believed.
+Payload, key and headers stay with bad rows only: for good ones bronze has them, and carrying them through
+the shuffle would triple its bytes.
+"""
+
+from functools import reduce
+from operator import and_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from jobs.core.lateness import interval
+from jobs.core.received import CARRIED, IDENTITY
+from jobs.core.table import Table
+from quality.rules import broken
+
+DUPLICATE_OF = ("_key", "_bad", "_time")
+"""Rows that agree in these are copies of one event."""
+
+
+def judged(events: DataFrame, table: Table) -> DataFrame:
+    """Run a silver table's function over bronze events and say of each what it is."""
+    rows = _transformed(events, table)
+    event_at, arrived_at = F.col(_event_at(table)), F.col("_arrived_at")
+    seen_at = F.col("_ingested_at")
+    early = interval(table.lateness.early)
+    from_the_future = F.when(arrived_at > seen_at + early, F.lit("from_the_future"))
+    times = [*table.lateness.reasons(event_at, arrived_at), from_the_future]
+    predicates = [F.expr(rule.predicate) for rule in table.rules]
+    in_time = (
+        (event_at >= arrived_at - interval(table.lateness.late))
+        & (event_at <= arrived_at + early)
+        & (arrived_at <= seen_at + early)
+    )
+    is_good = reduce(and_, predicates, F.col("_problem").isNull()) & in_time
+    reasons = F.when(F.col("_problem").isNotNull(), F.array("_problem")).otherwise(
+        F.array_compact(F.concat(broken(table.rules), F.array(*times)))
+    )
+    # An event time that is absent without a rule against it is still no time to compare with.
+    at_least_one = F.when(F.size(reasons) > 0, reasons).otherwise(
+        F.array(F.lit(f"missing:{table.event_at}"))
+    )
+    verdict = rows.withColumn("_reasons", F.when(~F.coalesce(is_good, F.lit(False)), at_least_one))
+    return verdict.withColumns(_handles(table))
+
+
+def good_rows(rows: DataFrame, table: Table) -> DataFrame:
+    """Select the believed rows with the table's own columns and their identity."""
+    own = own_columns(rows)
+    return rows.where(F.col("_reasons").isNull()).select(*own, *IDENTITY)
+
+
+def bad_rows(rows: DataFrame, table: Table) -> DataFrame:
+    """Select the others as the quarantine keeps them."""
+    return rows.where(F.col("_reasons").isNotNull()).select(
+        *IDENTITY,
+        F.col("_reasons").alias("reasons"),
+        F.col(_event_at(table)).alias("event_at"),
+        "_message_key",
+        "_payload",
+        "_headers",
+    )
+
+
+def own_columns(rows: DataFrame) -> list[str]:
+    """Return the columns that the table's function made."""
+    added = {*CARRIED, *DUPLICATE_OF, "_reasons"}
+    return [name for name in rows.columns if name not in added]
+
+
+def _transformed(events: DataFrame, table: Table) -> DataFrame:
+    if table.transform is None:
+        message = f"{table.id} has no function"
+        raise TypeError(message)
+    return table.transform(events)
+
+
+def _event_at(table: Table) -> str:
+    if table.event_at is None:
+        message = f"{table.id} has no event time"
+        raise TypeError(message)
+    return table.event_at
+
+
+def _handles(table: Table) -> dict[str, Column]:
+    is_good = F.col("_reasons").isNull()
+    key = F.col(table.key[0]) if len(table.key) == 1 else F.struct(*table.key)
+    identity = F.concat_ws("/", "_topic", "_partition", "_offset")
+    arrival = F.least("_arrived_at", "_ingested_at")
+    return {
+        "_key": F.when(is_good, key),
+        "_bad": F.when(~is_good, identity),
+        "_time": F.when(is_good, F.col(_event_at(table))).otherwise(arrival),
+        **{name: F.when(~is_good, F.col(name)) for name in ("_message_key", "_payload", "_headers")},
+    }

@@ -1,0 +1,1 @@
+"""Answers: windows, joins and sessions over silver; one module a table."""

@@ -1,0 +1,49 @@
+"""Each signal of each device in ten-minute windows.
+
+Grain: one row a device, signal and window of ten minutes of event time.
+Reads: silver.device_telemetry. Read by: dashboards and ad-hoc questions.
+Late data: a window is final when no admitted reading can fall into it any more.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from jobs.core.table import Layer, Speaks, Table
+from jobs.silver import device_telemetry
+
+WINDOW = "10 minutes"
+
+
+def device_signal_10m(readings: DataFrame) -> DataFrame:
+    """Summarise the readings of each device, signal and window."""
+    window = F.window("event_at", WINDOW)
+    # Values are decimals, so sum and average do not depend on the order of addition.
+    summaries = readings.groupBy("device_id", "signal", window).agg(
+        F.count("*").alias("readings"),
+        F.min("value").alias("min_value"),
+        F.max("value").alias("max_value"),
+        F.avg("value").alias("avg_value"),
+    )
+    return summaries.select(
+        "device_id",
+        "signal",
+        F.col("window.start").alias("window_from"),
+        F.col("window.end").alias("window_until"),
+        "readings",
+        "min_value",
+        "max_value",
+        "avg_value",
+    )
+
+
+TABLE = Table(
+    layer=Layer.GOLD,
+    name="device_signal_10m",
+    reads=(device_telemetry.TABLE,),
+    transform=device_signal_10m,
+    key=("device_id", "signal", "window_from"),
+    speaks=Speaks.ON_CLOSE,
+    window=WINDOW,
+    window_from="window_from",
+    closes_at="window_until",
+)

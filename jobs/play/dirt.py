@@ -1,0 +1,141 @@
+"""Every way in which an event of this playground can be odd, with an example.
+
+Each function takes a clean payload and a number to vary by, and returns a payload that is odd in exactly
+one way. The reason beside it is the one that the quarantine must give.
+
+The rule behind ``wrong_type``: a field that is there must be of the declared JSON type, and an event time
+must be a moment. Numbers where text is declared (``"device_id": 42``) and numbers with more digits than
+declared are not made: whether those are read or refused is a decision of the table, not of the playground.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+import orjson
+
+Spoil: TypeAlias = Callable[[bytes, int], bytes]
+Fields: TypeAlias = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """One way to be odd.
+
+    Args:
+        name: What is odd.
+        reason: What the quarantine says of it; None is a good event.
+        spoil: Makes a clean payload so.
+    """
+
+    name: str
+    reason: str | None
+    spoil: Spoil
+
+
+def _malformed(name: str, spoil: Spoil) -> Variant:
+    return Variant(name=name, reason="malformed", spoil=spoil)
+
+
+def _with(change: Callable[[Fields], object]) -> Spoil:
+    def spoil(clean: bytes, _: int) -> bytes:
+        fields: Fields = orjson.loads(clean)
+        change(fields)
+        return orjson.dumps(fields)
+
+    return spoil
+
+
+def _wrong(field: str, kind: str, value: Callable[[object], object]) -> Variant:
+    return Variant(
+        name=f"{field}_{kind}",
+        reason="wrong_type",
+        spoil=_with(lambda fields: fields.update({field: value(fields[field])})),
+    )
+
+
+def _missing(field: str) -> tuple[Variant, Variant]:
+    reason = f"missing:{field}"
+    return (
+        Variant(
+            name=f"{field}_absent", reason=reason, spoil=_with(lambda fields: fields.pop(field))
+        ),
+        Variant(
+            name=f"{field}_null",
+            reason=reason,
+            spoil=_with(lambda fields: fields.update({field: None})),
+        ),
+    )
+
+
+def _unknown(name: str, extra: Fields) -> Variant:
+    return Variant(name=name, reason=None, spoil=_with(lambda fields: fields.update(extra)))
+
+
+MALFORMED = (
+    # A cut never falls at the very end, so the object is never closed.
+    _malformed("truncated", lambda clean, salt: clean[: 1 + salt % (len(clean) - 1)]),
+    _malformed("trailing_text", lambda clean, _: clean + b" end of message"),
+    # Closes an array that a parser may have put around the payload.
+    _malformed("trailing_bracket", lambda clean, _: clean + b"]"),
+    _malformed("two_documents", lambda clean, _: clean + b"\n" + clean),
+    _malformed("two_documents_with_comma", lambda clean, _: clean + b", " + clean),
+    _malformed("single_quotes", lambda clean, _: clean.replace(b'"', b"'")),
+    _malformed("not_a_number", lambda clean, _: _replace_value(clean, b"NaN")),
+    _malformed("bare_array", lambda clean, _: b"[" + clean + b"]"),
+    _malformed("empty", lambda _clean, _: b""),
+    _malformed("not_json", lambda _clean, _: b"not json"),
+    _malformed("bad_utf8", lambda clean, _: clean.replace(b'"dev-', b'"\xff\xfe-', 1)),
+    _malformed("byte_order_mark", lambda clean, _: b"\xef\xbb\xbf" + clean),
+)
+
+WRONG_TYPE = (
+    _wrong("value", "string", str),
+    _wrong("value", "object", lambda value: {"celsius": value}),
+    _wrong("value", "array", lambda value: [value]),
+    _wrong("value", "boolean", lambda _: True),
+    _wrong("event_at", "word", lambda _: "yesterday"),
+    _wrong("event_at", "impossible_date", lambda at: f"{str(at)[:4]}-02-30{str(at)[10:]}"),
+    _wrong("event_at", "number", lambda at: _milliseconds(str(at))),
+    _wrong("meta", "string", lambda _: "1.4.2"),
+    _wrong("meta", "array", lambda meta: [meta]),
+)
+
+MISSING = (
+    *_missing("event_id"),
+    *_missing("device_id"),
+    *_missing("event_at"),
+    *_missing("signal"),
+    *_missing("value"),
+)
+
+UNKNOWN_FIELD = (
+    _unknown("number", {"rssi": -67}),
+    _unknown("object", {"debug": {"value": "21.5", "free": [20344, None]}}),
+    _unknown("text_beyond_ascii", {"place": "Gerätehaus №7, 二階"}),
+    Variant(
+        name="in_meta",
+        reason=None,
+        spoil=_with(
+            lambda fields: fields.update(meta=_beside(fields["meta"], {"board": "rev-c"}))
+        ),
+    ),
+)
+
+
+def _replace_value(clean: bytes, literal: bytes) -> bytes:
+    head, tail = clean.split(b'"value": ', 1)
+    return head + b'"value": ' + literal + tail[tail.index(b",") :]
+
+
+def _milliseconds(moment: str) -> int:
+    epoch = datetime.fromisoformat("1970-01-01T00:00:00Z")
+    return (datetime.fromisoformat(moment) - epoch) // timedelta(milliseconds=1)
+
+
+def _beside(fields: object, extra: Fields) -> Fields:
+    if not isinstance(fields, dict):
+        message = f"meta of a clean payload is {fields!r}, not an object"
+        raise TypeError(message)
+    return {**fields, **extra}

@@ -1,0 +1,187 @@
+"""The readings of a device fleet, as bytes, in the order of their arrival.
+
+A clean payload is::
+
+    {"event_id": "9f…32 hex digits", "device_id": "dev-00042", "signal": "temperature", "value": 21.37,
+     "event_at": "2026-11-20T08:15:30.123Z", "meta": {"firmware": "1.4.2", "seq": 17}}
+
+``seq`` is the number of the event in its run, so that any row of the lake leads back to where it was made.
+Values wander between whole hours around a level of their own for each device and signal. They are whole
+numbers of the signal's last digit until the end, because the last bit of a sine is the C library's choice.
+
+Why payloads are formatted one by one while all else is done in columns: of PYFORM the template takes the
+larger part, and numpy has no faster way to join texts of different lengths.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jobs.play.chance import Chance, Numbers, shares_by_rank
+from jobs.play.dirt import MALFORMED, MISSING, UNKNOWN_FIELD, WRONG_TYPE, Variant
+from jobs.play.kinds import Kind, Story
+from jobs.play.plan import Plan
+
+CHUNK = 8_192
+HOUR = 3_600_000
+MINUTE = 60_000
+WEIGHT_BITS = 16
+TEMPLATE = (
+    b'{"event_id": "%b", "device_id": "%b", "signal": "%b", "value": %a, '
+    b'"event_at": "%b%b", "meta": {"firmware": "%b", "seq": %d}}'
+)
+FIRMWARE = (b"1.3.9", b"1.4.0", b"1.4.2", b"2.0.0")
+VARIANTS: dict[Kind, tuple[Variant, ...]] = {
+    Kind.MALFORMED: MALFORMED,
+    Kind.WRONG_TYPE: WRONG_TYPE,
+    Kind.MISSING: MISSING,
+    Kind.UNKNOWN_FIELD: UNKNOWN_FIELD,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signal:
+    """What a device measures.
+
+    Args:
+        name: What the payload calls it.
+        low: The lowest value that occurs.
+        high: Just above the highest.
+        digits: How many decimals a device sends.
+    """
+
+    name: str
+    low: int
+    high: int
+    digits: int
+
+
+SIGNALS = (
+    Signal(name="temperature", low=-20, high=45, digits=2),
+    Signal(name="humidity", low=15, high=98, digits=1),
+    Signal(name="battery", low=5, high=101, digits=0),
+    Signal(name="pressure", low=960, high=1045, digits=3),
+    Signal(name="vibration", low=0, high=4, digits=4),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """Consecutive records, ready to be sent.
+
+    Args:
+        keys: The device of each, which decides the partition.
+        values: The payloads.
+        arrived_at: The records' timestamps in milliseconds, never decreasing.
+        duplicates: How many are copies of earlier good events.
+        quarantined: How many must be refused for which reason.
+    """
+
+    keys: list[bytes]
+    values: list[bytes]
+    arrived_at: list[int]
+    duplicates: int
+    quarantined: Counter[str]
+
+
+class Fleet:
+    """The devices of a plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        """Name the devices and prepare the tables that rows are put together from."""
+        self._plan = plan
+        self._story = Story(plan)
+        self._chance = Chance(plan.seed)
+        self._devices = _texts([b"dev-%05d" % n for n in range(plan.devices)])
+        self._shares = shares_by_rank(plan.devices, plan.key_skew)
+        self._signals = _texts([signal.name.encode() for signal in SIGNALS])
+        self._low = np.array([s.low * 10**s.digits for s in SIGNALS])
+        self._width = np.array([(s.high - s.low) * 10**s.digits for s in SIGNALS])
+        self._unit = np.array([10**s.digits for s in SIGNALS])
+        self._seconds = _texts([b"%02d.%03dZ" % divmod(ms, 1_000) for ms in range(MINUTE)])
+        self._firmware = _texts(list(FIRMWARE))
+
+    def chunks(self, size: int = CHUNK) -> Iterator[Chunk]:
+        """Make the plan's events, some at a time; the size changes nothing but the cuts."""
+        for start in range(0, self._plan.events, size):
+            yield self._chunk(np.arange(start, min(start + size, self._plan.events)))
+
+    def _chunk(self, numbers: Numbers) -> Chunk:
+        kinds, sources = self._story.kinds(numbers)
+        is_copy = kinds == Kind.DUPLICATE
+        made_as = np.where(is_copy, self._story.drawn(sources), kinds)
+        devices = self._chance.pick(self._shares, "device", sources)
+        values = self._clean(sources, made_as, devices)
+        reasons = Counter[str](
+            late=int(np.count_nonzero(kinds == Kind.LATE)),
+            early=int(np.count_nonzero(kinds == Kind.EARLY)),
+        )
+        for kind, variants in VARIANTS.items():
+            rows = np.flatnonzero(made_as == kind)
+            ways = self._chance.below(len(variants), "way to be odd", sources[rows])
+            for row, way, salt in zip(
+                rows.tolist(), ways.tolist(), sources[rows].tolist(), strict=True
+            ):
+                variant = variants[way]
+                values[row] = variant.spoil(values[row], salt)
+                if variant.reason is not None:
+                    reasons[variant.reason] += 1
+        return Chunk(
+            keys=self._devices[devices].tolist(),
+            values=values,
+            arrived_at=self._story.arrived_at(numbers).tolist(),
+            duplicates=int(np.count_nonzero(is_copy)),
+            quarantined=+reasons,
+        )
+
+    def _clean(self, numbers: Numbers, kinds: Numbers, devices: Numbers) -> list[bytes]:
+        happened_at = self._story.happened_at(numbers, kinds)
+        signals = self._chance.below(len(SIGNALS), "signal", numbers)
+        minutes, within = np.divmod(happened_at, MINUTE)
+        firmware = self._chance.below(len(FIRMWARE), "firmware", devices)
+        columns = (
+            self._ids(numbers),
+            self._devices[devices].tolist(),
+            self._signals[signals].tolist(),
+            self._values(devices, signals, happened_at, numbers),
+            _minute_texts(minutes),
+            self._seconds[within].tolist(),
+            self._firmware[firmware].tolist(),
+            numbers.tolist(),
+        )
+        return list(map(TEMPLATE.__mod__, zip(*columns, strict=True)))
+
+    def _ids(self, numbers: Numbers) -> list[bytes]:
+        halves = [self._chance.bits(question, numbers) for question in ("first id", "second id")]
+        digits = np.stack(halves, axis=1).astype(">u8").tobytes().hex().encode()
+        return [digits[at : at + 32] for at in range(0, len(digits), 32)]
+
+    def _values(
+        self, devices: Numbers, signals: Numbers, happened_at: Numbers, numbers: Numbers
+    ) -> list[float]:
+        pairs = devices * len(SIGNALS) + signals
+        hours, within = np.divmod(happened_at, HOUR)
+        # Each pair has its own sequence of hours; 2**32 hours apart they cannot meet.
+        places = (pairs << 32) + hours
+        here = self._weight("wander", places)
+        wandered = here + (self._weight("wander", places + 1) - here) * within // HOUR
+        weights = 4 * self._weight("level", pairs) + 3 * wandered + self._weight("noise", numbers)
+        # The three weights make eight parts, hence three more bits.
+        units = self._low[signals] + (self._width[signals] * weights >> (WEIGHT_BITS + 3))
+        return (units / self._unit[signals]).tolist()
+
+    def _weight(self, question: str, numbers: Numbers) -> Numbers:
+        return self._chance.below(1 << WEIGHT_BITS, question, numbers)
+
+
+def _minute_texts(minutes: Numbers) -> list[bytes]:
+    distinct, places = np.unique(minutes, return_inverse=True)
+    moments = np.datetime_as_string(distinct.astype("datetime64[m]")).tolist()
+    return _texts([f"{moment}:".encode() for moment in moments])[places].tolist()
+
+
+def _texts(texts: list[bytes]) -> NDArray[np.object_]:
+    return np.array(texts, dtype=object)

@@ -1,0 +1,136 @@
+"""The proof that every event is accounted for, hop by hop, from the logs alone; no Spark, no broker.
+
+Three things must agree: each entry with itself (read = good + duplicates + quarantined + dropped by the
+watermark), each table with the one before it (what was read is what was there, without a gap), and the ledger
+with the rows that the table's files really hold.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from deltalake import DeltaTable
+
+from jobs.core.table import Layer, Speaks, Table
+from jobs.run.lake import Lake
+from jobs.run.ledger import Entry, entries
+
+Entries = Sequence[tuple[int, Entry]]
+
+
+@dataclass(slots=True, kw_only=True)
+class Balance:
+    """The balance sheet of one table."""
+
+    table: str
+    read: int = 0
+    good: int = 0
+    duplicates: int = 0
+    quarantined: dict[str, int] = field(default_factory=dict)
+    dropped_by_watermark: int = 0
+    rows: int = 0
+    waiting: int = 0
+    batches: int = 0
+    faults: list[str] = field(default_factory=list)
+
+    @property
+    def balanced(self) -> bool:
+        """Tell whether nothing is missing and nothing is there twice."""
+        return not self.faults
+
+
+def balance(table: Table, lake: Lake) -> Balance:
+    """Draw up a table's balance sheet; what does not agree is named with its batch."""
+    found = _in_force(list(entries(lake.table(table))))
+    sheet = Balance(table=table.id, batches=len(found), rows=live_rows(lake.table(table)))
+    held: Counter[str] = Counter()
+    for version, entry in found:
+        sheet.read += entry.read
+        sheet.good += entry.good
+        sheet.duplicates += entry.duplicates
+        sheet.dropped_by_watermark += entry.dropped_by_watermark
+        held.update(entry.quarantined)
+        sheet.faults += _entry_faults(version, entry)
+    sheet.quarantined = dict(held)
+    if table.layer is Layer.BRONZE:
+        sheet.faults += _offset_faults(found)
+    else:
+        sheet.faults += _source_faults(table, lake, found, sheet)
+    sheet.faults += _row_faults(table, lake, found, sheet)
+    return sheet
+
+
+def live_rows(path: Path) -> int:
+    """Return the rows in a table's current files, as their statistics count them."""
+    if not any((path / "_delta_log").glob("*.json")):
+        return 0
+    counts = DeltaTable(path).get_add_actions(flatten=True)["num_records"]
+    return sum(int(count.as_py()) for count in counts)
+
+
+def _in_force(found: Entries) -> Entries:
+    """Drop what a later batch replaced."""
+    last = max((n for n, (_, entry) in enumerate(found) if entry.replaced), default=0)
+    return found[last:]
+
+
+def _entry_faults(version: int, entry: Entry) -> Iterator[str]:
+    where = f"batch {entry.batch} (version {version})"
+    if entry.read != entry.accounted:
+        yield f"{where} read {entry.read} rows and accounts for {entry.accounted}"
+    if entry.duplicates < 0:
+        yield f"{where} wrote {-entry.duplicates} rows more than it read"
+
+
+def _offset_faults(found: Entries) -> Iterator[str]:
+    """Check that each batch begins where the one before it ended, and holds all that lies between."""
+    ends: dict[str, int] = {}
+    for version, entry in found:
+        where = f"batch {entry.batch} (version {version})"
+        for partition, (start, end) in entry.offsets.items():
+            expected = ends.get(partition, start)
+            if start != expected:
+                yield f"{where} begins partition {partition} at {start}, not at {expected}"
+            ends[partition] = end
+        span = sum(end - start for start, end in entry.offsets.values())
+        if span != entry.written + entry.without_record:
+            yield f"{where} spans {span} offsets and holds {entry.written} records"
+
+
+def _source_faults(table: Table, lake: Lake, found: Entries, sheet: Balance) -> Iterator[str]:
+    """Check that what was read is what the source had, up to the last version that was read."""
+    (source,) = table.upstream
+    there = _in_force(list(entries(lake.table(source))))
+    written = {version: entry.written for version, entry in there}
+    last = max((entry.versions[1] for _, entry in found if entry.versions), default=-1)
+    up_to_last = sum(rows for version, rows in written.items() if version <= last)
+    sheet.waiting = sum(written.values()) - sheet.read
+    expected = up_to_last if sheet.waiting == sum(written.values()) - up_to_last else None
+    if expected is None and not _ends_inside(written, last, sheet.read):
+        yield (
+            f"{sheet.read} rows were read of {source.id}, "
+            f"which holds {up_to_last} up to version {last}"
+        )
+
+
+def _ends_inside(written: dict[int, int], last: int, read: int) -> bool:
+    """Tell whether a stream stands in the middle of its last version, having read some of its files."""
+    before = sum(rows for version, rows in written.items() if version < last)
+    return before < read < before + written.get(last, 0)
+
+
+def _row_faults(table: Table, lake: Lake, found: Entries, sheet: Balance) -> Iterator[str]:
+    """Check that the files hold what the ledger says was written."""
+    changes = table.layer is Layer.GOLD and _rewrites(found, table)
+    written = sum(entry.written for _, entry in found)
+    if not changes and sheet.rows != written:
+        yield f"the table holds {sheet.rows} rows, but {written} were written"
+    if table.layer is Layer.SILVER:
+        held, kept = sum(sheet.quarantined.values()), live_rows(lake.quarantine(table))
+        if held != kept:
+            yield f"the quarantine holds {kept} rows, but {held} were sent there"
+
+
+def _rewrites(found: Entries, table: Table) -> bool:
+    return table.speaks is Speaks.ON_CHANGE or any(entry.replaced for _, entry in found)

@@ -1,0 +1,75 @@
+"""A table computed once, over everything there is, by the same functions as its stream.
+
+Its commit takes away every file and adds the new ones, so a reader sees the old rows or the new, never a mix.
+"""
+
+from collections import Counter
+
+from pyspark.sql import SparkSession
+
+from jobs.core.errors import DefinitionError
+from jobs.core.table import Layer, Table
+from jobs.run import delta
+from jobs.run.fork import Fork
+from jobs.run.lake import Lake
+from jobs.run.ledger import Entry, entries, last_entry, latest_version
+from jobs.run.meter import Meter, code_version
+from jobs.run.streams import make, shaped
+
+STREAM = "batch"
+"""What stands in an entry in the place of a checkpoint's identity."""
+
+
+def compute(spark: SparkSession, table: Table, lake: Lake) -> Entry:
+    """Replace the table's rows by what its source holds now.
+
+    Raises:
+        DefinitionError: A stream owns the table.
+    """
+    (source,) = table.upstream
+    path, origin = lake.table(table), lake.table(source)
+    newest = last_entry(path)
+    if newest is not None and newest[1].stream != STREAM:
+        raise DefinitionError(
+            f"{table.id} belongs to a stream; a batch over everything would pull the table from under it",
+            hint=f"use another lake, or remove {path} and {lake.checkpoint(table)} first.",
+            table=table.id,
+        )
+    meter = Meter(spark)
+    version = latest_version(origin)
+    rows = spark.read.format("delta").option("versionAsOf", version).load(str(origin))
+    result = shaped(rows, table)
+    make(spark, table, lake, result)
+    entry = Entry(
+        table=table.id,
+        mode="batch",
+        stream=STREAM,
+        batch=newest[1].batch + 1 if newest else 0,
+        source=source.id,
+        versions=(0, version),
+        read=_rows(lake, source),
+        replaced=True,
+        code=code_version(table),
+    )
+    if table.layer is Layer.SILVER:
+        fork = Fork(table=table, path=path, quarantine=lake.quarantine(table), replaces=True)
+
+        def settle(good: int, held: Counter[str]) -> Entry:
+            return entry.settled(good=good, held=held, dropped=0)
+
+        return fork.write(result, settle, meter) or entry
+    commit = delta.Commit(spark, path)
+    commit.take_out_all()
+    written = commit.write(result).rows
+    settled = entry.settled(good=entry.read, held={}, dropped=0)
+    final = settled.closed(written=written, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
+    commit.commit(final.encoded())
+    return final
+
+
+def _rows(lake: Lake, source: Table) -> int:
+    """Return how many rows a source table holds, from its own ledger."""
+    rows = 0
+    for _, entry in entries(lake.table(source)):
+        rows = entry.written if entry.replaced else rows + entry.written
+    return rows

@@ -1,0 +1,283 @@
+"""A real Kafka broker for a lake: one node, on loopback, its data in the lake's folder.
+
+Why a real one: offsets, keys, transactions and time-outs of a stand-in are never those of Kafka, and this one is
+up in about three seconds without Docker (infra/broker.py has the figures).
+
+Everything that a person may do to it in the wrong moment is expected: a kill of the broker or of the
+command that starts it, at any point; two commands at once; a pid that belongs to another process by now.
+"""
+
+import base64
+import fcntl
+import json
+import re
+import secrets
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from infra import broker as recipe
+from infra import jars, java
+from jobs.core.errors import DataError, DefinitionError, TransientError
+from jobs.run import processes, topics
+
+PATIENCE = 60.0
+STOP_PATIENCE = 20.0
+ATTEMPTS = 3
+TAKEN = "Address already in use"
+ERROR = re.compile(r"\b(?:ERROR|FATAL|\w*Exception|\w*Error)\b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broker:
+    """A broker that runs."""
+
+    address: str
+    pid: int
+    log: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _State:
+    """What is written down about the last broker that was started here."""
+
+    port: int
+    controller_port: int
+    token: str
+    pid: int | None = None
+
+
+def up(lake: Path, port: int | None = None) -> Broker:
+    """Start the lake's broker, or return the one that runs, when it answers.
+
+    Raises:
+        DefinitionError: The folder cannot be written, the port cannot be had, or set-up is not done.
+        DataError: The broker's folder holds something else.
+        TransientError: The broker ended while starting, or does not answer in time.
+    """
+    home = _home(lake)
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        with _alone(home):
+            pid = _running(home)
+            if pid is not None:
+                found = _await(home, pid, port)
+                if found is not None:
+                    return found
+            _check_port(port)
+            _format(home)
+            return _start(home, port)
+    except OSError as error:
+        raise DefinitionError(
+            f"the lake folder {lake} cannot be written: {error.strerror}",
+            hint="make the folder writable, or choose another with --lake or STRANDLINE_LAKE.",
+            lake=str(lake),
+        ) from error
+
+
+def status(lake: Path) -> Broker | None:
+    """Return the lake's broker if its process runs."""
+    home = _home(lake)
+    pid = _running(home)
+    return None if pid is None else _broker(home, pid)
+
+
+def down(lake: Path) -> bool:
+    """Stop the lake's broker and tell whether there was one; no other process is ever touched."""
+    home = _home(lake)
+    if not (home / "broker.json").exists():
+        return False
+    with _alone(home):
+        pid = _running(home)
+        state = _read(home)
+        if pid is None or state is None:
+            return False
+        return processes.stop(pid, _mark(home, state), patience=STOP_PATIENCE)
+
+
+def _home(lake: Path) -> Path:
+    return lake.absolute() / "_kafka"
+
+
+@contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    with (home / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _read(home: Path) -> _State | None:
+    try:
+        return _State(**json.loads((home / "broker.json").read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _write(home: Path, state: _State) -> None:
+    partial = home / "broker.json.partial"
+    partial.write_text(json.dumps(asdict(state)))
+    partial.replace(home / "broker.json")
+
+
+def _mark(home: Path, state: _State) -> str:
+    # With the folder, because a copied lake has the same token and must not get the other's broker.
+    return f"-Dstrandline.broker={state.token}@{home}"
+
+
+def _running(home: Path) -> int | None:
+    state = _read(home)
+    if state is None:
+        return None
+    mark = _mark(home, state)
+    if state.pid is None:  # whoever started it was killed before it could write the pid
+        return processes.find(mark)
+    return state.pid if processes.is_ours(state.pid, mark) else None
+
+
+def _broker(home: Path, pid: int) -> Broker:
+    state = _read(home)
+    port = state.port if state else 0
+    return Broker(address=f"{recipe.HOST}:{port}", pid=pid, log=home / "broker.log")
+
+
+def _start(home: Path, port: int | None) -> Broker:
+    last = _read(home)
+    for attempt in range(1, ATTEMPTS + 1):
+        # Clients remember addresses, so the last port is taken again if it is free.
+        state = _State(
+            port=port or _free_port(last.port if last else 0),
+            controller_port=_free_port(last.controller_port if last else 0),
+            token=secrets.token_hex(16),
+        )
+        try:
+            return _launch(home, state)
+        except TransientError as error:
+            # Another program took the port between our look and the broker's start.
+            if port is not None or attempt == ATTEMPTS or TAKEN not in error.message:
+                raise
+            last = None
+    raise AssertionError
+
+
+def _launch(home: Path, state: _State) -> Broker:
+    config = recipe.properties(port=state.port, controller_port=state.controller_port, data="data")
+    (home / recipe.PROPERTIES).write_text(config)
+    (home / "tmp").mkdir(exist_ok=True)
+    log = home / "broker.log"
+    if log.exists():
+        log.replace(home / "broker.log.1")
+    command = recipe.start_command(*_program(), _mark(home, state))
+    _write(home, state)
+    pid = processes.spawn(command, folder=home, log=log)
+    _write(home, _State(**{**asdict(state), "pid": pid}))
+    broker = _await(home, pid, state.port)
+    if broker is None:
+        raise TransientError(
+            f"the broker ended while starting: {_last_error(_text(log))}",
+            hint=f"read {log}, then `strandline up` again.",
+            log=str(log),
+        )
+    return broker
+
+
+def _await(home: Path, pid: int, port: int | None) -> Broker | None:
+    """Return the broker when it answers; None when it ends instead, as one does that was just killed."""
+    broker = _broker(home, pid)
+    if port is not None and broker.address != f"{recipe.HOST}:{port}":
+        raise DefinitionError(
+            f"this lake's broker runs already, at {broker.address}",
+            hint="stop it with `strandline down` to start it at another port.",
+            address=broker.address,
+        )
+    deadline = time.monotonic() + PATIENCE
+    while _running(home) is not None:
+        try:
+            topics.check_reachable(broker.address, {}, patience=1.0)
+        except TransientError as error:
+            if time.monotonic() > deadline:
+                raise TransientError(
+                    f"the broker runs (pid {pid}) but does not answer within {PATIENCE:.0f} s",
+                    hint=f"after a crash it reads its data first; wait and type the same, or see {broker.log}",
+                    pid=pid,
+                ) from error
+        else:
+            return broker
+    return None
+
+
+def _format(home: Path) -> None:
+    """Make the broker's storage, whole or not at all."""
+    data, partial = home / "data", home / "data.partial"
+    if (data / "meta.properties").exists():
+        return
+    if data.exists() and any(data.iterdir()):
+        raise DataError(
+            f"{data} is not the storage of a broker: it has no meta.properties",
+            hint="move it away; a new and empty one is then made.",
+            folder=str(data),
+        )
+    shutil.rmtree(partial, ignore_errors=True)
+    (home / "tmp").mkdir(exist_ok=True)
+    file = "format.properties"
+    (home / file).write_text(recipe.properties(port=1, controller_port=2, data=partial.name))
+    cluster = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
+    command = recipe.format_command(*_program(), cluster, file)
+    done, words = processes.run(command, folder=home)
+    if not done:
+        raise TransientError(
+            f"the broker's storage cannot be made: {_last_error(words)}",
+            hint="look at the disk of the lake's folder, then `strandline up` again.",
+            folder=str(partial),
+        )
+    (home / file).unlink()
+    partial.replace(data)
+
+
+def _program() -> tuple[Path, list[Path]]:
+    home, found = java.java_home(), jars.broker_jars()
+    if home is None or not found:
+        missing = "Java 17 or 21 is" if home is None else "the broker's jars are"
+        raise DefinitionError(f"{missing} missing", hint="run `make setup`.")
+    return home, found
+
+
+def _check_port(port: int | None) -> None:
+    if port is None:
+        return
+    try:
+        _bind(port)
+    except (OSError, OverflowError) as error:
+        raise DefinitionError(
+            f"port {port} cannot be used: {getattr(error, 'strerror', None) or error}",
+            hint="name another port, or none, and a free one is taken.",
+            port=port,
+        ) from error
+
+
+def _free_port(wanted: int) -> int:
+    try:
+        return _bind(wanted)
+    except OSError:
+        return _bind(0)
+
+
+def _bind(port: int) -> int:
+    with socket.socket() as probe:
+        # As Java does it: connections that are still closing do not make a port taken, a listener does.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((recipe.HOST, port))
+        return int(probe.getsockname()[1])
+
+
+def _text(log: Path) -> str:
+    return log.read_text(errors="replace") if log.exists() else ""
+
+
+def _last_error(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    wrong = [line for line in lines if ERROR.search(line) and not line.startswith("at ")]
+    return wrong[-1] if wrong else "its log names no error"

@@ -1,0 +1,81 @@
+"""Are two lakes the same, row for row?
+
+Silver, quarantine and gold of both are compared as bags of rows: a row that one has twice and the other once is a
+difference. Floats are not compared because there are none. Bronze is left out: how Kafka's records are
+cut into commits, and when, is no property of the data.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+from deltalake import DeltaTable
+
+from jobs.core.errors import DefinitionError
+from jobs.core.table import Layer, Table
+from jobs.run.lake import Lake
+
+SAMPLES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What two versions of a table have in common."""
+
+    table: str
+    left_rows: int
+    right_rows: int
+    only_left: int
+    only_right: int
+    samples: tuple[str, ...]
+
+    @property
+    def equal(self) -> bool:
+        """Tell whether both hold the same rows."""
+        return self.only_left == 0 and self.only_right == 0
+
+
+def compare(table: Table, left: Lake, right: Lake) -> list[Comparison]:
+    """Compare a table, and its quarantine if it has one.
+
+    Raises:
+        DefinitionError: One of the lakes has no such table.
+    """
+    found = [_compared(table.id, left.table(table), right.table(table))]
+    if table.layer is Layer.SILVER:
+        name = f"quarantine.{table.name}"
+        found.append(_compared(name, left.quarantine(table), right.quarantine(table)))
+    return found
+
+
+def _compared(name: str, left: Path, right: Path) -> Comparison:
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    for side, path in (("l", left), ("r", right)):
+        if not (path / "_delta_log").is_dir():
+            raise DefinitionError(
+                f"there is no table at {path}", hint="run it first: `strandline run`.", table=name
+            )
+        connection.register(side, DeltaTable(path).to_pyarrow_table())
+    names = [row[0] for row in connection.execute("DESCRIBE l").fetchall()]
+    columns = ", ".join(f'"{column}"' for column in names)
+
+    def count(query: str) -> int:
+        row = connection.execute(f"SELECT count(*) FROM ({query})").fetchone()  # noqa: S608  # no user's text
+        return int(row[0]) if row else 0
+
+    left_only = f"SELECT {columns} FROM l EXCEPT ALL SELECT {columns} FROM r"  # noqa: S608
+    right_only = f"SELECT {columns} FROM r EXCEPT ALL SELECT {columns} FROM l"  # noqa: S608
+    samples = [
+        f"only in {side}: {row}"
+        for side, query in (("the first", left_only), ("the second", right_only))
+        for row in connection.execute(f"{query} ORDER BY ALL LIMIT {SAMPLES}").fetchall()
+    ]
+    return Comparison(
+        table=name,
+        left_rows=count("FROM l"),
+        right_rows=count("FROM r"),
+        only_left=count(left_only),
+        only_right=count(right_only),
+        samples=tuple(samples),
+    )

@@ -1,0 +1,134 @@
+"""Delta commits of our own making: the rows, and the ledger entry that counts them, in one.
+
+Why not ``df.write``: a ledger entry needs the number of rows written, and with ``df.write`` it must be given
+before the rows are. Here files are written first, their statistics read, and then one commit adds the
+files and the entry together. The same commit may take files away, which makes a replacement of whole windows
+as cheap as an append. And the look-up of transaction ids, with which Delta recomputes the snapshot by a
+Spark job at every commit, is not needed: the last entry says whether a batch was written (jobs/run/ledger.py).
+Measured, warm, 100 rows: 0.18 s against 0.65 s for ``df.write`` with ``txnAppId``.
+
+The price is that ``OptimisticTransaction`` is Delta's own interface and may change with a version; the
+version is pinned, and tests/run/test_delta.py holds every call that is used.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+ALWAYS = {
+    # The log is the ledger: what it says of a batch is not for Delta to expire.
+    "delta.enableExpiredLogCleanup": "false",
+    "delta.checkpointInterval": "100",
+    "delta.appendOnly": "false",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Files that were written and not yet committed."""
+
+    actions: Any
+    rows: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether there is no row in them."""
+        return self.rows == 0
+
+
+def create(
+    spark: SparkSession,
+    path: Path,
+    schema: StructType,
+    *,
+    partition_by: Sequence[str] = (),
+    properties: Mapping[str, str] | None = None,
+) -> None:
+    """Make an empty table unless there is one."""
+    if any((path / "_delta_log").glob("*.json")):
+        return
+    table = DeltaTable.createIfNotExists(spark).location(str(path)).addColumns(schema)
+    if partition_by:
+        table = table.partitionedBy(*partition_by)
+    for name, value in {**ALWAYS, **(properties or {})}.items():
+        table = table.property(name, value)
+    table.execute()
+
+
+class Commit:
+    """One transaction on one table: write, perhaps replace, commit once."""
+
+    def __init__(self, spark: SparkSession, path: Path) -> None:
+        """Begin at the table's latest version."""
+        self._spark = spark
+        self._jvm: Any = spark._jvm  # noqa: SLF001  # Delta's transactions exist in the JVM only
+        log = self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(
+            spark._jsparkSession,  # noqa: SLF001
+            str(path),
+        )
+        self._transaction = log.startTransaction()
+        self._actions = self._jvm.java.util.ArrayList()
+
+    @property
+    def read_version(self) -> int:
+        """Return the version that the transaction began at."""
+        return int(self._transaction.snapshot().version())
+
+    def write(self, rows: DataFrame) -> Written:
+        """Write rows to files that nobody sees before the commit."""
+        files = self._java(self._transaction.writeFiles(rows._jdf))  # noqa: SLF001
+        added = 0
+        for file in files:
+            count = int(json.loads(file.stats())["numRecords"])
+            added += count
+            if count:  # a task without rows writes an empty file all the same
+                self._actions.add(file)
+        return Written(files, added)
+
+    def take_out(self, predicate: str) -> DataFrame | None:
+        """Take away the files that may hold rows of which the predicate holds.
+
+        Returns:
+            What the files held, for the caller to write back what must stay; None when there was no file.
+        """
+        parser = self._spark._jsparkSession.sessionState().sqlParser()  # noqa: SLF001
+        expressions = self._jvm.java.util.ArrayList()
+        expressions.add(parser.parseExpression(predicate))
+        files = self._transaction.filterFiles(self._scala(expressions))
+        if files.isEmpty():
+            return None
+        for file in self._java(files):
+            self._actions.add(file.remove())
+        snapshot = self._transaction.snapshot()
+        none = self._jvm.scala.Option.empty()
+        rows = snapshot.deltaLog().createDataFrame(snapshot, files, False, none)  # noqa: FBT003  # not a stream
+        return DataFrame(rows, self._spark)
+
+    def take_out_all(self) -> None:
+        """Take away every file."""
+        for file in self._java(self._transaction.filterFiles()):
+            self._actions.add(file.remove())
+
+    def commit(self, metadata: str) -> int:
+        """Make files and metadata visible together; return the new version."""
+        none = self._jvm.scala.Option.empty()
+        operation = self._jvm.org.apache.spark.sql.delta.DeltaOperations.Write(
+            self._jvm.org.apache.spark.sql.SaveMode.Append,
+            none,
+            none,
+            self._jvm.scala.Option.apply(metadata),
+            *[none] * 5,
+        )
+        return int(self._transaction.commit(self._scala(self._actions), operation))
+
+    def _java(self, sequence: Any) -> Any:  # noqa: ANN401
+        return self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(sequence)
+
+    def _scala(self, collection: Any) -> Any:  # noqa: ANN401
+        return self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(collection).toSeq()

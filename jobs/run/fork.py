@@ -1,0 +1,74 @@
+"""Writing silver: good rows to the table, the others to its quarantine, each exactly once.
+
+The quarantine is written first and only when there is something for it, the table with the ledger entry last:
+a crash between the two leaves a quarantine that is ahead by one batch, which the replay sees and passes over.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from jobs.core.table import Table
+from jobs.core.verdict import bad_rows, good_rows
+from jobs.run import delta
+from jobs.run.ledger import Entry
+from jobs.run.meter import Meter
+
+SMALL = 50_000
+"""Up to so many rows one file is enough."""
+
+Settle = Callable[[int, Counter[str]], Entry]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fork:
+    """The two tables that one query fills."""
+
+    table: Table
+    path: Path
+    quarantine: Path
+    replaces: bool = False
+
+    def write(
+        self, rows: DataFrame, settle: Settle, meter: Meter, *, held_already: bool = False
+    ) -> Entry | None:
+        """Write judged rows to both sides.
+
+        Args:
+            rows: Judged and deduplicated; read once.
+            settle: Makes the ledger entry from the good rows and the reasons of the others.
+            meter: Measures the batch.
+            held_already: The quarantine got its part before a crash.
+        """
+        kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            held = first_reasons(kept)
+            good = held.pop(None, 0)
+            entry = settle(good, Counter({str(why): n for why, n in held.items()}))
+            if not entry.read and not self.replaces:
+                return None
+            if (held or self.replaces) and not held_already:
+                self._put(self.quarantine, bad_rows(kept, self.table), held.total(), entry, meter)
+            return self._put(self.path, good_rows(kept, self.table), good, entry, meter)
+        finally:
+            kept.unpersist()
+
+    def _put(self, path: Path, rows: DataFrame, count: int, entry: Entry, meter: Meter) -> Entry:
+        commit = delta.Commit(rows.sparkSession, path)
+        if self.replaces:
+            commit.take_out_all()
+        written = commit.write(rows.coalesce(1) if count <= SMALL else rows).rows if count else 0
+        final = entry.closed(written=written, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
+        commit.commit(final.encoded())
+        return final
+
+
+def first_reasons(rows: DataFrame) -> Counter[str | None]:
+    """Count rows by the reason that they are accounted under; good ones by None."""
+    reason = F.get("_reasons", F.lit(0)).alias("why")
+    return Counter({row["why"]: row["count"] for row in rows.groupBy(reason).count().collect()})

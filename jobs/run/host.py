@@ -1,0 +1,153 @@
+"""Always on: all tables of a lake in one process and one Spark, each in a thread, each with its lease.
+
+Why threads that poll and not ``awaitTermination``: a thread that waits inside py4j hears no signal, and what
+interrupts it leaves the gateway out of step.
+"""
+
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+
+from jobs.core.modes import Mode
+from jobs.core.table import Layer, Table
+from jobs.run.kafka import Log
+from jobs.run.lake import Lake
+from jobs.run.ledger import Entry, Tail, last_entry
+from jobs.run.runner import Site, run
+
+POLL = 0.1
+RATE_OVER = 10.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Pulse:
+    """How one table is doing."""
+
+    table: str
+    batches: int = 0
+    read: int = 0
+    lag: int | None = None
+    rate: float = 0.0
+    watermark: str | None = None
+    last_ms: int = 0
+    at: str | None = None
+    recent: list[tuple[float, int]] = field(default_factory=list)
+
+
+class Host:
+    """Runs tables side by side until it is told to stop or one of them fails."""
+
+    def __init__(self, tables: Sequence[Table], mode: Mode, lake: Lake, site: Site) -> None:
+        """Prepare; nothing runs yet."""
+        self._tables = tables
+        self._mode = mode
+        self._lake = lake
+        self._site = site
+        self._stop = threading.Event()
+        self._failed: BaseException | None = None
+        self.pulses = {table.id: Pulse(table=table.id) for table in tables}
+        folders = {t.id: lake.table(t) for table in tables for t in (table, *table.upstream)}
+        self._tails = {name: Tail(path) for name, path in folders.items()}
+
+    def stop(self) -> None:
+        """Let every table end its batch and then stop."""
+        self._stop.set()
+
+    def serve(self, look: Callable[["Host"], None]) -> None:
+        """Run until stopped; ``look`` is called about once a second.
+
+        Raises:
+            Exception: What made a table fail; the others are stopped first.
+        """
+        threads = [
+            threading.Thread(target=self._keep, args=(table,), name=table.id, daemon=True)
+            for table in self._tables
+        ]
+        for thread in threads:
+            thread.start()
+        due = 0.0
+        while any(thread.is_alive() for thread in threads):
+            if time.monotonic() >= due:
+                self._measure()
+                look(self)
+                due = time.monotonic() + 1.0
+            time.sleep(POLL)
+        self._beat(is_alive=False)
+        if self._failed is not None:
+            raise self._failed
+
+    def _keep(self, table: Table) -> None:
+        try:
+            while not all(self._lake.exists(source) for source in table.upstream):
+                if self._stop.wait(POLL):
+                    return
+            run(
+                table,
+                self._mode,
+                self._lake,
+                site=self._site,
+                tell=lambda entry: self._heard(table, entry),
+                stopped=self._stop.is_set,
+            )
+        except BaseException as error:  # noqa: BLE001  # raised again in serve, once the others have stopped
+            self._failed = self._failed or error
+            self._stop.set()
+
+    def _heard(self, table: Table, entry: Entry) -> None:
+        pulse = self.pulses[table.id]
+        pulse.batches += 1
+        pulse.read += entry.read
+        pulse.watermark = entry.watermark
+        pulse.last_ms = entry.duration_ms
+        pulse.at = self._site.clock().isoformat(timespec="seconds")
+        pulse.recent.append((time.monotonic(), entry.read))
+
+    def _measure(self) -> None:
+        now = time.monotonic()
+        for tail in self._tails.values():
+            tail.follow()
+        for table in self._tables:
+            pulse = self.pulses[table.id]
+            pulse.recent = [(at, rows) for at, rows in pulse.recent if now - at < RATE_OVER]
+            pulse.rate = sum(rows for _, rows in pulse.recent) / RATE_OVER
+            pulse.lag = self._lag(table)
+        self._beat(is_alive=True)
+
+    def _lag(self, table: Table) -> int | None:
+        if not self._lake.exists(table):
+            return None
+        if table.layer is not Layer.BRONZE:
+            there = sum(self._tails[source.id].written for source in table.upstream)
+            return there - self._tails[table.id].read
+        if self._site.address is None:
+            return None
+        newest = last_entry(self._lake.table(table))
+        read = newest[1].offsets if newest else {}
+        log = Log(self._site.address, self._site.options, table.topic)
+        try:
+            bounds = log.bounds()
+        finally:
+            log.close()
+        return sum(end - read.get(str(p), (0, first))[1] for p, (first, end) in bounds.items())
+
+    def _beat(self, *, is_alive: bool) -> None:
+        at: datetime = self._site.clock()
+        tables = {
+            name: {k: v for k, v in asdict(pulse).items() if k != "recent"}
+            for name, pulse in self.pulses.items()
+        }
+        beat = {
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "alive": is_alive,
+            "at": at.isoformat(timespec="seconds"),
+            "tables": tables,
+        }
+        draft = self._lake.heartbeat.with_suffix(f".{os.getpid()}")
+        draft.write_text(json.dumps(beat, indent=1))
+        draft.replace(self._lake.heartbeat)  # a reader sees the old one or the new one

@@ -1,0 +1,194 @@
+"""What Kafka holds, and which slice of it to read next.
+
+Why slices are aligned by time: a backlog read with a limit per batch must not run ahead in one partition and
+lag in another, because event-time state believes the newest row it has seen. Spark's own
+``maxOffsetsPerTrigger`` splits a batch in proportion to each partition's backlog; a partition whose
+events all lie in the last hour is then read hours ahead of the others, the watermark follows it, and
+everything that the others still hold is dropped as late. Here a slice ends at one moment in all partitions.
+"""
+
+import time
+from collections.abc import Mapping
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from jobs.core.errors import DataError, DefinitionError, TransientError
+from jobs.core.table import Topic
+
+TIMEOUT = 10.0
+Positions = Mapping[int, int]
+
+
+class Log:
+    """A topic as a reader of ranges sees it."""
+
+    def __init__(self, address: str, options: Mapping[str, str], topic: Topic) -> None:
+        """Connect; nothing is asked of the cluster yet."""
+        self.address = address
+        self.topic = topic
+        self._client = {
+            "bootstrap.servers": address,
+            "log_level": 0,
+            **{k: v for k, v in options.items() if not k.startswith("ssl.truststore")},
+        }
+        self._consumer = Consumer(
+            {
+                **self._client,
+                "group.id": "strandline",
+                "enable.auto.commit": "false",
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "error",
+                "enable.partition.eof": "true",
+            }
+        )
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._consumer.close()
+
+    def partitions(self) -> list[int]:
+        """Return the topic's partitions.
+
+        Raises:
+            TransientError: The cluster does not answer.
+            DefinitionError: The topic does not exist.
+        """
+        try:
+            known = self._consumer.list_topics(self.topic.name, timeout=TIMEOUT)
+        except KafkaException as error:
+            raise self._silent(error) from error
+        found = known.topics[self.topic.name]
+        if found.error is not None or not found.partitions:
+            raise DefinitionError(
+                f"topic {self.topic.name} does not exist at {self.address}",
+                hint="`strandline produce` makes it and fills it; or correct STRANDLINE_KAFKA.",
+                topic=self.topic.name,
+            )
+        return sorted(found.partitions)
+
+    def bounds(self) -> dict[int, tuple[int, int]]:
+        """Return for each partition the first offset still there and the one after the last."""
+        try:
+            return {
+                number: self._consumer.get_watermark_offsets(self._at(number), timeout=TIMEOUT)
+                for number in self.partitions()
+            }
+        except KafkaException as error:
+            raise self._silent(error) from error
+
+    def slice(self, start: Positions, end: Positions, limit: int | None) -> dict[int, int]:
+        """Return where to stop, so that at most about ``limit`` records are read, all up to one moment."""
+        waiting = {p: end[p] - start[p] for p in end if end[p] > start[p]}
+        if limit is None or sum(waiting.values()) <= limit:
+            return {p: end[p] for p in waiting}
+        # About 40 questions of a millisecond each, in which the broker only looks at its time index.
+        low, high = 0, time.time_ns() // 1_000_000
+        stops = dict(start)
+        while low < high:  # the latest moment that stays within the limit
+            moment = (low + high + 1) // 2
+            candidate = self._until(moment, start, end, waiting)
+            if sum(candidate[p] - start[p] for p in waiting) <= limit:
+                low, stops = moment, candidate
+            else:
+                high = moment - 1
+        if all(stops[p] == start[p] for p in waiting):
+            # More records than the limit carry one and the same time: take them in order of partition.
+            first = min(waiting)
+            return {first: min(start[first] + limit, end[first])}
+        return {p: stops[p] for p in waiting if stops[p] > start[p]}
+
+    def count(self, start: Positions, end: Positions) -> int:
+        """Count the committed records between two positions by reading them."""
+        parts = [TopicPartition(self.topic.name, p, start[p]) for p in end if end[p] > start[p]]
+        open_ends = {part.partition: end[part.partition] for part in parts}
+        self._consumer.assign(parts)
+        seen = 0
+        deadline = time.monotonic() + 6 * TIMEOUT
+        while open_ends and time.monotonic() < deadline:
+            for message in self._consumer.consume(10_000, timeout=0.2):
+                if message.error() is None and message.offset() < open_ends.get(
+                    message.partition(), 0
+                ):
+                    seen += 1
+            for part in self._consumer.position(parts):
+                if part.offset >= open_ends.get(part.partition, part.offset + 1):
+                    del open_ends[part.partition]
+        self._consumer.unassign()
+        return seen
+
+    def _until(
+        self, moment: int, start: Positions, end: Positions, waiting: Positions
+    ) -> dict[int, int]:
+        asked = [TopicPartition(self.topic.name, p, moment) for p in waiting]
+        try:
+            found = self._consumer.offsets_for_times(asked, timeout=TIMEOUT)
+        except KafkaException as error:
+            raise self._silent(error) from error
+        stops = dict(start)
+        for part in found:
+            # A negative offset says that nothing in the partition is as new as the moment.
+            stop = end[part.partition] if part.offset < 0 else part.offset
+            stops[part.partition] = min(max(stop, start[part.partition]), end[part.partition])
+        return stops
+
+    def _at(self, partition: int) -> TopicPartition:
+        return TopicPartition(self.topic.name, partition)
+
+    def _silent(self, error: KafkaException) -> TransientError:
+        return TransientError(
+            f"no Kafka broker answers at {self.address}: {error.args[0].str()}",
+            hint="start ours with `strandline up`, or correct STRANDLINE_KAFKA.",
+            address=self.address,
+        )
+
+
+def check_positions(table: str, start: Positions, bounds: Mapping[int, tuple[int, int]]) -> None:
+    """Refuse to read on when Kafka no longer holds what comes next.
+
+    Raises:
+        DataError: Records expired before they were read, or the topic was made anew.
+    """
+    for partition, offset in start.items():
+        first, end = bounds.get(partition, (0, 0))
+        if offset > end:
+            raise DataError(
+                f"{table} has read partition {partition} up to offset {offset}, "
+                f"but the topic ends at {end}: it was made anew, or lost its end",
+                hint="use another topic or another lake; its rows are not those that were read.",
+                partition=partition,
+            )
+        if offset < first:
+            raise DataError(
+                f"{table}: offsets {offset} to {first - 1} of partition {partition} "
+                "expired in Kafka before they were read",
+                hint="they are lost to this lake; raise the topic's retention and rebuild the table.",
+                partition=partition,
+            )
+
+
+def java_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Translate the C client's security options for Spark's Java client."""
+    translated = {f"kafka.{name}": value for name, value in options.items()}
+    mechanism = translated.pop("kafka.sasl.mechanisms", None)
+    if mechanism:
+        translated["kafka.sasl.mechanism"] = mechanism
+    user = translated.pop("kafka.sasl.username", None)
+    password = translated.pop("kafka.sasl.password", None)
+    if user is not None and password is not None:
+        scram = translated.get("kafka.sasl.mechanism", "PLAIN").startswith("SCRAM")
+        module = "scram.ScramLoginModule" if scram else "plain.PlainLoginModule"
+        quoted = password.replace("\\", "\\\\").replace('"', '\\"')
+        translated["kafka.sasl.jaas.config"] = (
+            f"org.apache.kafka.common.security.{module} required "
+            f'username="{user}" password="{quoted}";'
+        )
+    authority = translated.pop("kafka.ssl.ca.location", None)
+    if authority is not None:
+        translated |= {"kafka.ssl.truststore.type": "PEM", "kafka.ssl.truststore.location": authority}
+    return translated
+
+
+def admin(address: str, options: Mapping[str, str]) -> AdminClient:
+    """Connect as one who may ask about the cluster."""
+    return AdminClient({"bootstrap.servers": address, "log_level": 0, **options})

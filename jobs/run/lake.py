@@ -1,0 +1,68 @@
+"""Where a lake keeps what: one folder, every path derived from a table's one name."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobs.core.errors import DefinitionError
+from jobs.core.table import Layer, Table
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """A folder with everything that a lakehouse remembers."""
+
+    root: Path
+
+    def table(self, table: Table) -> Path:
+        """Return the Delta table's folder."""
+        return self.root / table.layer / table.name
+
+    def quarantine(self, table: Table) -> Path:
+        """Return the folder of the quarantine beside a silver table."""
+        return self.root / "quarantine" / table.name
+
+    def checkpoint(self, table: Table) -> Path:
+        """Return the folder with the state of the table's stream."""
+        return self.root / "_checkpoints" / table.id
+
+    def lease(self, table: Table) -> Path:
+        """Return the file whose lock makes one process the table's writer."""
+        return self.root / "_leases" / f"{table.id}.lock"
+
+    def log(self, name: str) -> Path:
+        """Return the file for the log of a program."""
+        return self.root / "_logs" / f"{name}.log"
+
+    @property
+    def heartbeat(self) -> Path:
+        """Return the file in which an always-on stream says that it lives."""
+        return self.root / "_stream.json"
+
+    def folders(self, table: Table) -> tuple[Path, ...]:
+        """Return the table's Delta folders: its own, and its quarantine if it has one."""
+        own = (self.table(table),)
+        return (*own, self.quarantine(table)) if table.layer is Layer.SILVER else own
+
+    def exists(self, table: Table) -> bool:
+        """Tell whether the table was ever made."""
+        return any((self.table(table) / "_delta_log").glob("*.json"))
+
+    def open_for_writing(self) -> "Lake":
+        """Make the folder if need be and prove that it can be written.
+
+        Raises:
+            DefinitionError: The folder cannot be made or written.
+        """
+        probe = self.root / f".probe-{os.getpid()}"
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise DefinitionError(
+                f"the lake folder {self.root} cannot be written: {error.strerror}",
+                hint="make the folder writable, or choose another with --lake or STRANDLINE_LAKE.",
+                lake=str(self.root),
+            ) from error
+        return self

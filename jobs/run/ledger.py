@@ -1,0 +1,210 @@
+"""The ledger: what each commit read, and where every row of it went.
+
+An entry is the ``userMetadata`` of the very commit that holds the rows, so it can never disagree with them,
+survives whatever the commit survives, and costs no commit of its own. Reading the ledger is reading the
+first line of each file in a table's log; no Spark is needed.
+
+The last entry also answers *was this batch written?* for a stream that starts again after a crash.
+With one writer a table (jobs/run/lease.py) nothing can stand between the question and the commit.
+
+Rows with several reasons are counted under the first; the quarantine keeps all of them.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from jobs.core.errors import DataError
+
+MARK = "strandline"
+
+Offsets = Mapping[str, tuple[int, int]]
+"""Per Kafka partition (as text, for JSON) the first offset and the one after the last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One committed batch.
+
+    Args:
+        table: The table's one name.
+        mode: The mode that wrote it.
+        stream: Identity of the checkpoint, so that a new one is noticed.
+        batch: The batch's number within its stream.
+        source: What was read: a topic or a table.
+        offsets: For a topic, the range of each partition.
+        versions: For a table, the first version and the last, both included; absent when none had rows.
+        read: Rows that came in.
+        good: Rows believed (for a window: rows counted in it).
+        duplicates: Copies of rows believed earlier.
+        quarantined: Rows held back, by reason.
+        dropped_by_watermark: Rows that Spark's state refused; the law of lateness makes it 0.
+        without_record: Kafka offsets that hold no record: transaction markers, aborted or compacted away.
+        written: Rows in the files of this commit.
+        replaced: Whether the commit replaced everything before it.
+        watermark: Where event time stood, as text.
+        duration_ms: From the start of the batch to its commit.
+        cpu_ms: CPU of the process in that time; queries that run beside it are in it.
+        code: Hash of the code that made the rows.
+    """
+
+    table: str
+    mode: str
+    stream: str
+    batch: int
+    source: str
+    offsets: Offsets = field(default_factory=dict)
+    versions: tuple[int, int] | None = None
+    read: int = 0
+    good: int = 0
+    duplicates: int = 0
+    quarantined: Mapping[str, int] = field(default_factory=dict)
+    dropped_by_watermark: int = 0
+    without_record: int = 0
+    written: int = 0
+    replaced: bool = False
+    watermark: str | None = None
+    duration_ms: int = 0
+    cpu_ms: int = 0
+    code: str = ""
+
+    @property
+    def accounted(self) -> int:
+        """Return the rows whose place is known."""
+        held = sum(self.quarantined.values())
+        return self.good + self.duplicates + held + self.dropped_by_watermark
+
+    def settled(self, *, good: int, held: Mapping[str, int], dropped: int) -> "Entry":
+        """Add where the rows went; what is in no other place was a copy."""
+        copies = self.read - good - sum(held.values()) - dropped
+        return replace(
+            self,
+            good=good,
+            quarantined=dict(held),
+            dropped_by_watermark=dropped,
+            duplicates=copies,
+        )
+
+    def closed(self, *, written: int, wall_ms: int, cpu_ms: int) -> "Entry":
+        """Add what the batch cost; the commit follows."""
+        return replace(self, written=written, duration_ms=wall_ms, cpu_ms=cpu_ms)
+
+    def encoded(self) -> str:
+        """Return the entry as it stands in a commit."""
+        return json.dumps({MARK: 1, **asdict(self)}, separators=(",", ":"))
+
+
+def entries(path: Path) -> Iterator[tuple[int, Entry]]:
+    """Yield version and entry of each of a table's commits, oldest first."""
+    for file in sorted((path / "_delta_log").glob("[0-9]*.json")):
+        entry = _entry(file)
+        if entry is not None:
+            yield int(file.stem), entry
+
+
+def last_entry(path: Path) -> tuple[int, Entry] | None:
+    """Return the newest entry; commits of maintenance have none and are passed over."""
+    for version in range(latest_version(path), -1, -1):
+        file = _commit(path, version)
+        entry = _entry(file) if file.exists() else None
+        if entry is not None:
+            return version, entry
+    return None
+
+
+def latest_version(path: Path) -> int:
+    """Return the table's newest version, or -1 when there is no table.
+
+    Walks up from the newest checkpoint instead of listing the log, because this is asked at every batch and a
+    listing grows with the table's history.
+    """
+    checkpoint = path / "_delta_log" / "_last_checkpoint"
+    version = int(json.loads(checkpoint.read_text())["version"]) if checkpoint.exists() else -1
+    while _commit(path, version + 1).exists():
+        version += 1
+    return version
+
+
+class Tail:
+    """Follows the ledger of a growing table, reading each commit once."""
+
+    def __init__(self, path: Path) -> None:
+        """Begin at the first commit."""
+        self._path = path
+        self._next = 0
+        self.read = 0
+        self.written = 0
+
+    def follow(self) -> None:
+        """Add what was committed since the last call."""
+        while (file := _commit(self._path, self._next)).exists():
+            entry = _entry(file)
+            if entry is not None and entry.replaced:
+                self.read = self.written = 0
+            if entry is not None:
+                self.read += entry.read
+                self.written += entry.written
+            self._next += 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """What one version added: how many rows, in which files, and the smallest time in each column."""
+
+    rows: int
+    lowest: Mapping[str, str]
+    files: tuple[str, ...]
+
+
+def added(path: Path, version: int, *, files: tuple[int, int | None] = (0, None)) -> Added:
+    """Read from the log what a version added, or only its files from one position to another."""
+    stats: list[dict[str, Any]] = []
+    names: list[str] = []
+    with _commit(path, version).open() as log:
+        adds = [line for line in log if line.startswith('{"add":')]
+    for line in adds[files[0] : files[1]]:
+        add = json.loads(line)["add"]
+        if add.get("dataChange", True):
+            stats.append(json.loads(add["stats"]))
+            names.append(str(path / unquote(add["path"])))
+    lowest: dict[str, str] = {}
+    for file in stats:
+        for name, value in file.get("minValues", {}).items():
+            if isinstance(value, str):
+                lowest[name] = min(value, lowest.get(name, value))
+    rows = sum(file["numRecords"] for file in stats)
+    return Added(rows=rows, lowest=lowest, files=tuple(names))
+
+
+def _commit(path: Path, version: int) -> Path:
+    return path / "_delta_log" / f"{version:020d}.json"
+
+
+def _entry(file: Path) -> Entry | None:
+    with file.open() as log:
+        # Delta writes the commit's own facts first, but does not promise it.
+        info = next((line for line in log if line.startswith('{"commitInfo":')), None)
+    text = json.loads(info)["commitInfo"].get("userMetadata") if info else None
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None  # somebody else's metadata
+    if not isinstance(found, dict) or found.get(MARK) is None:
+        return None
+    known = {f.name for f in fields(Entry)}
+    values = {name: value for name, value in found.items() if name in known}
+    values["offsets"] = {name: (a, b) for name, (a, b) in found["offsets"].items()}
+    values["versions"] = tuple(found["versions"]) if found["versions"] else None
+    try:
+        return Entry(**values)
+    except TypeError as error:
+        raise DataError(
+            f"{file.name} carries a ledger entry that cannot be read: {error}",
+            hint="it was written by a newer version; update this one.",
+            file=str(file),
+        ) from error

@@ -1,0 +1,50 @@
+"""How long a batch took, what it cost, and which code made it."""
+
+import hashlib
+import inspect
+import time
+from functools import cache
+from pathlib import Path
+
+import psutil
+from pyspark.sql import SparkSession
+
+from jobs.core.table import Table
+
+JOBS = Path(__file__).parents[1]
+
+
+class Meter:
+    """Measures from its making on: wall time, and CPU of the JVM, in which all of Spark runs here."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        """Start to measure."""
+        gateway = spark.sparkContext._gateway  # noqa: SLF001  # the JVM's process id stands nowhere else
+        process = getattr(gateway, "proc", None)
+        self._process = psutil.Process(process.pid) if process is not None else psutil.Process()
+        self._wall = time.monotonic()
+        self._cpu = self._spent()
+
+    def wall_ms(self) -> int:
+        """Return the milliseconds since the start."""
+        return int((time.monotonic() - self._wall) * 1000)
+
+    def cpu_ms(self) -> int:
+        """Return the milliseconds of CPU since the start, those of queries beside this one too."""
+        return int((self._spent() - self._cpu) * 1000)
+
+    def _spent(self) -> float:
+        times = self._process.cpu_times()
+        return float(times.user + times.system)
+
+
+@cache
+def code_version(table: Table) -> str:
+    """Return a hash of everything that decides the table's rows: its module, the vocabulary, the rules."""
+    files = [*(JOBS / "core").glob("*.py"), *(JOBS.parent / "quality").glob("*.py")]
+    if table.transform is not None:
+        files.append(Path(inspect.getfile(table.transform)))
+    digest = hashlib.sha256()
+    for file in sorted(files):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]

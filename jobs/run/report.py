@@ -1,0 +1,42 @@
+"""What a run did, in figures that a person or a program reads."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from jobs.run.ledger import Entry
+
+
+@dataclass(slots=True, kw_only=True)
+class Report:
+    """The sum of a run's batches."""
+
+    table: str
+    mode: str
+    batches: int = 0
+    read: int = 0
+    good: int = 0
+    duplicates: int = 0
+    quarantined: Counter[str] = field(default_factory=Counter)
+    dropped_by_watermark: int = 0
+    written: int = 0
+    seconds: float = 0.0
+
+    def add(self, entry: Entry) -> None:
+        """Count one more batch."""
+        self.batches += 1
+        self.read += entry.read
+        self.good += entry.good
+        self.duplicates += entry.duplicates
+        self.quarantined.update(entry.quarantined)
+        self.dropped_by_watermark += entry.dropped_by_watermark
+        self.written += entry.written
+        self.seconds += entry.duration_ms / 1000
+
+
+def summed(table: str, mode: str, entries: Iterable[Entry]) -> Report:
+    """Add up batches."""
+    report = Report(table=table, mode=mode)
+    for entry in entries:
+        report.add(entry)
+    return report

@@ -1,0 +1,181 @@
+"""The one verb: ``run(table, mode, lake)``. The only module in which a mode decides anything."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import assert_never
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from jobs.core.errors import DefinitionError, LakeError
+from jobs.core.modes import AvailableNow, Batch, MicroBatch, Mode
+from jobs.core.table import Layer, Table
+from jobs.run.batches import compute
+from jobs.run.bronze import Intake
+from jobs.run.lake import Lake
+from jobs.run.lease import lease
+from jobs.run.ledger import Entry
+from jobs.run.report import Report
+from jobs.run.streams import Writer, start
+
+POLL = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What a run needs from the world: Spark, a clock, and for bronze an address of Kafka."""
+
+    spark: SparkSession
+    clock: Callable[[], datetime]
+    address: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def intake(self, table: Table, lake: Lake, mode: str) -> Intake:
+        """Open the topic of a bronze table."""
+        if self.address is None:
+            raise DefinitionError(
+                f"{table.id} reads Kafka, but no broker is known",
+                hint="start ours with `strandline up`, or set STRANDLINE_KAFKA.",
+            )
+        return Intake(
+            self.spark,
+            table,
+            lake,
+            address=self.address,
+            options=self.options,
+            mode=mode,
+            clock=self.clock,
+        )
+
+
+def run(
+    table: Table,
+    mode: Mode,
+    lake: Lake,
+    *,
+    site: Site,
+    tell: Callable[[Entry], None] = lambda _: None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Report:
+    """Run a table in a mode.
+
+    Args:
+        table: What to run.
+        mode: How; ``MicroBatch`` goes on until ``stopped`` says so.
+        lake: Where.
+        site: With what.
+        tell: Hears of each committed batch.
+        stopped: Asked between batches.
+
+    Returns:
+        What was done.
+    """
+    report = Report(table=table.id, mode=mode.name)
+
+    def heard(entry: Entry) -> None:
+        report.add(entry)
+        tell(entry)
+
+    refuse_without_source(table, lake)
+    with lease(site.spark, table, lake):
+        if table.layer is Layer.BRONZE:
+            _take_in(table, mode, lake, site, heard, stopped)
+        else:
+            _derive(table, mode, lake, site, heard, stopped)
+    return report
+
+
+def _take_in(
+    table: Table,
+    mode: Mode,
+    lake: Lake,
+    site: Site,
+    tell: Callable[[Entry], None],
+    stopped: Callable[[], bool],
+) -> None:
+    intake = site.intake(table, lake, mode.name)
+    try:
+        match mode:
+            case Batch():
+                _each(intake, None, tell, stopped)
+            case AvailableNow(max_offsets=limit):
+                _each(intake, limit, tell, stopped)
+            case MicroBatch(every=every, max_offsets=limit):
+                while not stopped():
+                    due = time.monotonic() + every
+                    _each(intake, limit, tell, stopped)
+                    while time.monotonic() < due and not stopped():
+                        time.sleep(POLL)
+            case _:
+                assert_never(mode)
+    finally:
+        intake.close()
+
+
+def _each(
+    intake: Intake, limit: int | None, tell: Callable[[Entry], None], stopped: Callable[[], bool]
+) -> None:
+    for entry in intake.catch_up(limit, stopped):
+        tell(entry)
+
+
+def _derive(
+    table: Table,
+    mode: Mode,
+    lake: Lake,
+    site: Site,
+    tell: Callable[[Entry], None],
+    stopped: Callable[[], bool],
+) -> None:
+    writer = Writer(table, lake, mode.name, tell)
+    match mode:
+        case Batch():
+            tell(compute(site.spark, table, lake))
+        case AvailableNow():
+            follow(start(site.spark, table, lake, writer, {"availableNow": True}), writer, stopped)
+        case MicroBatch(every=every):
+            trigger: dict[str, bool | str] = {"processingTime": f"{int(every * 1000)} milliseconds"}
+            follow(start(site.spark, table, lake, writer, trigger), writer, stopped)
+        case _:
+            assert_never(mode)
+
+
+def follow(query: StreamingQuery, writer: Writer, stopped: Callable[[], bool]) -> None:
+    """Wait for a query without blocking inside py4j, so that a signal is heard at once.
+
+    A query is stopped between batches: interrupting one makes Spark print long stack traces and wastes the
+    work, though it would lose nothing.
+    """
+    while query.isActive:
+        if stopped() and not query.status["isTriggerActive"]:
+            query.stop()
+            return
+        time.sleep(POLL)
+    try:
+        failure = query.exception()
+    except StreamingQueryException as error:
+        failure = error
+    if failure is None:
+        return
+    if isinstance(writer.error, LakeError):
+        raise writer.error
+    raise failure
+
+
+def refuse_without_source(table: Table, lake: Lake) -> None:
+    """See that there is something to read.
+
+    Raises:
+        DefinitionError: A table that this one reads was never made.
+    """
+    for source in table.upstream:
+        if not lake.exists(source):
+            raise DefinitionError(
+                f"{table.id} reads {source.id}, which does not exist in {lake.root} yet",
+                hint=f"run them in order: `strandline run {source.id} {table.id}`.",
+                table=table.id,
+                source=source.id,
+            )

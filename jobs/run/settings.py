@@ -1,0 +1,72 @@
+"""Typed settings, read from the environment once, every mistake told at once.
+
+This is the only door to environment variables. A name that starts with STRANDLINE_ and is not a setting is
+a mistake too: a typo in a variable would otherwise be silently ignored.
+"""
+
+import os
+from pathlib import Path
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from jobs.core.errors import DefinitionError
+
+PREFIX = "STRANDLINE_"
+
+
+class Settings(BaseSettings):
+    """What differs from machine to machine."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
+
+    lake: Path = Field(default=Path(".lake"), description="folder of the lake")
+    kafka: str | None = Field(
+        default=None,
+        pattern=r"^[^\s:,]+:\d{1,5}(,[^\s:,]+:\d{1,5})*$",
+        description="host:port of an existing cluster; our own broker when absent",
+    )
+    kafka_options: dict[str, str] = Field(
+        default_factory=dict,
+        description="client properties of that cluster as JSON: security.protocol, sasl.mechanism, …",
+    )
+    cores: int = Field(default=2, ge=1, le=256, description="threads that Spark works with")
+    memory: str = Field(default="2g", pattern=r"^\d+[mg]$", description="heap of Spark's JVM")
+    shuffle_partitions: int = Field(
+        default=2, ge=1, le=1000, description="partitions of state; a checkpoint pins them"
+    )
+
+    @field_validator("lake")
+    @classmethod
+    def _absolute(cls, lake: Path) -> Path:
+        return lake.expanduser().absolute()
+
+
+def settings(**given: object) -> Settings:
+    """Return the settings: what is given here, then the environment, then the defaults.
+
+    Raises:
+        DefinitionError: One or more settings are wrong; all of them are named.
+    """
+    known = {PREFIX + name.upper() for name in Settings.model_fields}
+    strangers = sorted(
+        name for name in os.environ if name.startswith(PREFIX) and name not in known
+    )
+    wrong = [f"{name} is not a setting" for name in strangers]
+    try:
+        found = Settings(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]  # pydantic checks them
+    except ValidationError as error:
+        wrong += [f"{_variable(e['loc'])}: {e['msg']} (got {e['input']!r})" for e in error.errors()]
+    except ValueError as error:  # a value that should be JSON and is not
+        wrong.append(str(error).strip())
+    if wrong:
+        raise DefinitionError(
+            "settings are wrong:\n  " + "\n  ".join(wrong),
+            hint="correct or unset them; the settings are " + ", ".join(sorted(known)) + ".",
+            wrong=wrong,
+        )
+    return found
+
+
+def _variable(location: tuple[int | str, ...]) -> str:
+    return PREFIX + ".".join(str(part) for part in location).upper()

@@ -1,0 +1,181 @@
+"""Starting a table's streaming query: silver as one forked query, gold as Spark's own stateful operators.
+
+Every source is read from ``startingVersion=0``: the initial snapshot of a Delta source comes in the order of
+files, not of commits, and with a watermark that loses rows.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from jobs.core.errors import DefinitionError
+from jobs.core.received import ORDER, QUARANTINE
+from jobs.core.stateful import final, first_copies, watermarked
+from jobs.core.table import Layer, Speaks, Table
+from jobs.core.verdict import DUPLICATE_OF, good_rows, judged
+from jobs.run import delta
+from jobs.run.account import dropped, opened
+from jobs.run.checkpoint import has_committed, planned, stream_id
+from jobs.run.fork import Fork
+from jobs.run.lake import Lake
+from jobs.run.ledger import Entry, last_entry
+from jobs.run.meter import Meter
+from jobs.run.session import for_sorted_state
+from jobs.run.windows import Windows
+
+Tell = Callable[[Entry], None]
+
+
+class Writer:
+    """Writes the micro-batches of one table; Spark calls it, perhaps twice with the same batch.
+
+    Whether a batch was written is answered by the newest ledger entry: one writer a table means that nothing
+    can be committed between the question and the answer. A batch that was written is consumed all the
+    same, because that is what brings the query's state forward.
+    """
+
+    def __init__(self, table: Table, lake: Lake, mode: str, tell: Tell) -> None:
+        """Prepare to write; ``tell`` hears of every commit."""
+        self._table = table
+        self._lake = lake
+        self._mode = mode
+        self._tell = tell
+        self.error: Exception | None = None
+
+    def __call__(self, rows: DataFrame, number: int) -> None:
+        """Write a batch, unless it was written."""
+        try:
+            if self._has(self._lake.table(self._table), number):
+                rows.write.format("noop").mode("overwrite").save()
+                return
+            entry = self._written(rows, number)
+        except Exception as error:
+            self.error = error  # Spark hands on no more than its text
+            raise
+        if entry is not None:
+            self._tell(entry)
+
+    def _written(self, rows: DataFrame, number: int) -> Entry | None:
+        spark, table, lake = rows.sparkSession, self._table, self._lake
+        meter = Meter(spark)
+        plan = planned(lake.checkpoint(table), number)
+        entry, parts = opened(table, lake, plan, self._mode)
+        lost = partial(dropped, spark, table, plan, parts)
+        path = lake.table(table)
+        if table.layer is Layer.SILVER:
+            quarantine = lake.quarantine(table)
+            return Fork(table=table, path=path, quarantine=quarantine).write(
+                rows,
+                lambda good, held: entry.settled(good=good, held=held, dropped=lost()),
+                meter,
+                held_already=self._has(quarantine, number),
+            )
+        windows = Windows(table=table, path=path)
+        write = windows.append if table.speaks is Speaks.ON_CLOSE else windows.change
+
+        def settle() -> Entry:
+            refused = lost()
+            return entry.settled(good=entry.read - refused, held={}, dropped=refused)
+
+        return write(rows, settle, meter)
+
+    def _has(self, path: Path, number: int) -> bool:
+        newest = last_entry(path)
+        if newest is None:
+            return False
+        return (
+            newest[1].stream == stream_id(self._lake.checkpoint(self._table))
+            and newest[1].batch >= number
+        )
+
+
+def start(
+    spark: SparkSession, table: Table, lake: Lake, writer: Writer, trigger: dict[str, bool | str]
+) -> StreamingQuery:
+    """Start the table's query; it runs until its trigger ends it or somebody stops it.
+
+    Raises:
+        DefinitionError: Table and checkpoint do not belong together.
+    """
+    (source,) = table.upstream
+    refuse_strangers(table, lake)
+    session = for_sorted_state(spark) if table.layer is Layer.SILVER else spark
+    rows = (
+        session.readStream.format("delta")
+        .option("startingVersion", 0)
+        .option("maxBytesPerTrigger", "512m")
+        .load(str(lake.table(source)))
+    )
+    result = shaped(rows, table)
+    make(spark, table, lake, result)
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", table.id)
+    mode = "update" if table.speaks is Speaks.ON_CHANGE and table.layer is Layer.GOLD else "append"
+    return (
+        result.writeStream.queryName(table.id)
+        .outputMode(mode)
+        .option("checkpointLocation", str(lake.checkpoint(table)))
+        .foreachBatch(writer)
+        .trigger(**trigger)  # type: ignore[call-overload]  # one of its keywords
+        .start()
+    )
+
+
+def shaped(rows: DataFrame, table: Table) -> DataFrame:
+    """Return the table's rows from those of its source, whichever mode reads them."""
+    if table.layer is Layer.SILVER:
+        verdicts = watermarked(judged(rows, table), "_time", table.lateness)
+        return first_copies(verdicts, DUPLICATE_OF, ORDER)
+    (source,) = table.upstream
+    if table.transform is None or source.event_at is None:
+        message = f"{table.id} lacks its function, or {source.id} its event time"
+        raise TypeError(message)
+    answers = table.transform(watermarked(rows, source.event_at, source.lateness))
+    if table.speaks is Speaks.ON_CLOSE:
+        return final(answers, table.closes_at, rows, source.event_at, source.lateness)
+    return answers
+
+
+def make(spark: SparkSession, table: Table, lake: Lake, result: DataFrame) -> None:
+    """Make the table and its quarantine unless they are there."""
+    if table.layer is Layer.SILVER:
+        delta.create(spark, lake.quarantine(table), QUARANTINE, properties={
+            "delta.dataSkippingStatsColumns": "_partition,_offset,_arrived_at,event_at",
+        })
+        schema = good_rows(result, table).schema
+        stats = f"{table.event_at},_partition,_offset,_arrived_at"
+        delta.create(
+            spark,
+            lake.table(table),
+            schema,
+            properties={"delta.dataSkippingStatsColumns": stats},
+        )
+        return
+    partition_by = [str(table.window_from)] if table.speaks is Speaks.ON_CHANGE else []
+    delta.create(spark, lake.table(table), result.schema, partition_by=partition_by)
+
+
+def refuse_strangers(table: Table, lake: Lake) -> None:
+    """See that a stream continues its own table.
+
+    Raises:
+        DefinitionError: The table's rows were written by another stream or by batch, or rows are gone.
+    """
+    checkpoint = lake.checkpoint(table)
+    newest = last_entry(lake.table(table))
+    if newest is None and has_committed(checkpoint):
+        raise DefinitionError(
+            f"{table.id} is empty, but the stream's checkpoint says that it was written",
+            hint=f"remove {checkpoint} as well, so that the stream begins anew.",
+            table=table.id,
+        )
+    if newest is not None and newest[1].stream != stream_id(checkpoint):
+        by_batch = newest[1].mode == "batch"
+        writer = "a batch run" if by_batch else "a stream whose checkpoint is gone"
+        raise DefinitionError(
+            f"{table.id} was written by {writer}, so a stream has no state to continue it",
+            hint="run it with `--mode batch`, or use another lake for the stream.",
+            table=table.id,
+        )

@@ -1,0 +1,1 @@
+"""True rows: parsed, judged, deduplicated; one module a table."""

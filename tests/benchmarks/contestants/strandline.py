@@ -1,0 +1,63 @@
+"""The slice as this project runs it: the declared tables through ``run``."""
+
+import threading
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from jobs import catalog
+from jobs.core.modes import AvailableNow, MicroBatch
+from jobs.core.table import Layer, Speaks, Table, Topic
+from jobs.run.lake import Lake
+from jobs.run.runner import Site, run
+from jobs.run.session import start
+from jobs.run.settings import settings
+from tests.benchmarks.contestants.contestant import Place, Stop
+
+
+class Strandline:
+    """This engine."""
+
+    def session(self, log: Path) -> SparkSession:
+        """Start Spark as the command line does."""
+        return start(settings(lake=log.parent), log)
+
+    def catch_up(self, name: str, place: Place) -> None:
+        """Bring a table to where its source ends."""
+        run(_table(name, place), AvailableNow(), Lake(place.root), site=_site(place))
+
+    def follow(self, names: tuple[str, ...], place: Place) -> Stop:
+        """Run tables always on, each in a thread, without a pause between batches."""
+        stopped = threading.Event()
+        lake, site = Lake(place.root), _site(place)
+
+        def keep(table: Table) -> None:
+            run(table, MicroBatch(every=0.0), lake, site=site, stopped=stopped.is_set)
+
+        tables = [_table(name, place) for name in names]
+        threads = [threading.Thread(target=keep, args=(table,)) for table in tables]
+        for thread in threads:
+            thread.start()
+
+        def stop() -> None:
+            stopped.set()
+            for thread in threads:
+                thread.join()
+
+        return stop
+
+
+def _table(name: str, place: Place) -> Table:
+    table = catalog.find(name)
+    if table.layer is Layer.BRONZE:
+        return replace(table, reads=(Topic(name=place.topic),))
+    return replace(table, speaks=Speaks.ON_CHANGE) if place.on_change else table
+
+
+def _site(place: Place) -> Site:
+    spark = SparkSession.getActiveSession()
+    assert spark is not None
+    clock = lambda: datetime.now(UTC)  # noqa: E731, TID251  # the benchmark is its own composition root
+    return Site(spark=spark, clock=clock, address=place.address)

@@ -1,0 +1,68 @@
+"""A plan that contradicts itself is refused before anything is sent."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import orjson
+import pytest
+
+from jobs.core.errors import DefinitionError
+from jobs.play.plan import Plan
+from jobs.play.truth import truth
+
+UNTIL = datetime.fromisoformat("2026-11-20T00:00:00+00:00")
+PLAN = Plan(since=UNTIL - timedelta(days=1), until=UNTIL, events=100)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"events": -1}, "events must not be negative"),
+        ({"devices": 0}, "at least one device"),
+        ({"until": PLAN.since}, "until must be later than since"),
+        ({"since": datetime.fromisoformat("2026-11-19T00:00:00")}, "need a time zone"),
+        ({"malformed": 1.5}, "malformed must be from 0 to 1, not 1.5"),
+        ({"malformed": 0.5, "duplicate": 0.6}, "add up to more than 1"),
+        ({"rate": 0.0}, "rate must be above 0"),
+        ({"rate": float("nan")}, "rate must be above 0"),
+        ({"key_skew": float("nan")}, "key_skew must not be negative"),
+        ({"late": timedelta(seconds=-1)}, "late and early must not be negative"),
+        ({"events": 10**15}, "exceed 63 bits"),
+    ],
+)
+def test_a_contradiction_is_named(change: dict[str, Any], said: str) -> None:
+    """The sentence is all that the user sees."""
+    with pytest.raises(DefinitionError) as caught:
+        replace(PLAN, **change)
+
+    assert said in caught.value.message
+
+
+def test_all_contradictions_are_named_at_once() -> None:
+    """Correcting them one by one costs a start each."""
+    with pytest.raises(DefinitionError) as caught:
+        replace(PLAN, events=-1, devices=0)
+
+    assert len(caught.value.fields["wrong"]) == 2  # type: ignore[arg-type]  # a field is any object
+
+
+def test_shares_may_fill_the_whole() -> None:
+    """Ten tenths are not exactly one in binary, and meant all the same."""
+    shares = dict.fromkeys(("malformed", "late_share", "early_share", "wrong_type", "missing"), 0.2)
+
+    plan = replace(PLAN, **shares, duplicate=0.0, unknown_field=0.0)
+
+    assert truth(plan).tables["silver.device_telemetry"].good == 0
+
+
+def test_the_truth_is_json() -> None:
+    """It is written to a file and read by whoever checks the lake."""
+    told = orjson.loads(orjson.dumps(truth(PLAN).as_dict()))
+
+    assert told["topic"] == "device-telemetry"
+    assert told["events"] == 100
+    assert told["plan"]["since"] == "2026-11-19T00:00:00+00:00"
+    assert told["plan"]["late"] == 3600.0
+    silver = told["tables"]["silver.device_telemetry"]
+    assert silver["good"] + silver["duplicates"] + sum(silver["quarantined"].values()) == 100
