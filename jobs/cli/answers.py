@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
 def ledger(
     tables: TablesArgument = None, lake: LakeOption = None, as_json: JsonOption = False
 ) -> None:
-    """Prove where every event is: read = good + duplicates + quarantined + dropped, hop by hop.
+    r"""Prove where every event is: read = good + duplicates + quarantined + dropped, hop by hop.
 
     Exits with 4 when something does not agree, and names the batch.
 
@@ -92,7 +92,7 @@ def refuse_imbalance(sheets: list[Balance]) -> None:
 
 
 def tables_(lake: LakeOption = None, as_json: JsonOption = False) -> None:
-    """List the tables: what each reads, how many rows it has, when it was last written.
+    r"""List the tables: what each reads, how many rows it has, when it was last written.
 
     \b
     strandline tables
@@ -102,15 +102,19 @@ def tables_(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     rows = []
     for table in catalog.tables():
         newest = last_entry(where.table(table))
-        rows.append({
-            "table": table.id,
-            "reads": ", ".join(str(source) for source in table.reads),
-            "rows": live_rows(where.table(table)),
-            "quarantined": live_rows(where.quarantine(table)) if table.layer is Layer.SILVER else None,
-            "version": newest[0] if newest else None,
-            "mode": newest[1].mode if newest else "never run",
-            "watermark": newest[1].watermark if newest else None,
-        })
+        rows.append(
+            {
+                "table": table.id,
+                "reads": ", ".join(str(source) for source in table.reads),
+                "rows": live_rows(where.table(table)),
+                "quarantined": live_rows(where.quarantine(table))
+                if table.layer is Layer.SILVER
+                else None,
+                "version": newest[0] if newest else None,
+                "mode": newest[1].mode if newest else "never run",
+                "watermark": newest[1].watermark if newest else None,
+            }
+        )
     if as_json:
         emit(rows)
     else:
@@ -118,11 +122,13 @@ def tables_(lake: LakeOption = None, as_json: JsonOption = False) -> None:
 
 
 def query(
-    sql: Annotated[str, typer.Argument(help="One SELECT over tables such as silver.device_telemetry.")],
+    sql: Annotated[
+        str, typer.Argument(help="One SELECT over tables such as silver.device_telemetry.")
+    ],
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Answer a small question about the lake's tables, in about a second; nothing can be changed.
+    r"""Answer a small question about the lake's tables, in about a second; nothing can be changed.
 
     \b
     strandline query "SELECT signal, count(*) FROM silver.device_telemetry GROUP BY ALL"
@@ -142,7 +148,7 @@ def compare_(
     second: Annotated[Path, typer.Argument(help="Another lake's folder.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Compare silver, quarantine and gold of two lakes row for row; exits with 4 when they differ.
+    r"""Compare silver, quarantine and gold of two lakes row for row; exits with 4 when they differ.
 
     \b
     strandline compare .lake /tmp/second-opinion
@@ -167,10 +173,21 @@ def compare_(
 
 def _print_comparison(found: list[Comparison]) -> None:
     columns = ("table", "rows", "rows there", "only here", "only there", "equal")
-    show(None, columns, [
-        (one.table, one.left_rows, one.right_rows, one.only_left, one.only_right, _yes(one.equal))
-        for one in found
-    ])
+    show(
+        None,
+        columns,
+        [
+            (
+                one.table,
+                one.left_rows,
+                one.right_rows,
+                one.only_left,
+                one.only_right,
+                _yes(one.equal),
+            )
+            for one in found
+        ],
+    )
     for one in found:
         for sample in one.samples:
             say(f"{one.table} {sample}")

@@ -28,7 +28,7 @@ def up(
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Start this lake's Kafka broker, or find it running, and wait until it answers.
+    r"""Start this lake's Kafka broker, or find it running, and wait until it answers.
 
     \b
     strandline up
@@ -47,7 +47,7 @@ def up(
 
 
 def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
-    """Say whether the broker and the stream of this lake are alive.
+    r"""Say whether the broker and the stream of this lake are alive.
 
     \b
     strandline status
@@ -57,18 +57,24 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     running = None if found.kafka else broker.status(where.root)
     beat = heartbeat(where)
     if as_json:
-        emit({
-            "lake": str(where.root),
-            "kafka": place.address(found, where),
-            "broker_pid": running.pid if running else None,
-            "stream": beat,
-        })
+        emit(
+            {
+                "lake": str(where.root),
+                "kafka": place.address(found, where),
+                "broker_pid": running.pid if running else None,
+                "stream": beat,
+            }
+        )
         return
     say(f"lake    {where.root}")
     if found.kafka:
         say(f"kafka   {found.kafka} (STRANDLINE_KAFKA)")
     else:
-        say(f"broker  {running.address}, process {running.pid}" if running else "broker  not running")
+        say(
+            f"broker  {running.address}, process {running.pid}"
+            if running
+            else "broker  not running"
+        )
     if beat and beat["alive"]:
         say(f"stream  process {beat['pid']}, last heard of at {beat['at']}")
     else:
@@ -76,7 +82,7 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
 
 
 def down(lake: LakeOption = None, as_json: JsonOption = False) -> None:
-    """Stop the broker that `strandline up` started for this lake; its data stays.
+    r"""Stop the broker that `strandline up` started for this lake; its data stays.
 
     \b
     strandline down

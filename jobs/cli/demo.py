@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from jobs import catalog
-from jobs.cli import place
+from jobs.cli import engine, place
 from jobs.cli.answers import print_sheets, refuse_imbalance, sheets_of
 from jobs.cli.screen import note, progress, say, show
 from jobs.core.errors import DataError, DefinitionError
@@ -41,7 +41,7 @@ def demo(
         Path | None, typer.Option("--lake", help="A lake of its own; .lake/demo when absent.")
     ] = None,
 ) -> None:
-    """Watch 100,000 events, a tenth of them dirty, go through the lake, and see each accounted for.
+    r"""Watch 100,000 events, a tenth of them dirty, go through the lake, and see each accounted for.
 
     Begins from nothing each time, in a lake and with a broker of its own, and stops the broker at the end.
 
@@ -65,11 +65,15 @@ def demo(
     refuse_imbalance(sheets)
     _refuse_untruth(sheets, truth)
     say("")
-    show(None, ("layer", "table", "rows"), [
-        (sheet.table.partition(".")[0], sheet.table, sheet.rows) for sheet in sheets
-    ])
+    show(
+        None,
+        ("layer", "table", "rows"),
+        [(sheet.table.partition(".")[0], sheet.table, sheet.rows) for sheet in sheets],
+    )
     say("")
-    say(f"balanced: {events:,} events, each in exactly one place, in {time.monotonic() - began:.0f} s")
+    say(
+        f"balanced: {events:,} events, each in exactly one place, in {time.monotonic() - began:.0f} s"
+    )
     _what_next(where)
 
 
@@ -113,7 +117,7 @@ def _send(events: int, address: str) -> Truth:
 def _run(where: Lake, address: str) -> None:
     note("starting Spark …")
     found = settings(lake=where.root)
-    site = place.site(found, where, address)
+    site = engine.site(found, where, address)
     for table in catalog.tables():
 
         def tell(entry: Entry) -> None:

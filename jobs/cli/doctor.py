@@ -9,7 +9,7 @@ from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, say
 from jobs.core.errors import DefinitionError, LakeError
-from jobs.run import broker, topics
+from jobs.run import topics
 
 
 def register(app: typer.Typer) -> None:
@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(lake: LakeOption = None, as_json: JsonOption = False) -> None:
-    """Look at everything that Strandline needs and say what is missing.
+    r"""Look at everything that Strandline needs and say what is missing.
 
     \b
     strandline doctor
@@ -56,7 +56,9 @@ def _lake(lake: place.LakeOption) -> setup.Check:
             return setup.Check(name="lake", ok=True, detail=str(where.root), hint="")
     except LakeError as error:
         return setup.Check(name="lake", ok=False, detail=error.message, hint=error.hint)
-    return setup.Check(name="lake", ok=True, detail=f"{where.root} will be made when needed", hint="")
+    return setup.Check(
+        name="lake", ok=True, detail=f"{where.root} will be made when needed", hint=""
+    )
 
 
 def _kafka(lake: place.LakeOption) -> setup.Check:

@@ -23,13 +23,14 @@ def register(app: typer.Typer) -> None:
     app.command("produce")(produce)
 
 
-def produce(  # noqa: PLR0913  # each is an option of the command line
-    events: Annotated[int, typer.Option(min=1, help="Records to send, copies and dirt included.")] = (
-        100_000
-    ),
+def produce(  # noqa: PLR0913, PLR0917  # each is an option of the command line
+    events: Annotated[
+        int, typer.Option(min=1, help="Records to send, copies and dirt included.")
+    ] = (100_000),
     seed: Annotated[int, typer.Option(help="The same seed gives the same events.")] = 7,
     rate: Annotated[
-        float | None, typer.Option(min=0.001, help="Events a second; as fast as possible when absent.")
+        float | None,
+        typer.Option(min=0.001, help="Events a second; as fast as possible when absent."),
     ] = None,
     since: Annotated[
         datetime | None, typer.Option(help="First arrival, UTC; a span before --until when absent.")
@@ -39,7 +40,9 @@ def produce(  # noqa: PLR0913  # each is an option of the command line
     ] = None,
     hours: Annotated[float, typer.Option(min=0.01, help="The span when --since is absent.")] = 24.0,
     devices: Annotated[int, typer.Option(min=1)] = 200,
-    key_skew: Annotated[float, typer.Option(min=0.0, help="0: all devices alike; 1: few send most.")] = 0,
+    key_skew: Annotated[
+        float, typer.Option(min=0.0, help="0: all devices alike; 1: few send most.")
+    ] = 0,
     malformed: Share = 0.02,
     duplicate: Share = 0.03,
     late: Share = 0.01,
@@ -53,7 +56,7 @@ def produce(  # noqa: PLR0913  # each is an option of the command line
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Send deterministic device telemetry, a share of it dirty, and say what must become of it.
+    r"""Send deterministic device telemetry, a share of it dirty, and say what must become of it.
 
     \b
     strandline produce --events 500000 --seed 7 --truth truth.json
@@ -97,7 +100,9 @@ def _tell(sent: Sent, truth: Path | None) -> None:
     say(f"{sent.events:,} events sent in {sent.seconds:.1f} s ({speed:,.0f} a second)")
     for table, counts in sent.truth.tables.items():
         held = sum(counts.quarantined.values())
-        say(f"{table} must get {counts.good:,} good, {counts.duplicates:,} duplicates, {held:,} held")
+        say(
+            f"{table} must get {counts.good:,} good, {counts.duplicates:,} duplicates, {held:,} held"
+        )
     if truth is not None:
         say(f"the whole truth is in {truth}")
 

@@ -4,6 +4,7 @@ An error that was foreseen prints its message and its hint; nobody reads a stack
 foreseen leaves its trace in a file and says where.
 """
 
+import importlib
 import sys
 import traceback
 from pathlib import Path
@@ -12,9 +13,24 @@ from tempfile import NamedTemporaryFile
 import typer
 from click.exceptions import Abort
 
-from jobs.cli import answers, broker, demo, doctor, events, work
 from jobs.cli.screen import complain
 from jobs.core.errors import LakeError
+
+VERBS = {
+    "demo": "demo",
+    "up": "broker",
+    "status": "broker",
+    "down": "broker",
+    "produce": "events",
+    "run": "work",
+    "stream": "work",
+    "tables": "answers",
+    "ledger": "answers",
+    "query": "answers",
+    "compare": "answers",
+    "doctor": "doctor",
+}
+"""Which module has which verb: only that one is imported, or a question of a second would take two."""
 
 app = typer.Typer(
     name="strandline",
@@ -24,13 +40,17 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for module in (demo, events, work, answers, broker, doctor):
-    module.register(app)
+
+
+@app.callback()
+def strandline() -> None:
+    """A lakehouse in which every event is accounted for."""
 
 
 def main() -> None:
     """Run the command line; the exit code is 0 for success only."""
     try:
+        _load(sys.argv[1:])
         app()
     except LakeError as error:
         complain(str(error))
@@ -46,6 +66,14 @@ def main() -> None:
             f"hint: the whole story is in {_kept(error)}."
         )
         sys.exit(70)
+
+
+def _load(words: list[str]) -> None:
+    """Add the verb that was typed; all of them when it is none, for the help."""
+    verb = next((word for word in words if not word.startswith("-")), "")
+    wanted = [VERBS[verb]] if verb in VERBS else list(dict.fromkeys(VERBS.values()))
+    for name in wanted:
+        importlib.import_module(f"jobs.cli.{name}").register(app)
 
 
 def _first_line(error: Exception) -> str:

@@ -10,9 +10,8 @@ import typer
 from jobs import catalog
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Table
-from jobs.run import broker, session, topics
+from jobs.run import broker, topics
 from jobs.run.lake import Lake
-from jobs.run.runner import Site
 from jobs.run.settings import Settings, settings
 
 LakeOption = Annotated[
@@ -84,9 +83,3 @@ def demanded_address(found: Settings, lake: Lake) -> str:
         )
     topics.check_reachable(where, found.kafka_options)
     return where
-
-
-def site(found: Settings, lake: Lake, where: str | None) -> Site:
-    """Start Spark and return it with the clock and the address."""
-    spark = session.start(found, lake.log("spark"))
-    return Site(spark=spark, clock=now, address=where, options=found.kafka_options)

@@ -1,6 +1,7 @@
 """``run`` and ``stream``: the verbs that write tables."""
 
 import signal
+import threading
 from dataclasses import asdict
 from enum import StrEnum
 from typing import Annotated
@@ -8,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.table import Table as Grid
 
-from jobs.cli import place
+from jobs.cli import engine, place
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.screen import emit, grid, is_terminal, live, note, show
 from jobs.core.errors import DefinitionError
@@ -53,7 +54,7 @@ def run_tables(
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring tables up to date, each after those it reads, then stop.
+    r"""Bring tables up to date, each after those it reads, then stop.
 
     \b
     strandline run
@@ -83,7 +84,7 @@ def stream(
     max_offsets: MaxOffsets = 500_000,
     lake: LakeOption = None,
 ) -> None:
-    """Keep tables up to date until Ctrl-C, all of them in one process.
+    r"""Keep tables up to date until Ctrl-C, all of them in one process.
 
     \b
     strandline stream
@@ -91,11 +92,11 @@ def stream(
     """
     found, where = place.configured(lake)
     chosen = place.named(tables)
-    seconds = _seconds(every)
-    site = _ready(found, where, chosen)
-    host = Host(chosen, MicroBatch(every=seconds, max_offsets=max_offsets), where, site)
+    mode = MicroBatch(every=_seconds(every), max_offsets=max_offsets)
+    asked = threading.Event()  # from here on, also while Spark starts
     for name in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(name, lambda *_: host.stop())
+        signal.signal(name, lambda *_: asked.set())
+    host = Host(chosen, mode, where, _ready(found, where, chosen), asked)
     note(f"streaming {len(chosen)} tables of {where.root}; Ctrl-C stops after the running batch")
     with live(lambda: _pulses(host)) as refresh:
         looks = 0
@@ -109,9 +110,11 @@ def stream(
             looks += 1
 
         host.serve(look)
-    show("stopped", ("table", "batches", "read"), [
-        (pulse.table, pulse.batches, pulse.read) for pulse in host.pulses.values()
-    ])
+    show(
+        "stopped",
+        ("table", "batches", "read"),
+        [(pulse.table, pulse.batches, pulse.read) for pulse in host.pulses.values()],
+    )
 
 
 def _ready(found: Settings, where: Lake, chosen: list[Table]) -> Site:
@@ -125,7 +128,7 @@ def _ready(found: Settings, where: Lake, chosen: list[Table]) -> Site:
             refuse_without_source(table, where)
     needs_kafka = any(table.layer is Layer.BRONZE for table in chosen)
     address = place.demanded_address(found, where) if needs_kafka else None
-    return place.site(found, where, address)
+    return engine.site(found, where, address)
 
 
 def _row(report: Report) -> tuple[object, ...]:

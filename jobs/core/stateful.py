@@ -46,4 +46,6 @@ def final(
     delay: timedelta = lateness.delay
     newest = F.date_trunc("millisecond", F.max(time))
     bound = seen.agg((newest - interval(delay)).alias("_bound"))
-    return rows.join(F.broadcast(bound), F.col(closes_at) <= F.col("_bound"), "inner").drop("_bound")
+    return rows.join(F.broadcast(bound), F.col(closes_at) <= F.col("_bound"), "inner").drop(
+        "_bound"
+    )

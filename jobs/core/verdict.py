@@ -50,7 +50,7 @@ def judged(events: DataFrame, table: Table) -> DataFrame:
     return verdict.withColumns(_handles(table))
 
 
-def good_rows(rows: DataFrame, table: Table) -> DataFrame:
+def good_rows(rows: DataFrame) -> DataFrame:
     """Select the believed rows with the table's own columns and their identity."""
     own = own_columns(rows)
     return rows.where(F.col("_reasons").isNull()).select(*own, *IDENTITY)
@@ -97,5 +97,7 @@ def _handles(table: Table) -> dict[str, Column]:
         "_key": F.when(is_good, key),
         "_bad": F.when(~is_good, identity),
         "_time": F.when(is_good, F.col(_event_at(table))).otherwise(arrival),
-        **{name: F.when(~is_good, F.col(name)) for name in ("_message_key", "_payload", "_headers")},
+        **{
+            name: F.when(~is_good, F.col(name)) for name in ("_message_key", "_payload", "_headers")
+        },
     }

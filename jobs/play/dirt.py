@@ -117,9 +117,7 @@ UNKNOWN_FIELD = (
     Variant(
         name="in_meta",
         reason=None,
-        spoil=_with(
-            lambda fields: fields.update(meta=_beside(fields["meta"], {"board": "rev-c"}))
-        ),
+        spoil=_with(lambda fields: fields.update(meta=_beside(fields["meta"], {"board": "rev-c"}))),
     ),
 )
 

@@ -9,8 +9,9 @@ A clean payload is::
 Values wander between whole hours around a level of their own for each device and signal. They are whole
 numbers of the signal's last digit until the end, because the last bit of a sine is the C library's choice.
 
-Why payloads are formatted one by one while all else is done in columns: of PYFORM the template takes the
-larger part, and numpy has no faster way to join texts of different lengths.
+Why payloads are formatted one by one while all else is done in columns: numpy has no faster way to join texts
+of different lengths. Measured with a million events on one of two cores: 500,000 to 600,000 events a second,
+1.7 µs of CPU an event, of which the template takes 0.6 µs; an f-string took 0.7, text and encode 0.8.
 """
 
 from collections import Counter

@@ -46,7 +46,9 @@ def dropped(spark: SparkSession, table: Table, plan: Planned, parts: Parts) -> i
     """Count the rows that the state refused because they lie below the watermark."""
     if not plan.late_ms or not parts:
         return 0
-    column, slack = ("_arrived_at", table.lateness.late) if _is_silver(table) else (_time(table), None)
+    column, slack = (
+        ("_arrived_at", table.lateness.late) if _is_silver(table) else (_time(table), None)
+    )
     oldest = min(part.lowest.get(column, "") for _, part in parts)
     if oldest:
         bound = datetime.fromisoformat(oldest)

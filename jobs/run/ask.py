@@ -37,7 +37,7 @@ def ask(sql: str, tables: tuple[Table, ...], lake: Lake) -> Answer:
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise DefinitionError(
             "a question is one SELECT; nothing can be changed here",
-            hint="strandline query \"SELECT count(*) FROM silver.device_telemetry\"",
+            hint='strandline query "SELECT count(*) FROM silver.device_telemetry"',
         )
     known = _offer(connection, tables, lake)
     connection.execute("SET enable_external_access = false; SET lock_configuration = true")
@@ -49,7 +49,9 @@ def ask(sql: str, tables: tuple[Table, ...], lake: Lake) -> Answer:
         raise _refused(error, known) from error
 
 
-def _offer(connection: duckdb.DuckDBPyConnection, tables: tuple[Table, ...], lake: Lake) -> list[str]:
+def _offer(
+    connection: duckdb.DuckDBPyConnection, tables: tuple[Table, ...], lake: Lake
+) -> list[str]:
     """Make each table a view of its own name, each quarantine one of ``quarantine.<table>``."""
     known = []
     for table in tables:

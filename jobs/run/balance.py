@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from deltalake import DeltaTable
 
@@ -65,8 +66,9 @@ def live_rows(path: Path) -> int:
     """Return the rows in a table's current files, as their statistics count them."""
     if not any((path / "_delta_log").glob("*.json")):
         return 0
-    counts = DeltaTable(path).get_add_actions(flatten=True)["num_records"]
-    return sum(int(count.as_py()) for count in counts)
+    # The actions come as an Arrow batch; which library's is delta-rs' own affair.
+    actions: Any = DeltaTable(path).get_add_actions(flatten=True)
+    return sum(int(count.as_py()) for count in actions["num_records"])
 
 
 def _in_force(found: Entries) -> Entries:

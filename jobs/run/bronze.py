@@ -31,7 +31,7 @@ PROPERTIES = {"delta.dataSkippingStatsColumns": "_partition,_offset,_arrived_at,
 class Intake:
     """Reads a topic into its bronze table, slice by slice."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # all of it is the world outside
         self,
         spark: SparkSession,
         table: Table,

@@ -21,6 +21,8 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from jobs.run.jvm import classic, jvm
+
 ALWAYS = {
     # The log is the ledger: what it says of a batch is not for Delta to expire.
     "delta.enableExpiredLogCleanup": "false",
@@ -67,11 +69,8 @@ class Commit:
     def __init__(self, spark: SparkSession, path: Path) -> None:
         """Begin at the table's latest version."""
         self._spark = spark
-        self._jvm: Any = spark._jvm  # noqa: SLF001  # Delta's transactions exist in the JVM only
-        log = self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(
-            spark._jsparkSession,  # noqa: SLF001
-            str(path),
-        )
+        self._jvm = jvm(spark)
+        log = self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(classic(spark), str(path))
         self._transaction = log.startTransaction()
         self._actions = self._jvm.java.util.ArrayList()
 
@@ -97,7 +96,7 @@ class Commit:
         Returns:
             What the files held, for the caller to write back what must stay; None when there was no file.
         """
-        parser = self._spark._jsparkSession.sessionState().sqlParser()  # noqa: SLF001
+        parser = classic(self._spark).sessionState().sqlParser()
         expressions = self._jvm.java.util.ArrayList()
         expressions.add(parser.parseExpression(predicate))
         files = self._transaction.filterFiles(self._scala(expressions))
@@ -107,7 +106,7 @@ class Commit:
             self._actions.add(file.remove())
         snapshot = self._transaction.snapshot()
         none = self._jvm.scala.Option.empty()
-        rows = snapshot.deltaLog().createDataFrame(snapshot, files, False, none)  # noqa: FBT003  # not a stream
+        rows = snapshot.deltaLog().createDataFrame(snapshot, files, False, none)  # not a stream
         return DataFrame(rows, self._spark)
 
     def take_out_all(self) -> None:

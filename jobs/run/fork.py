@@ -54,7 +54,7 @@ class Fork:
                 return None
             if (held or self.replaces) and not held_already:
                 self._put(self.quarantine, bad_rows(kept, self.table), held.total(), entry, meter)
-            return self._put(self.path, good_rows(kept, self.table), good, entry, meter)
+            return self._put(self.path, good_rows(kept), good, entry, meter)
         finally:
             kept.unpersist()
 

@@ -42,21 +42,22 @@ class Pulse:
 class Host:
     """Runs tables side by side until it is told to stop or one of them fails."""
 
-    def __init__(self, tables: Sequence[Table], mode: Mode, lake: Lake, site: Site) -> None:
-        """Prepare; nothing runs yet."""
+    def __init__(
+        self, tables: Sequence[Table], mode: Mode, lake: Lake, site: Site, stop: threading.Event
+    ) -> None:
+        """Prepare; nothing runs yet.
+
+        Once ``stop`` is set, every table ends its batch and then stops.
+        """
         self._tables = tables
         self._mode = mode
         self._lake = lake
         self._site = site
-        self._stop = threading.Event()
+        self._stop = stop
         self._failed: BaseException | None = None
         self.pulses = {table.id: Pulse(table=table.id) for table in tables}
         folders = {t.id: lake.table(t) for table in tables for t in (table, *table.upstream)}
         self._tails = {name: Tail(path) for name, path in folders.items()}
-
-    def stop(self) -> None:
-        """Let every table end its batch and then stop."""
-        self._stop.set()
 
     def serve(self, look: Callable[["Host"], None]) -> None:
         """Run until stopped; ``look`` is called about once a second.

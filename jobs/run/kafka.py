@@ -107,13 +107,12 @@ class Log:
         deadline = time.monotonic() + 6 * TIMEOUT
         while open_ends and time.monotonic() < deadline:
             for message in self._consumer.consume(10_000, timeout=0.2):
-                if message.error() is None and message.offset() < open_ends.get(
-                    message.partition(), 0
-                ):
-                    seen += 1
-            for part in self._consumer.position(parts):
-                if part.offset >= open_ends.get(part.partition, part.offset + 1):
-                    del open_ends[part.partition]
+                offset, part = message.offset(), message.partition()
+                if message.error() is None and offset is not None and part is not None:
+                    seen += offset < end.get(part, 0)
+            for reached in self._consumer.position(parts):
+                if reached.offset >= open_ends.get(reached.partition, reached.offset + 1):
+                    del open_ends[reached.partition]
         self._consumer.unassign()
         return seen
 
@@ -185,7 +184,10 @@ def java_options(options: Mapping[str, str]) -> dict[str, str]:
         )
     authority = translated.pop("kafka.ssl.ca.location", None)
     if authority is not None:
-        translated |= {"kafka.ssl.truststore.type": "PEM", "kafka.ssl.truststore.location": authority}
+        translated |= {
+            "kafka.ssl.truststore.type": "PEM",
+            "kafka.ssl.truststore.location": authority,
+        }
     return translated
 
 

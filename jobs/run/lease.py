@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from jobs.core.errors import TransientError
 from jobs.core.table import Table
+from jobs.run.jvm import jvm
 from jobs.run.lake import Lake
 
 
@@ -33,11 +34,12 @@ def lease(spark: SparkSession, table: Table, lake: Lake) -> Iterator[None]:
     path = lake.lease(table)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
-    jvm = spark._jvm  # noqa: SLF001  # py4j is how a lock is taken in the JVM
-    file = jvm.java.io.RandomAccessFile(str(path), "rw")
+    file = jvm(spark).java.io.RandomAccessFile(str(path), "rw")
     try:
         lock = file.getChannel().tryLock()
-    except Py4JJavaError:  # OverlappingFileLockException: this very process writes the table already
+    except (
+        Py4JJavaError
+    ):  # OverlappingFileLockException: this very process writes the table already
         lock = None
     if lock is None:
         file.close()

@@ -20,7 +20,8 @@ import psutil
 # work until the day somebody else starts the broker. UTF-8, because folders have names in every language.
 ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}
 ENTER_AND_BECOME = 'cd -- "$0" && exec "$@"'
-EVERY = 0.05
+EVERY = 0.02
+ENDING = 2.0
 
 
 def spawn(command: Sequence[str], *, folder: Path, log: Path) -> int:
@@ -63,21 +64,23 @@ def run(command: Sequence[str], *, folder: Path) -> tuple[bool, str]:
 
 
 def is_ours(pid: int, mark: str) -> bool:
-    """Tell whether a living process has the mark as one of its arguments."""
-    _reap(pid)
-    return _is_marked(pid, mark)
+    """Tell whether a process has the mark as one of its arguments, and has not ended.
 
-
-def _is_marked(pid: int, mark: str) -> bool:
-    try:
-        return mark in psutil.Process(pid).cmdline()
-    except psutil.Error:  # gone, a zombie, or another user's
-        return False
+    One that is ending loses its arguments first and closes its files last. It is waited for, because its
+    successor needs the port and the lock that are among those files.
+    """
+    deadline = time.monotonic() + ENDING
+    while True:
+        _reap(pid)
+        arguments = _arguments(pid)
+        if arguments or _has_ended(pid) or time.monotonic() > deadline:
+            return mark in arguments
+        time.sleep(EVERY)
 
 
 def find(mark: str) -> int | None:
     """Return the process that has the mark as one of its arguments."""
-    return next((pid for pid in psutil.pids() if _is_marked(pid, mark)), None)
+    return next((pid for pid in psutil.pids() if mark in _arguments(pid)), None)
 
 
 def stop(pid: int, mark: str, *, patience: float) -> bool:
@@ -105,6 +108,22 @@ def _gone_within(seconds: float, pid: int, mark: str) -> bool:
             return False
         time.sleep(EVERY)
     return True
+
+
+def _arguments(pid: int) -> list[str]:
+    try:
+        return psutil.Process(pid).cmdline()
+    except psutil.Error:  # gone, a zombie, or another user's
+        return []
+
+
+def _has_ended(pid: int) -> bool:
+    try:
+        process = psutil.Process(pid)
+        # A zombie that still has other threads holds their files open.
+        return process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1
+    except psutil.Error:
+        return True
 
 
 def _reap(pid: int) -> None:

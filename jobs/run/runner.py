@@ -51,7 +51,18 @@ class Site:
         )
 
 
-def run(
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One run of one table."""
+
+    table: Table
+    lake: Lake
+    site: Site
+    tell: Callable[[Entry], None]
+    stopped: Callable[[], bool]
+
+
+def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and two who listen
     table: Table,
     mode: Mode,
     lake: Lake,
@@ -80,34 +91,28 @@ def run(
         tell(entry)
 
     refuse_without_source(table, lake)
+    job = _Job(table, lake, site, heard, stopped)
     with lease(site.spark, table, lake):
         if table.layer is Layer.BRONZE:
-            _take_in(table, mode, lake, site, heard, stopped)
+            _take_in(job, mode)
         else:
-            _derive(table, mode, lake, site, heard, stopped)
+            _derive(job, mode)
     return report
 
 
-def _take_in(
-    table: Table,
-    mode: Mode,
-    lake: Lake,
-    site: Site,
-    tell: Callable[[Entry], None],
-    stopped: Callable[[], bool],
-) -> None:
-    intake = site.intake(table, lake, mode.name)
+def _take_in(job: _Job, mode: Mode) -> None:
+    intake = job.site.intake(job.table, job.lake, mode.name)
     try:
         match mode:
             case Batch():
-                _each(intake, None, tell, stopped)
+                _each(job, intake, None)
             case AvailableNow(max_offsets=limit):
-                _each(intake, limit, tell, stopped)
+                _each(job, intake, limit)
             case MicroBatch(every=every, max_offsets=limit):
-                while not stopped():
+                while not job.stopped():
                     due = time.monotonic() + every
-                    _each(intake, limit, tell, stopped)
-                    while time.monotonic() < due and not stopped():
+                    _each(job, intake, limit)
+                    while time.monotonic() < due and not job.stopped():
                         time.sleep(POLL)
             case _:
                 assert_never(mode)
@@ -115,30 +120,21 @@ def _take_in(
         intake.close()
 
 
-def _each(
-    intake: Intake, limit: int | None, tell: Callable[[Entry], None], stopped: Callable[[], bool]
-) -> None:
-    for entry in intake.catch_up(limit, stopped):
-        tell(entry)
+def _each(job: _Job, intake: Intake, limit: int | None) -> None:
+    for entry in intake.catch_up(limit, job.stopped):
+        job.tell(entry)
 
 
-def _derive(
-    table: Table,
-    mode: Mode,
-    lake: Lake,
-    site: Site,
-    tell: Callable[[Entry], None],
-    stopped: Callable[[], bool],
-) -> None:
-    writer = Writer(table, lake, mode.name, tell)
+def _derive(job: _Job, mode: Mode) -> None:
+    spark, table, lake = job.site.spark, job.table, job.lake
+    writer = Writer(table, lake, mode.name, job.tell)
     match mode:
         case Batch():
-            tell(compute(site.spark, table, lake))
+            job.tell(compute(spark, table, lake))
         case AvailableNow():
-            follow(start(site.spark, table, lake, writer, {"availableNow": True}), writer, stopped)
+            follow(start(spark, table, lake, writer, None), writer, job.stopped)
         case MicroBatch(every=every):
-            trigger: dict[str, bool | str] = {"processingTime": f"{int(every * 1000)} milliseconds"}
-            follow(start(site.spark, table, lake, writer, trigger), writer, stopped)
+            follow(start(spark, table, lake, writer, every), writer, job.stopped)
         case _:
             assert_never(mode)
 

@@ -67,8 +67,8 @@ def start(settings: Settings, log: Path) -> SparkSession:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     with log.open("ab") as stream:
         # The launcher's and the JVM's own lines cannot be configured away, so the whole of stderr moves.
-        gateway = launch_gateway(conf, popen_kwargs={"stderr": stream, "stdout": stream})
-    SparkContext._ensure_initialized(gateway=gateway, conf=conf)  # type: ignore[attr-defined]  # noqa: SLF001  # the only way to hand over a gateway
+        gateway = launch_gateway(conf, popen_kwargs={"stderr": stream, "stdout": stream})  # type: ignore[no-untyped-call]
+    SparkContext._ensure_initialized(gateway=gateway, conf=conf)  # noqa: SLF001  # the only way to hand over a gateway
     return SparkSession.builder.config(conf=conf).getOrCreate()
 
 

@@ -49,17 +49,16 @@ def settings(**given: object) -> Settings:
         DefinitionError: One or more settings are wrong; all of them are named.
     """
     known = {PREFIX + name.upper() for name in Settings.model_fields}
-    strangers = sorted(
-        name for name in os.environ if name.startswith(PREFIX) and name not in known
-    )
+    strangers = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
     wrong = [f"{name} is not a setting" for name in strangers]
+    found = None
     try:
         found = Settings(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]  # pydantic checks them
     except ValidationError as error:
         wrong += [f"{_variable(e['loc'])}: {e['msg']} (got {e['input']!r})" for e in error.errors()]
     except ValueError as error:  # a value that should be JSON and is not
         wrong.append(str(error).strip())
-    if wrong:
+    if wrong or found is None:
         raise DefinitionError(
             "settings are wrong:\n  " + "\n  ".join(wrong),
             hint="correct or unset them; the settings are " + ", ".join(sorted(known)) + ".",

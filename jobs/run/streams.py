@@ -93,9 +93,16 @@ class Writer:
 
 
 def start(
-    spark: SparkSession, table: Table, lake: Lake, writer: Writer, trigger: dict[str, bool | str]
+    spark: SparkSession, table: Table, lake: Lake, writer: Writer, every: float | None
 ) -> StreamingQuery:
-    """Start the table's query; it runs until its trigger ends it or somebody stops it.
+    """Start the table's query.
+
+    Args:
+        spark: The session.
+        table: Silver or gold.
+        lake: Where.
+        writer: Writes the batches.
+        every: Seconds from batch to batch; what is there now, and then the end, when None.
 
     Raises:
         DefinitionError: Table and checkpoint do not belong together.
@@ -113,14 +120,15 @@ def start(
     make(spark, table, lake, result)
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", table.id)
     mode = "update" if table.speaks is Speaks.ON_CHANGE and table.layer is Layer.GOLD else "append"
-    return (
+    query = (
         result.writeStream.queryName(table.id)
         .outputMode(mode)
         .option("checkpointLocation", str(lake.checkpoint(table)))
         .foreachBatch(writer)
-        .trigger(**trigger)  # type: ignore[call-overload]  # one of its keywords
-        .start()
     )
+    if every is None:
+        return query.trigger(availableNow=True).start()
+    return query.trigger(processingTime=f"{int(every * 1000)} milliseconds").start()
 
 
 def shaped(rows: DataFrame, table: Table) -> DataFrame:
@@ -141,10 +149,15 @@ def shaped(rows: DataFrame, table: Table) -> DataFrame:
 def make(spark: SparkSession, table: Table, lake: Lake, result: DataFrame) -> None:
     """Make the table and its quarantine unless they are there."""
     if table.layer is Layer.SILVER:
-        delta.create(spark, lake.quarantine(table), QUARANTINE, properties={
-            "delta.dataSkippingStatsColumns": "_partition,_offset,_arrived_at,event_at",
-        })
-        schema = good_rows(result, table).schema
+        delta.create(
+            spark,
+            lake.quarantine(table),
+            QUARANTINE,
+            properties={
+                "delta.dataSkippingStatsColumns": "_partition,_offset,_arrived_at,event_at",
+            },
+        )
+        schema = good_rows(result).schema
         stats = f"{table.event_at},_partition,_offset,_arrived_at"
         delta.create(
             spark,

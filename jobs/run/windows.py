@@ -49,7 +49,9 @@ class Windows:
                 latest = kept
                 if older is not None:
                     changed = F.broadcast(kept.select(*self.table.key))
-                    latest = kept.unionByName(older.join(changed, list(self.table.key), "left_anti"))
+                    latest = kept.unionByName(
+                        older.join(changed, list(self.table.key), "left_anti")
+                    )
                 written = commit.write(latest.coalesce(1)).rows
             return _end(commit, settle(), written, meter)
         finally:

@@ -306,8 +306,10 @@ def test_good_events_lie_on_the_bounds_of_the_law_or_seconds_from_them() -> None
         if reasons(event, plan) not in ([], ["late"], ["early"]) or fields is None:
             continue
         happened = (moment(fields["event_at"]) - EPOCH) // timedelta(milliseconds=1)
-        for bound, law in (("late", happened - event.arrived_at + 3_600_000),
-                           ("early", happened - event.arrived_at - 300_000)):
+        for bound, law in (
+            ("late", happened - event.arrived_at + 3_600_000),
+            ("early", happened - event.arrived_at - 300_000),
+        ):
             if law == 0:
                 distances[bound] += 1
             else:

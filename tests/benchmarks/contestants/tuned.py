@@ -13,7 +13,7 @@ from pathlib import Path
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StructType
 
 from jobs.run.session import for_sorted_state, start
 from jobs.run.settings import settings
@@ -80,7 +80,7 @@ def _bronze(spark: SparkSession, place: Place) -> Query:
         F.current_timestamp().alias("_ingested_at"),
     )
     path = place.table(BRONZE)
-    _create(spark, path, StructType([*rows.schema]).add("_batch", "bigint"), BRONZE_STATS)
+    _create(spark, path, StructType([*rows.schema]).add("_batch", LongType()), BRONZE_STATS)
 
     def write(batch: DataFrame, number: int) -> None:
         numbered = batch.withColumn("_batch", F.lit(number).cast("bigint"))

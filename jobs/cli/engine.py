@@ -1,0 +1,13 @@
+"""Starting Spark for the verbs that need it; the others must not even import it whole."""
+
+from jobs.cli.place import now
+from jobs.run import session
+from jobs.run.lake import Lake
+from jobs.run.runner import Site
+from jobs.run.settings import Settings
+
+
+def site(found: Settings, lake: Lake, where: str | None) -> Site:
+    """Start Spark and return it with the clock and the address of Kafka."""
+    spark = session.start(found, lake.log("spark"))
+    return Site(spark=spark, clock=now, address=where, options=found.kafka_options)

@@ -1,0 +1,1 @@
+"""WHEN: the only package that imports dagster."""

@@ -1,0 +1,154 @@
+"""The shape that the design promises, read from the files themselves."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from jobs import catalog
+from jobs.core.table import Table
+from tests.architecture.tree import ROOT, library, modules, tracked
+
+LONGEST = 300
+TABLES = catalog.tables()
+
+# Written in halves, so that this file is not found by its own search.
+ELSEWHERE = re.compile(
+    r"https?:/" + r"/(?!127\.0\.0\.1|localhost|\{)"  # any address that is not this machine's own
+    r"|repo1?\.maven" + r"\.org|pypi" + r"\.org|python" + r"hosted|artifact" + r"ory|jfrog" + r"\.io"
+    r"|--(?:extra-)?index" + r"-url",
+    re.IGNORECASE,
+)
+THIS_MACHINE = re.compile(r"(?<![\w.}])/" + r"(?:work|root|home|Users|tmp/(?!second-opinion))/?\b")
+
+
+def test_no_module_is_longer_than_a_reader_can_hold() -> None:
+    """At most 300 lines, one idea each."""
+    longer = {
+        str(path.relative_to(ROOT)): lines
+        for path in modules()
+        if (lines := len(path.read_text().splitlines())) > LONGEST
+    }
+
+    assert not longer
+
+
+def test_packages_hold_a_docstring_and_nothing_else() -> None:
+    """Nothing happens at import, and every name has one path."""
+    for path in modules():
+        if path.name == "__init__.py":
+            (only,) = ast.parse(path.read_text()).body
+            assert isinstance(only, ast.Expr), path
+            assert isinstance(only.value, ast.Constant), path
+
+
+def test_every_module_says_why_it_is_there() -> None:
+    """Decisions live in the docstring of the module that they bind."""
+    silent = [str(path) for path in modules() if not ast.get_docstring(ast.parse(path.read_text()))]
+
+    assert not silent
+
+
+@pytest.mark.parametrize("table", TABLES, ids=str)
+def test_a_table_is_told_by_its_module_and_tested_under_its_name(table: Table) -> None:
+    """One name everywhere: whoever knows the table finds its code and its test."""
+    module = ROOT / "jobs" / table.layer / f"{table.name}.py"
+
+    docstring = ast.get_docstring(ast.parse(module.read_text())) or ""
+
+    assert "Grain:" in docstring
+    assert "Reads:" in docstring
+    assert "Late data:" in docstring
+    assert (ROOT / "tests" / table.layer / f"test_{table.name}.py").is_file()
+
+
+@pytest.mark.parametrize("table", TABLES, ids=str)
+def test_a_table_is_the_last_word_of_its_module(table: Table) -> None:
+    """The declaration stands where every reader looks for it."""
+    module = ROOT / "jobs" / table.layer / f"{table.name}.py"
+
+    last = ast.parse(module.read_text()).body[-1]
+
+    assert isinstance(last, ast.Assign)
+    assert ast.unparse(last.targets[0]) == "TABLE"
+
+
+@pytest.mark.parametrize(
+    ("what", "doors"),
+    [
+        (r"\bisStreaming\b", {"jobs/core/stateful.py"}),
+        (r"\bcase Batch\(", {"jobs/run/runner.py"}),
+        (r"\bisinstance\([^)]*\b(?:Batch|AvailableNow|MicroBatch)\b", set()),
+        (r"^\s*(?:import|from) dagster\b", {"orchestration"}),
+        (r"^\s*(?:import|from) great_expectations\b", {"quality"}),
+        (r"\b(?:readStream|writeStream)\b", {"jobs/run/streams.py"}),
+        (r"\bdatetime\.(?:now|utcnow)\(|\bcurrent_timestamp\(", {"jobs/cli/place.py"}),
+        (r"\bBatchWriter\b|\bdropDuplicatesWithinWatermark\b", set()),
+    ],
+)
+def test_what_must_have_one_door_has_one_door(what: str, doors: set[str]) -> None:
+    """A second door is how batch and stream, or test and production, begin to differ."""
+    found = {name for name, text in library() if re.search(what, _code(text), re.MULTILINE)}
+
+    assert {name for name in found if not name.startswith(tuple(doors))} == set()
+
+
+def test_the_environment_is_read_by_the_settings_alone() -> None:
+    """Set-up is the exception, because it runs before settings can; and Spark is told its Java."""
+    allowed = {"jobs/run/settings.py", "jobs/run/session.py", "infra/java.py", "infra/trust.py"}
+    found = {name for name, text in library() if re.search(r"os\.environ|getenv", _code(text))}
+    session = dict(library())["jobs/run/session.py"]
+
+    assert found <= allowed
+    assert set(re.findall(r'os\.environ\W(?:setdefault\()?"(\w+)"', session)) <= {
+        "JAVA_HOME",
+        "SPARK_LOCAL_IP",
+    }
+
+
+def test_only_the_screen_prints() -> None:
+    """An answer for a program must not be mixed with words for a person."""
+    found = {
+        name
+        for name, text in library()
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+    }
+
+    assert not found
+
+
+def test_no_address_of_an_index_and_no_path_of_one_machine_is_in_the_repository() -> None:
+    """Where packages come from is the machine's affair, and a path of one machine works on one only."""
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}"
+        for path in tracked()
+        for number, line in enumerate(_lines(path), 1)
+        if ELSEWHERE.search(line) or THIS_MACHINE.search(line)
+    ]
+
+    assert not found
+
+
+def test_nothing_is_left_to_be_done_without_a_number() -> None:
+    """What is missing belongs into an issue, where somebody looks."""
+    found = [str(path) for path in modules() if re.search(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b", path.read_text())]
+
+    assert not found
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except UnicodeDecodeError:
+        return []
+
+
+def _code(text: str) -> str:
+    """Return a module without its comments and docstrings, which may speak of anything."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
+            node.body = node.body[1:] or [ast.Pass()]
+    return ast.unparse(tree)

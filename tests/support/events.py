@@ -1,0 +1,161 @@
+"""Events of device telemetry as literals, and the bronze table that they would have become without Kafka."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+
+import orjson
+from pyspark.sql import DataFrame, SparkSession
+
+from jobs.bronze import device_telemetry as bronze
+from jobs.core.received import RECEIVED
+from jobs.run import delta
+from jobs.run.bronze import PROPERTIES
+from jobs.run.lake import Lake
+from jobs.run.ledger import Entry, last_entry
+from tests.support.rows import NOON, NULL, Row, at, rows
+
+TABLE = bronze.TABLE
+TOPIC = TABLE.topic.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A Kafka record, and the bronze commit that takes it in.
+
+    Args:
+        batch: Events of one number share a commit.
+        partition: Of the topic; offsets follow from the order of the events.
+        payload: The record's bytes; None is a tombstone.
+        arrived_at: The record's timestamp.
+        ingested_at: The reader's clock.
+    """
+
+    payload: bytes | None
+    batch: int = 0
+    partition: int = 0
+    arrived_at: datetime = NOON
+    ingested_at: datetime = NOON
+
+
+def readings(table: str) -> list[Event]:
+    """Read events from a table; what a column does not say is as in any good reading.
+
+    ``id``, ``device``, ``signal``, ``value``, ``event_at`` and ``firmware`` make the payload, unless
+    ``payload`` gives it whole. An event that does not say when it arrived did so when it happened, and one
+    that does not say when it was read was read when it arrived.
+    """
+    return [_event(row) for row in rows(table)]
+
+
+def reading(**fields: object) -> bytes:
+    """Return the payload of a good reading, with other values where they are given; None leaves a field out."""
+    payload = {
+        "event_id": "e1",
+        "device_id": "d1",
+        "signal": "temperature",
+        "value": 21.5,
+        "event_at": NOON.isoformat(),
+        "meta": {"firmware": "1.4.2", "seq": 17},
+    } | fields
+    return orjson.dumps({name: value for name, value in payload.items() if value is not None})
+
+
+def frame(spark: SparkSession, events: Sequence[Event]) -> DataFrame:
+    """Return events as rows of bronze, with offsets from 0."""
+    return _frame(spark, _numbered(events, {}), number=0)
+
+
+def received(
+    spark: SparkSession, lake: Lake, events: Iterable[Event], *, files: int = 1
+) -> list[Entry]:
+    """Append events to the lake's bronze table, one commit a batch number, each with its ledger entry.
+
+    Args:
+        spark: Writes the rows.
+        lake: Gets them.
+        events: In the order of their offsets within a partition.
+        files: How many files a commit has at most; records of one partition stay together.
+    """
+    path = lake.table(TABLE)
+    delta.create(spark, path, RECEIVED, properties=PROPERTIES)
+    sliced = groupby(sorted(events, key=lambda event: event.batch), key=lambda event: event.batch)
+    return [_append(spark, lake, list(batch), files) for _, batch in sliced]
+
+
+def _append(spark: SparkSession, lake: Lake, events: Sequence[Event], files: int) -> Entry:
+    newest = last_entry(lake.table(TABLE))
+    start = {int(p): end for p, (_, end) in newest[1].offsets.items()} if newest else {}
+    numbered = _numbered(events, start)
+    number = newest[1].batch + 1 if newest else 0
+    records = _frame(spark, numbered, number)
+    commit = delta.Commit(spark, lake.table(TABLE))
+    spread = records.repartition(files, "_partition") if files > 1 else records.coalesce(1)
+    written = commit.write(spread).rows
+    ends = start | {p: offset + 1 for p, offset, _ in numbered}
+    entry = Entry(
+        table=TABLE.id,
+        mode="available-now",
+        stream=TOPIC,
+        batch=number,
+        source=TOPIC,
+        offsets={str(p): (start.get(p, 0), end) for p, end in sorted(ends.items())},
+        read=written,
+        good=written,
+        written=written,
+        code="literal",
+    )
+    commit.commit(entry.encoded())
+    return entry
+
+
+def _numbered(events: Sequence[Event], start: dict[int, int]) -> list[tuple[int, int, Event]]:
+    following = dict(start)
+    numbered = []
+    for event in events:
+        offset = following.get(event.partition, 0)
+        following[event.partition] = offset + 1
+        numbered.append((event.partition, offset, event))
+    return numbered
+
+
+def _frame(
+    spark: SparkSession, numbered: Sequence[tuple[int, int, Event]], number: int
+) -> DataFrame:
+    records = [
+        (TOPIC, p, offset, e.arrived_at, b"key", e.payload, [], number, e.ingested_at)
+        for p, offset, e in numbered
+    ]
+    return spark.createDataFrame(records, RECEIVED)
+
+
+def _event(row: Row) -> Event:
+    happened_at = row.get("event_at", NULL)
+    arrived_at = row.get("arrived_at", happened_at)
+    return Event(
+        batch=int(row.get("batch", 0)),
+        partition=int(row.get("partition", 0)),
+        payload=_payload(row),
+        arrived_at=at(arrived_at) if arrived_at != NULL else NOON,
+        ingested_at=at(row.get("ingested_at", arrived_at)) if arrived_at != NULL else NOON,
+    )
+
+
+def _payload(row: Row) -> bytes:
+    if row.get("payload", NULL) != NULL:
+        return row["payload"].encode()
+    known = {"id": "event_id", "device": "device_id", "signal": "signal"}
+    fields: dict[str, object] = {
+        field: None if row[name] == NULL else row[name]
+        for name, field in known.items()
+        if name in row
+    }
+    if "value" in row:
+        fields["value"] = None if row["value"] == NULL else orjson.Fragment(row["value"])
+    if "event_at" in row:
+        absent = row["event_at"] == NULL
+        fields["event_at"] = None if absent else at(row["event_at"]).isoformat()
+    if "firmware" in row:
+        fields["meta"] = {"firmware": row["firmware"]}
+    return reading(**fields)
