@@ -74,9 +74,9 @@ def start_command(java_home: Path, jars: Sequence[Path], mark: str) -> list[str]
     return [*_java(java_home, jars), mark, "kafka.Kafka", PROPERTIES]
 
 
-def format_command(java_home: Path, jars: Sequence[Path], cluster: str, file: str) -> list[str]:
-    """Return what makes an empty storage where a configuration says."""
-    tool = ("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "--config", file)
+def format_command(java_home: Path, jars: Sequence[Path], cluster: str) -> list[str]:
+    """Return what makes an empty storage in a folder with a configuration."""
+    tool = ("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "--config", PROPERTIES)
     return [*_java(java_home, jars), *tool]
 
 

@@ -5,6 +5,7 @@ A table is declared at the end of the module that carries its name, and its ``re
 other modules, so that "go to definition" follows the data.
 """
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -88,6 +89,12 @@ class Table:
     def id(self) -> str:
         """Return the one name, ``layer.table``."""
         return f"{self.layer}.{self.name}"
+
+    @property
+    def summary(self) -> str:
+        """Return what the table's module says of itself."""
+        module = inspect.getmodule(self.transform) if self.transform else None
+        return inspect.getdoc(module) or f"{self.topic} as received"
 
     @property
     def topic(self) -> Topic:

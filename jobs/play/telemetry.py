@@ -172,7 +172,8 @@ class Fleet:
         weights = 4 * self._weight("level", pairs) + 3 * wandered + self._weight("noise", numbers)
         # The three weights make eight parts, hence three more bits.
         units = self._low[signals] + (self._width[signals] * weights >> (WEIGHT_BITS + 3))
-        return (units / self._unit[signals]).tolist()
+        values: list[float] = (units / self._unit[signals]).tolist()
+        return values
 
     def _weight(self, question: str, numbers: Numbers) -> Numbers:
         return self._chance.below(1 << WEIGHT_BITS, question, numbers)
@@ -181,7 +182,8 @@ class Fleet:
 def _minute_texts(minutes: Numbers) -> list[bytes]:
     distinct, places = np.unique(minutes, return_inverse=True)
     moments = np.datetime_as_string(distinct.astype("datetime64[m]")).tolist()
-    return _texts([f"{moment}:".encode() for moment in moments])[places].tolist()
+    texts: list[bytes] = _texts([f"{moment}:".encode() for moment in moments])[places].tolist()
+    return texts
 
 
 def _texts(texts: list[bytes]) -> NDArray[np.object_]:

@@ -211,7 +211,7 @@ def _await(home: Path, pid: int, port: int | None) -> Broker | None:
 
 def _format(home: Path) -> None:
     """Make the broker's storage, whole or not at all."""
-    data, partial = home / "data", home / "data.partial"
+    data = home / "data"
     if (data / "meta.properties").exists():
         return
     if data.exists() and any(data.iterdir()):
@@ -220,21 +220,24 @@ def _format(home: Path) -> None:
             hint="move it away; a new and empty one is then made.",
             folder=str(data),
         )
-    shutil.rmtree(partial, ignore_errors=True)
-    (home / "tmp").mkdir(exist_ok=True)
-    file = "format.properties"
-    (home / file).write_text(recipe.properties(port=1, controller_port=2, data=partial.name))
+    for left in home.glob("format-*"):
+        shutil.rmtree(left, ignore_errors=True)
+    # A folder for this attempt alone: a tool whose starter was killed may still write into its own.
+    workshop = home / f"format-{secrets.token_hex(4)}"
+    workshop.mkdir()
+    config = recipe.properties(port=1, controller_port=2, data=data.name)
+    (workshop / recipe.PROPERTIES).write_text(config)
     cluster = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
-    command = recipe.format_command(*_program(), cluster, file)
-    done, words = processes.run(command, folder=home)
+    command = recipe.format_command(*_program(), cluster)
+    done, words = processes.run(command, folder=workshop)
     if not done:
         raise TransientError(
             f"the broker's storage cannot be made: {_last_error(words)}",
             hint="look at the disk of the lake's folder, then `strandline up` again.",
-            folder=str(partial),
+            folder=str(workshop),
         )
-    (home / file).unlink()
-    partial.replace(data)
+    (workshop / data.name).replace(data)
+    shutil.rmtree(workshop, ignore_errors=True)
 
 
 def _program() -> tuple[Path, list[Path]]:

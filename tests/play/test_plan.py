@@ -49,9 +49,16 @@ def test_all_contradictions_are_named_at_once() -> None:
 
 def test_shares_may_fill_the_whole() -> None:
     """Ten tenths are not exactly one in binary, and meant all the same."""
-    shares = dict.fromkeys(("malformed", "late_share", "early_share", "wrong_type", "missing"), 0.2)
-
-    plan = replace(PLAN, **shares, duplicate=0.0, unknown_field=0.0)
+    plan = replace(
+        PLAN,
+        malformed=0.1,
+        duplicate=0.0,
+        late_share=0.2,
+        early_share=0.2,
+        unknown_field=0.0,
+        wrong_type=0.2,
+        missing=0.3,
+    )
 
     assert truth(plan).tables["silver.device_telemetry"].good == 0
 

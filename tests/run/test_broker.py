@@ -233,7 +233,7 @@ def test_two_commands_at_once_start_one_broker_in_spite_of_an_interrupted_format
     lake: Path,
 ) -> None:
     """Also from processes that share nothing but the folder."""
-    half = lake / "_kafka" / "data.partial"
+    half = lake / "_kafka" / "format-1" / "data"
     half.mkdir(parents=True)
     (half / "meta.properties").write_text("cut sho")
     code = (
