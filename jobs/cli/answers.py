@@ -123,7 +123,10 @@ def tables_(lake: LakeOption = None, as_json: JsonOption = False) -> None:
 
 def query(
     sql: Annotated[
-        str, typer.Argument(help="One SELECT over tables such as silver.device_telemetry.")
+        str,
+        typer.Argument(
+            metavar="SQL", help="One SELECT over tables such as silver.device_telemetry."
+        ),
     ],
     lake: LakeOption = None,
     as_json: JsonOption = False,
@@ -144,8 +147,8 @@ def query(
 
 
 def compare_(
-    first: Annotated[Path, typer.Argument(help="A lake's folder.")],
-    second: Annotated[Path, typer.Argument(help="Another lake's folder.")],
+    first: Annotated[Path, typer.Argument(metavar="LAKE", help="A lake's folder.")],
+    second: Annotated[Path, typer.Argument(metavar="LAKE", help="Another lake's folder.")],
     as_json: JsonOption = False,
 ) -> None:
     r"""Compare silver, quarantine and gold of two lakes row for row; exits with 4 when they differ.

@@ -5,13 +5,13 @@ foreseen leaves its trace in a file and says where.
 """
 
 import importlib
+import inspect
 import sys
 import traceback
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 import typer
-from click.exceptions import Abort
 
 from jobs.cli.screen import complain
 from jobs.core.errors import LakeError
@@ -55,7 +55,7 @@ def main() -> None:
     except LakeError as error:
         complain(str(error))
         sys.exit(error.exit_code)
-    except (KeyboardInterrupt, Abort):
+    except (KeyboardInterrupt, typer.Abort):
         complain("stopped")
         sys.exit(130)
     except BrokenPipeError:
@@ -74,10 +74,18 @@ def _load(words: list[str]) -> None:
     wanted = [VERBS[verb]] if verb in VERBS else list(dict.fromkeys(VERBS.values()))
     for name in wanted:
         importlib.import_module(f"jobs.cli.{name}").register(app)
+    for command in app.registered_commands:
+        # In a raw docstring \\b is two letters; the formatter wants the one that keeps lines as they are.
+        command.help = (inspect.getdoc(command.callback) or "").replace("\\b", "\b")
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or ["no message"])[0][:300]
+    try:
+        lines = str(error).strip().splitlines()
+    except Exception:  # noqa: BLE001  # py4j asks the JVM for the text, and the JVM may be gone
+        lines = []
+    telling = [line for line in lines if not line.startswith("An error occurred while calling")]
+    return (telling or ["no message"])[0].lstrip(": ")[:300]
 
 
 def _kept(error: Exception) -> Path:

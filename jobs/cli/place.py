@@ -21,7 +21,7 @@ LakeOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")]
 TablesArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[TABLE]…", help="Such as silver.device_telemetry; all when absent."),
+    typer.Argument(metavar="TABLE", help="Such as silver.device_telemetry; all when absent."),
 ]
 
 

@@ -31,6 +31,9 @@ from jobs.run.topics import JAVA_ONLY, create_topic
 PATIENCE = 30.0
 """Seconds without a single acknowledgement after which the broker counts as gone."""
 
+SETTLED_WITHIN = 5.0
+"""Seconds that the partitions of a new topic may take to find their leaders."""
+
 TICK = 0.05
 """Seconds between two portions of a run with a fixed rate."""
 
@@ -220,7 +223,16 @@ class _Sending:
 
 
 def _end(log: Log) -> int:
-    return sum(end for _, end in log.bounds().values())
+    """Return how many offsets the topic has given out so far."""
+    # For a moment after a topic was made its partitions may answer "not leader" (seen on a busy machine).
+    deadline = time.monotonic() + SETTLED_WITHIN
+    while True:
+        try:
+            return sum(end for _, end in log.bounds().values())
+        except TransientError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 def _words(error: KafkaException) -> str:

@@ -11,10 +11,13 @@ import fcntl
 import json
 import os
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TextIO
 
+import psutil
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
@@ -22,6 +25,9 @@ from jobs.core.errors import TransientError
 from jobs.core.table import Table
 from jobs.run.jvm import jvm
 from jobs.run.lake import Lake
+
+GOING_DOWN = 20.0
+"""Seconds that a JVM without its Python may take to end; Spark's shutdown hooks run meanwhile."""
 
 
 @contextmanager
@@ -35,17 +41,11 @@ def lease(spark: SparkSession, table: Table, lake: Lake) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
     file = jvm(spark).java.io.RandomAccessFile(str(path), "rw")
-    try:
-        lock = file.getChannel().tryLock()
-    except (
-        Py4JJavaError
-    ):  # OverlappingFileLockException: this very process writes the table already
-        lock = None
+    lock = _outlast(path, lambda: _locked(file))
     if lock is None:
         file.close()
         raise _taken(table, path)
-    holder = {"pid": os.getpid(), "host": socket.gethostname()}
-    path.write_text(json.dumps(holder))
+    path.write_text(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
     try:
         yield
     finally:
@@ -63,17 +63,48 @@ def refuse_if_taken(table: Table, lake: Lake) -> None:
     if not path.exists():
         return
     with path.open("r+") as file:
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise _taken(table, path) from None
+        if _outlast(path, lambda: _is_free(file)) is None:
+            raise _taken(table, path)
+
+
+def _outlast(path: Path, attempt: Callable[[], Any]) -> Any:  # noqa: ANN401  # a lock of either world
+    """Try again while the holder is a process that was killed and whose JVM is still going down."""
+    deadline = time.monotonic() + GOING_DOWN
+    while (taken := attempt()) is None and time.monotonic() < deadline:
+        holder = _holder(path)
+        if holder.get("host") != socket.gethostname() or psutil.pid_exists(int(holder["pid"])):
+            return None
+        time.sleep(0.2)
+    return taken
+
+
+def _locked(file: Any) -> Any:  # noqa: ANN401  # the JVM's file and its lock
+    try:
+        return file.getChannel().tryLock()
+    except (
+        Py4JJavaError
+    ):  # OverlappingFileLockException: this very process writes the table already
+        return None
+
+
+def _is_free(file: TextIO) -> bool | None:
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return None
+    return True
+
+
+def _holder(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text())
+    except ValueError:
+        return {}
+    return dict(found)
 
 
 def _taken(table: Table, path: Path) -> TransientError:
-    try:
-        holder = json.loads(path.read_text())
-    except ValueError:
-        holder = {}
+    holder = _holder(path)
     who = f"process {holder['pid']} on {holder['host']}" if holder else "another process"
     return TransientError(
         f"{table.id} has a writer already: {who}",

@@ -43,8 +43,6 @@ TUNED = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    # Delta keeps 50 tasks for its own checksum and vacuum work unless told otherwise.
-    "spark.databricks.delta.vacuum.parallelDelete.enabled": "false",
 }
 
 
@@ -67,7 +65,10 @@ def start(settings: Settings, log: Path) -> SparkSession:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     with log.open("ab") as stream:
         # The launcher's and the JVM's own lines cannot be configured away, so the whole of stderr moves.
-        gateway = launch_gateway(conf, popen_kwargs={"stderr": stream, "stdout": stream})  # type: ignore[no-untyped-call]
+        # A session of its own, because whoever stops us may signal the whole group, and a JVM that hears
+        # it dies in the middle of a batch; when we are gone its standard input ends, and so does it.
+        how = {"stderr": stream, "stdout": stream, "start_new_session": True}
+        gateway = launch_gateway(conf, popen_kwargs=how)  # type: ignore[no-untyped-call]
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)  # noqa: SLF001  # the only way to hand over a gateway
     return SparkSession.builder.config(conf=conf).getOrCreate()
 

@@ -26,6 +26,8 @@ from jobs.run.meter import Meter
 from jobs.run.session import for_sorted_state
 from jobs.run.windows import Windows
 
+EVERYTHING = 2**31 - 1
+
 Tell = Callable[[Entry], None]
 
 
@@ -113,7 +115,7 @@ def start(
     rows = (
         session.readStream.format("delta")
         .option("startingVersion", 0)
-        .option("maxBytesPerTrigger", "512m")
+        .option("maxFilesPerTrigger", EVERYTHING)
         .load(str(lake.table(source)))
     )
     result = shaped(rows, table)

@@ -38,7 +38,13 @@ class Worker:
         self.name = name
         logs.mkdir(parents=True, exist_ok=True)
         self.log = logs / f"{name}.log"
-        command = [sys.executable, "-m", "tests.benchmarks.worker", name, str(logs / f"spark-{name}.log")]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.benchmarks.worker",
+            name,
+            str(logs / f"spark-{name}.log"),
+        ]
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True

@@ -55,7 +55,9 @@ def _parsed(events: DataFrame) -> DataFrame:
     pairs = wrapped.withColumn("_pair", F.expr(f"from_json(_wrapped, '{PAIR}', {STRICT})"))
     return (
         pairs.withColumn("_first", F.expr("get(_pair, 0)"))
-        .withColumns({name: F.col(f"_first.{name}") for name in ("event_id", "device_id", "signal")})
+        .withColumns(
+            {name: F.col(f"_first.{name}") for name in ("event_id", "device_id", "signal")}
+        )
         .withColumn("value", F.expr("try_cast(_first.value AS DECIMAL(14, 4))"))
         .withColumn("event_at", F.expr("try_cast(_first.event_at AS TIMESTAMP)"))
         .withColumns({"firmware": F.col("_first.meta.firmware"), "seq": F.col("_first.meta.seq")})
@@ -94,5 +96,8 @@ def _handled(rows: DataFrame) -> DataFrame:
         F.expr("CASE WHEN reasons IS NULL THEN event_id END AS _key"),
         F.expr(f"{bad} concat_ws('/', _topic, _partition, _offset) END AS _bad"),
         F.expr(f"{bad} least(_arrived_at, _ingested_at) ELSE event_at END AS _time"),
-        *(F.expr(f"{bad} {name} END AS {name}") for name in ("_message_key", "_payload", "_headers")),
+        *(
+            F.expr(f"{bad} {name} END AS {name}")
+            for name in ("_message_key", "_payload", "_headers")
+        ),
     )

@@ -62,7 +62,11 @@ def run_on(queries: Sequence[Query]) -> Stop:
 
     def stop() -> None:
         for query in started:
-            while query.isActive and query.status["isTriggerActive"] and query.status["isDataAvailable"]:
+            while (
+                query.isActive
+                and query.status["isTriggerActive"]
+                and query.status["isDataAvailable"]
+            ):
                 time.sleep(POLL)
             query.stop()
 

@@ -19,7 +19,9 @@ from tests.benchmarks.contestants import merging
 from tests.benchmarks.contestants.contestant import BRONZE, GOLD, SILVER, Place, Stop
 from tests.benchmarks.contestants.queries import Query, drain, run_on
 
-DEMANDED = "event_id IS NOT NULL AND device_id IS NOT NULL AND value IS NOT NULL AND event_at IS NOT NULL"
+DEMANDED = (
+    "event_id IS NOT NULL AND device_id IS NOT NULL AND value IS NOT NULL AND event_at IS NOT NULL"
+)
 
 
 class Tutorial:

@@ -1,0 +1,165 @@
+"""Measure the engine: ``python -m tests.benchmarks [engine]``, or ``make bench``.
+
+An interrupted run goes on where it was; ``--fresh`` begins anew.
+"""
+
+import argparse
+import shutil
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+
+from jobs.core.table import Topic
+from jobs.play.plan import Plan
+from jobs.play.send import send
+from jobs.run import broker, topics
+from jobs.run.kafka import Log
+from tests.benchmarks import catch_up, machine
+from tests.benchmarks.ground import Ground
+from tests.benchmarks.report import Report
+from tests.benchmarks.samples import Samples
+from tests.benchmarks.small_batches import SmallBatches
+from tests.benchmarks.workers import workers
+
+DAY = datetime(2026, 10, 1, tzinfo=UTC)
+CONTESTANTS = ("strandline", "tuned", "tutorial")
+EVENT_ROWS = ("bronze", "silver", "gold", "gold on_change")
+BATCH_ROWS = ("bronze", "silver", "gold on_change")
+
+screen = Console(stderr=True, highlight=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What was asked for."""
+
+    events: int
+    rounds: int
+    batches: int
+    warm: int
+    parts: tuple[str, ...]
+    out: Path
+    work: Path
+    kafka: str | None
+    fresh: bool
+
+    @property
+    def command(self) -> str:
+        """Return the command that repeats it."""
+        return (
+            f"python -m tests.benchmarks engine --events {self.events} --rounds {self.rounds} "
+            f"--batches {self.batches} --parts {','.join(self.parts)}"
+        )
+
+
+def main() -> int:
+    """Measure, write the report, and fail when a target was missed."""
+    wanted = _wanted(sys.argv[1:])
+    work = wanted.work / f"engine-{wanted.events}"
+    if wanted.fresh:
+        shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True, exist_ok=True)
+    began = datetime.now(UTC)  # noqa: TID251  # the command line is where clocks are read
+    own = wanted.kafka is None and broker.status(wanted.work) is None
+    address = wanted.kafka or broker.up(wanted.work).address
+    try:
+        report = _engine(wanted, work, address)
+    finally:
+        if own:
+            broker.down(wanted.work)
+    for file in report.write(wanted.out):
+        screen.print(f"wrote {file}")
+    screen.print(report.page(), markup=False)
+    for missed in report.missed():
+        screen.print(f"target missed: {missed}", markup=False)
+    screen.print(f"took {datetime.now(UTC) - began}")  # noqa: TID251  # as above
+    return 1 if report.missed() else 0
+
+
+def _engine(wanted: Wanted, work: Path, address: str) -> Report:
+    plan = Plan(since=DAY, until=DAY.replace(day=2), events=wanted.events, seed=7)
+    topic = Topic(name=f"benchmark-{wanted.events}")
+    _preload(plan, address, topic)
+    samples = Samples(work / "samples.jsonl")
+    with workers(CONTESTANTS, work / "logs") as started:
+        ground = Ground(
+            work=work,
+            address=address,
+            topic=topic.name,
+            plan=plan,
+            workers=started,
+            samples=samples,
+            tell=lambda line: screen.print(line, markup=False),
+        )
+        if "events" in wanted.parts:
+            catch_up.run(ground, wanted.rounds, EVENT_ROWS)
+        small = {"batch", "chain"} & set(wanted.parts)
+        hundreds = SmallBatches(ground, wanted.warm, wanted.batches) if small else None
+        if hundreds is not None and "batch" in wanted.parts:
+            hundreds.run(wanted.rounds, BATCH_ROWS)
+        if hundreds is not None and "chain" in wanted.parts:
+            hundreds.run_chain(wanted.rounds)
+        facts = {**machine.facts(), "java": started["strandline"].facts["java"]}
+    shutil.rmtree(work / "run", ignore_errors=True)
+    return Report(command=wanted.command, events=wanted.events, machine=facts, samples=samples)
+
+
+def _preload(plan: Plan, address: str, topic: Topic) -> None:
+    """Send the events unless the topic has them."""
+    there = _events_in(address, topic) if topic.name in topics.topics(address, {}) else 0
+    if there == plan.events:
+        return
+    if there:
+        message = f"topic {topic.name} has {there} events instead of {plan.events}; remove its lake"
+        raise SystemExit(message)
+    sent = send(plan, address, {}, topic=topic)
+    screen.print(f"preloaded {sent.events:,} events in {sent.seconds:.1f} s")
+
+
+def _events_in(address: str, topic: Topic) -> int:
+    log = Log(address, {}, topic)
+    try:
+        return sum(end for _, end in log.bounds().values())
+    finally:
+        log.close()
+
+
+def _wanted(arguments: list[str]) -> Wanted:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser.add_argument("suite", nargs="?", default="engine", choices=["engine"])
+    parser.add_argument("--events", type=int, default=1_000_000, help="preloaded events")
+    parser.add_argument("--rounds", type=int, default=2, help="rounds of each comparison")
+    parser.add_argument(
+        "--batches", type=int, default=10, help="measured batches of a hundred rows a run"
+    )
+    parser.add_argument(
+        "--warm", type=int, default=5, help="batches before those that are measured"
+    )
+    parser.add_argument("--parts", default="events,batch,chain", help="what to measure")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "reports")
+    parser.add_argument(
+        "--work", type=Path, default=Path(".lake/benchmarks"), help="tables and logs"
+    )
+    parser.add_argument("--kafka", help="host:port of a broker; our own when absent")
+    parser.add_argument(
+        "--fresh", action="store_true", help="forget what an earlier run has measured"
+    )
+    found = parser.parse_args(arguments)
+    return Wanted(
+        events=found.events,
+        rounds=found.rounds,
+        batches=found.batches,
+        warm=found.warm,
+        parts=tuple(found.parts.split(",")),
+        out=found.out,
+        work=found.work.absolute(),
+        kafka=found.kafka,
+        fresh=found.fresh,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

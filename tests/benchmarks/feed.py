@@ -1,0 +1,111 @@
+"""Gives a stream its input a hundred rows at a time: versions of a prepared table, or events of a plan.
+
+Versions are hard links: a commit becomes visible at once, costs nobody anything, and is the same for all.
+"""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+from confluent_kafka import Producer
+
+from jobs.core.table import Topic
+from jobs.play.plan import Plan
+from jobs.play.send import make_topic
+from jobs.play.telemetry import Chunk, Fleet
+
+ROWS = 100
+PATIENCE = 180.0
+LOOK = 0.001
+
+
+class FeedError(Exception):
+    """What was given did not come out in time."""
+
+
+def wait_for(happened: Callable[[], bool], what: str) -> None:
+    """Look every millisecond until something has happened."""
+    deadline = time.monotonic() + PATIENCE
+    while not happened():
+        if time.monotonic() > deadline:
+            message = f"{what} did not happen within {PATIENCE:.0f} s"
+            raise FeedError(message)
+        time.sleep(LOOK)
+
+
+class Versions:
+    """A prepared table that appears again elsewhere, one version after another."""
+
+    def __init__(self, prepared: Path, target: Path) -> None:
+        """Begin with the empty table."""
+        self._prepared = prepared
+        self._target = target
+        self._next = 0
+        (target / "_delta_log").mkdir(parents=True)
+        self.give()
+
+    def give(self) -> None:
+        """Make the next version appear, its files first."""
+        name = f"_delta_log/{self._next:020d}"
+        for path in (add["path"] for add in adds(self._prepared, self._next)):
+            file = self._target / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            os.link(self._prepared / path, file)
+        if (self._prepared / f"{name}.crc").exists():
+            os.link(self._prepared / f"{name}.crc", self._target / f"{name}.crc")
+        os.link(self._prepared / f"{name}.json", self._target / f"{name}.json")
+        self._next += 1
+
+
+class Events:
+    """A plan's events, sent when they are asked for."""
+
+    def __init__(self, plan: Plan, address: str, topic: str) -> None:
+        """Make the topic and connect."""
+        make_topic(address, {}, Topic(name=topic))
+        self.topic = topic
+        self._chunks: Iterator[Chunk] = Fleet(plan).chunks(ROWS)
+        self._producer = Producer({"bootstrap.servers": address, "linger.ms": 5, "log_level": 0})
+        self.sent = 0
+
+    def give(self) -> None:
+        """Send the next hundred and wait until the broker has them."""
+        chunk = next(self._chunks)
+        for key, value, at in zip(chunk.keys, chunk.values, chunk.arrived_at, strict=True):
+            self._producer.produce(self.topic, value, key, timestamp=at)
+        self._producer.flush()
+        self.sent += len(chunk.values)
+
+
+class Tail:
+    """Follows a table's log and counts the rows that were added."""
+
+    def __init__(self, path: Path) -> None:
+        """Begin before the first version."""
+        self._path = path
+        self.versions = 0
+        self.rows = 0
+
+    def look(self) -> int:
+        """Read what is new and return all rows so far."""
+        while (self._path / "_delta_log" / f"{self.versions:020d}.json").exists():
+            stats = (json.loads(add["stats"]) for add in adds(self._path, self.versions))
+            self.rows += sum(found["numRecords"] for found in stats)
+            self.versions += 1
+        return self.rows
+
+
+def adds(table: Path, version: int) -> list[dict[str, str]]:
+    """Return the files that a version added, their names decoded."""
+    lines = (table / "_delta_log" / f"{version:020d}.json").read_text().splitlines()
+    found = [json.loads(line)["add"] for line in lines if line.startswith('{"add":')]
+    return [{**add, "path": unquote(add["path"])} for add in found]
+
+
+def copied(prepared: Path, target: Path) -> None:
+    """Put a whole prepared table elsewhere at once."""
+    shutil.copytree(prepared, target, copy_function=os.link)

@@ -1,0 +1,58 @@
+"""The watermark waits for everything that the law admits."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from jobs.core.lateness import Lateness, interval, milliseconds
+
+SPANS = st.timedeltas(timedelta(0), timedelta(days=30))
+
+
+def test_the_delay_is_the_sum_of_all_that_is_admitted() -> None:
+    """A shorter one would drop rows that the law lets pass, a longer one only costs state."""
+    law = Lateness(
+        late=timedelta(hours=1), early=timedelta(minutes=5), disorder=timedelta(minutes=10)
+    )
+
+    assert law.delay == timedelta(minutes=75)
+    assert law.delay_text == "4500000 milliseconds"
+
+
+@given(late=SPANS, early=SPANS, disorder=SPANS, arrival=SPANS, back=SPANS)
+def test_no_admitted_row_lies_below_the_watermark(
+    *,
+    late: timedelta,
+    early: timedelta,
+    disorder: timedelta,
+    arrival: timedelta,
+    back: timedelta,
+) -> None:
+    """The proof in the module's words, with numbers: the earliest row against the highest watermark."""
+    law = Lateness(late=late, early=early, disorder=disorder)
+    watermark = arrival + early - law.delay
+    arrived_before = arrival - min(back, disorder)
+
+    assert arrived_before - late >= watermark
+
+
+@pytest.mark.parametrize(
+    "span",
+    [
+        timedelta(0),
+        timedelta(milliseconds=1),
+        timedelta(seconds=1.5),
+        timedelta(hours=1),
+        timedelta(days=400, milliseconds=7),
+    ],
+)
+def test_an_interval_in_spark_is_the_span(spark: SparkSession, span: timedelta) -> None:
+    """It goes through a text, where a float would show itself."""
+    row = spark.range(1).select(interval(span).alias("span")).first()
+
+    assert row is not None
+    assert row["span"] == span
+    assert milliseconds(span) * timedelta(milliseconds=1) == span

@@ -1,0 +1,180 @@
+"""A balance that could not fail would prove nothing: each way to lose or double a row is found and named."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from jobs.core.table import Table
+from jobs.run.balance import balance
+from jobs.run.lake import Lake
+from tests.run.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
+
+
+@pytest.fixture
+def sound(tmp_path: Path) -> Lake:
+    """Return a lake that balances."""
+    return small_lake(tmp_path)
+
+
+def tampered(lake: Lake, table: Table, version: int, **changes: object) -> None:
+    """Change a ledger entry where it stands, as nobody should."""
+    file = lake.table(table) / "_delta_log" / f"{version:020d}.json"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    for line in lines:
+        if "commitInfo" in line:
+            told = json.loads(line["commitInfo"]["userMetadata"]) | changes
+            line["commitInfo"]["userMetadata"] = json.dumps(told)
+    file.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+
+
+def faults(lake: Lake, table: Table) -> str:
+    return "\n".join(balance(table, lake).faults)
+
+
+@pytest.mark.parametrize("table", [BRONZE, SILVER, GOLD], ids=str)
+def test_a_sound_lake_balances(table: Table, sound: Lake) -> None:
+    """Otherwise nothing below would mean anything."""
+    sheet = balance(table, sound)
+
+    assert sheet.balanced, sheet.faults
+    assert sheet.waiting == 0
+
+
+def test_the_sheet_says_where_every_row_is(sound: Lake) -> None:
+    """The figures that the issue compares with the truth."""
+    sheet = asdict(balance(SILVER, sound))
+
+    assert {name: sheet[name] for name in ("read", "good", "duplicates", "quarantined", "rows")} == {
+        "read": 5,
+        "good": 3,
+        "duplicates": 1,
+        "quarantined": {"late": 1},
+        "rows": 3,
+    }
+
+
+def test_a_row_that_is_in_no_place_is_a_fault_of_its_batch(sound: Lake) -> None:
+    """Here one good row is claimed less than there was."""
+    tampered(sound, SILVER, 0, good=2)
+
+    assert "batch 0 (version 0) read 5 rows and accounts for 4" in faults(sound, SILVER)
+
+
+def test_more_good_rows_than_were_read_are_a_fault(sound: Lake) -> None:
+    """A batch that was written twice looks so."""
+    tampered(sound, SILVER, 0, good=6, duplicates=-2)
+
+    assert "batch 0 (version 0) wrote 2 rows more than it read" in faults(sound, SILVER)
+
+
+def test_a_gap_in_the_offsets_is_a_fault_of_the_batch_behind_it(sound: Lake) -> None:
+    """An offset between two batches was never read."""
+    tampered(sound, BRONZE, 1, offsets={"0": [4, 6]})
+
+    assert "batch 1 (version 1) begins partition 0 at 4, not at 3" in faults(sound, BRONZE)
+
+
+def test_offsets_that_are_read_twice_are_a_fault(sound: Lake) -> None:
+    """An overlap is as wrong as a gap."""
+    tampered(sound, BRONZE, 1, offsets={"0": [2, 4]})
+
+    assert "batch 1 (version 1) begins partition 0 at 2, not at 3" in faults(sound, BRONZE)
+
+
+def test_a_span_without_its_records_is_a_fault(sound: Lake) -> None:
+    """Markers and compaction leave gaps, but those were counted; this one was not."""
+    tampered(sound, BRONZE, 1, offsets={"0": [3, 9]})
+
+    assert "batch 1 (version 1) spans 6 offsets and holds 2 records" in faults(sound, BRONZE)
+
+
+def test_a_span_whose_gaps_were_counted_balances(sound: Lake) -> None:
+    """Transaction markers take offsets without being records."""
+    tampered(sound, BRONZE, 1, offsets={"0": [3, 9]}, without_record=4)
+
+    assert not faults(sound, BRONZE)
+
+
+@pytest.mark.parametrize("table", [BRONZE, SILVER, GOLD], ids=str)
+def test_rows_that_were_deleted_are_missed(table: Table, sound: Lake) -> None:
+    """Somebody's DELETE leaves the ledger as it was and the files poorer."""
+    path = sound.table(table)
+    before = balance(table, sound).rows
+    DeltaTable(path).delete("number = 0")
+    after = balance(table, sound).rows
+
+    assert after < before
+    assert f"the table holds {after} rows, but {before} were written" in faults(sound, table)
+
+
+def test_rows_that_were_added_by_hand_are_noticed(sound: Lake) -> None:
+    """An INSERT that no batch knows of."""
+    written(sound.table(SILVER), numbers(2))
+
+    assert "the table holds 5 rows, but 3 were written" in faults(sound, SILVER)
+
+
+def test_a_quarantine_that_was_emptied_is_missed(sound: Lake) -> None:
+    """Rows held back are accounted for as strictly as the others."""
+    DeltaTable(sound.quarantine(SILVER)).delete()
+
+    assert "the quarantine holds 0 rows, but 1 were sent there" in faults(sound, SILVER)
+
+
+def test_a_reader_that_passed_over_rows_of_its_source_is_a_fault_of_its_batch(sound: Lake) -> None:
+    """Each entry agrees with itself here; only the two tables together show the loss."""
+    tampered(sound, SILVER, 0, read=4, good=2)
+    more = entry(BRONZE, batch=2, offsets={"0": (5, 9)}, read=4, good=4, written=4)
+    written(sound.table(BRONZE), numbers(4), more.encoded())
+    rest = entry(SILVER, batch=1, versions=(2, 2), read=4, good=4, written=4)
+    written(sound.table(SILVER), numbers(4), rest.encoded())
+
+    told = faults(sound, SILVER)
+
+    assert "batch 0 (version 0)" in told
+    assert "4 rows were read of bronze.device_telemetry" in told
+
+
+def test_a_reader_that_stands_inside_a_version_is_no_fault(sound: Lake) -> None:
+    """A batch with a limit may end between two files of one commit; the next goes on there."""
+    tampered(sound, SILVER, 0, read=4, good=2, written=2)
+    DeltaTable(sound.table(SILVER)).delete("number = 0")
+
+    sheet = balance(SILVER, sound)
+
+    assert sheet.balanced, sheet.faults
+    assert sheet.waiting == 1
+
+
+def test_what_was_not_read_yet_waits_and_is_no_fault(sound: Lake) -> None:
+    """Bronze may be ahead of silver at any time."""
+    more = entry(BRONZE, batch=2, offsets={"0": (5, 9)}, read=4, good=4, written=4)
+    written(sound.table(BRONZE), numbers(4), more.encoded())
+
+    sheet = balance(SILVER, sound)
+
+    assert sheet.balanced, sheet.faults
+    assert sheet.waiting == 4
+
+
+def test_a_table_that_was_computed_anew_is_accounted_for_from_then_on(sound: Lake) -> None:
+    """A batch replaces the rows, and with them what was said of them."""
+    again = entry(SILVER, mode="batch", batch=1, versions=(0, 1), read=5, good=5, written=5, replaced=True)
+    written(sound.table(SILVER), numbers(5), again.encoded(), mode="overwrite")
+    written(sound.quarantine(SILVER), [], again.encoded(), mode="overwrite")
+
+    sheet = balance(SILVER, sound)
+
+    assert sheet.balanced, sheet.faults
+    assert (sheet.good, sheet.duplicates, sheet.quarantined) == (5, 0, {})
+
+
+def test_a_file_that_was_removed_by_hand_is_found_missing(sound: Lake) -> None:
+    """The log still promises the rows; whoever reads the table will fail, so the ledger must say it first."""
+    victim = next(sound.table(SILVER).glob("*.parquet"))
+    victim.unlink()
+
+    assert victim.name in faults(sound, SILVER)

@@ -1,0 +1,106 @@
+"""Settings are read once, and every mistake in them is told at once."""
+
+from pathlib import Path
+
+import pytest
+
+from jobs.core.errors import DefinitionError
+from jobs.run.settings import settings
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take away what the machine has set."""
+    for name in ("LAKE", "KAFKA", "KAFKA_OPTIONS", "CORES", "MEMORY", "SHUFFLE_PARTITIONS"):
+        monkeypatch.delenv(f"STRANDLINE_{name}", raising=False)
+
+
+def wrong() -> list[str]:
+    with pytest.raises(DefinitionError) as caught:
+        settings()
+    found = caught.value.fields["wrong"]
+    assert isinstance(found, list)
+    assert caught.value.hint
+    return found
+
+
+def test_without_any_variable_the_defaults_hold(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The lake is made absolute, so that Spark in another folder finds the same one."""
+    monkeypatch.chdir(tmp_path)
+
+    found = settings()
+
+    assert (found.lake, found.kafka, found.kafka_options) == (tmp_path / ".lake", None, {})
+
+
+def test_what_is_given_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An option that was typed is the later word; one that was not leaves the variable alone."""
+    monkeypatch.setenv("STRANDLINE_LAKE", str(tmp_path / "variable"))
+
+    assert settings(lake=tmp_path / "typed").lake == tmp_path / "typed"
+    assert settings(lake=None).lake == tmp_path / "variable"
+
+
+def test_options_of_a_cluster_are_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their names are Kafka's own."""
+    monkeypatch.setenv("STRANDLINE_KAFKA", "10.0.0.1:9092,10.0.0.2:9092")
+    monkeypatch.setenv("STRANDLINE_KAFKA_OPTIONS", '{"security.protocol": "SASL_SSL"}')
+
+    found = settings()
+
+    assert found.kafka == "10.0.0.1:9092,10.0.0.2:9092"
+    assert found.kafka_options == {"security.protocol": "SASL_SSL"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("KAFKA", "localhost"),
+        ("KAFKA", "localhost:kafka"),
+        ("KAFKA", "http:" + "//localhost:9092"),
+        ("KAFKA", "localhost:9092,"),
+        ("KAFKA", ""),
+        ("KAFKA_OPTIONS", "security.protocol=SSL"),
+        ("KAFKA_OPTIONS", '["SSL"]'),
+        ("CORES", "0"),
+        ("CORES", "many"),
+        ("MEMORY", "2 gigabytes"),
+        ("SHUFFLE_PARTITIONS", "-1"),
+    ],
+)
+def test_a_wrong_value_is_told_with_its_variable(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name that a person typed, not the field that it became."""
+    monkeypatch.setenv(f"STRANDLINE_{name}", value)
+
+    (mistake,) = wrong()
+
+    assert f"STRANDLINE_{name}" in mistake
+
+
+def test_a_variable_that_is_no_setting_is_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A typing mistake would otherwise be silently ignored, and the default taken."""
+    monkeypatch.setenv("STRANDLINE_LAEK", "/data")
+
+    assert wrong() == ["STRANDLINE_LAEK is not a setting"]
+
+
+def test_all_mistakes_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One at a time would cost a start for each."""
+    monkeypatch.setenv("STRANDLINE_LAEK", "/data")
+    monkeypatch.setenv("STRANDLINE_CORES", "0")
+    monkeypatch.setenv("STRANDLINE_MEMORY", "much")
+    monkeypatch.setenv("STRANDLINE_KAFKA_OPTIONS", "no json")
+
+    told = "\n".join(wrong())
+
+    for name in ("STRANDLINE_LAEK", "STRANDLINE_CORES", "STRANDLINE_MEMORY", "STRANDLINE_KAFKA_OPTIONS"):
+        assert name in told
+
+
+def test_a_password_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mistake in the options is told without what they hide."""
+    monkeypatch.setenv("STRANDLINE_KAFKA_OPTIONS", '{"sasl.password": ["hunter2"]}')
+
+    assert "hunter2" not in "\n".join(wrong())

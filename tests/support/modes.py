@@ -1,0 +1,164 @@
+"""One log of events, run in every mode, each in a lake of its own; the answers must be the same rows."""
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from jobs.core.modes import AvailableNow, Batch, MicroBatch, Mode
+from jobs.core.table import Layer, Table
+from jobs.gold import device_signal_10m as gold
+from jobs.run.balance import balance
+from jobs.run.lake import Lake
+from jobs.run.ledger import entries
+from jobs.run.report import Report
+from jobs.run.runner import Site, run
+from jobs.silver import device_telemetry as silver
+from tests.support.events import TABLE, Event, received
+from tests.support.rows import NOON, Row, shown
+
+TABLES = (silver.TABLE, gold.TABLE)
+EVERY = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """What a lake says: its rows, as text."""
+
+    silver: list[Row]
+    quarantine: list[Row]
+    gold: list[Row]
+
+    def of(self, rows: str, *names: str) -> list[Row]:
+        """Return some columns of ``silver``, ``quarantine`` or ``gold``."""
+        return shown(getattr(self, rows), *names)
+
+
+def in_every_mode(
+    spark: SparkSession, root: Path, events: Sequence[Event], tables: Sequence[Table] = TABLES
+) -> Answers:
+    """Run silver and gold in all modes and return the one answer.
+
+    Raises:
+        AssertionError: Two modes disagree, or a ledger does not balance.
+    """
+    answers = {
+        name: answers_of(lake, tables)
+        for name, lake in _lakes(spark, root, events, tables)
+        if proven(lake, tables)
+    }
+    expected = answers["batch"]
+    for name, answer in answers.items():
+        assert answer.silver == expected.silver, f"silver: {name} is not what batch says"
+        assert answer.quarantine == expected.quarantine, f"quarantine: {name} differs from batch"
+        assert answer.gold == expected.gold, f"gold: {name} is not what batch says"
+    return expected
+
+
+def proven(lake: Lake, tables: Sequence[Table]) -> bool:
+    """Assert that every event is accounted for in every table."""
+    for table in (TABLE, *tables):
+        assert balance(table, lake).faults == [], f"{table.id} in {lake.root.name}"
+    return True
+
+
+def derive(
+    spark: SparkSession, lake: Lake, *tables: Table, mode: Mode | None = None
+) -> list[Report]:
+    """Run tables one after the other, by default catching up."""
+    site = Site(spark=spark, clock=lambda: NOON)
+    return [run(table, mode or AvailableNow(), lake, site=site) for table in tables]
+
+
+def answers_of(lake: Lake, tables: Sequence[Table] = TABLES) -> Answers:
+    """Read what a lake says."""
+    answer = next((table for table in tables if table.layer is Layer.GOLD), None)
+    return Answers(
+        silver=_read(lake.table(silver.TABLE)),
+        quarantine=_read(lake.quarantine(silver.TABLE)),
+        gold=_read(lake.table(answer)) if answer else [],
+    )
+
+
+def commits(events: Sequence[Event]) -> list[list[Event]]:
+    """Deal events to the commits that their batch numbers name."""
+    ranked = sorted(events, key=lambda event: event.batch)
+    return [list(batch) for _, batch in groupby(ranked, key=lambda event: event.batch)]
+
+
+def twin(lake: Lake, name: str) -> Lake:
+    """Return a new lake with the same bronze table and nothing else."""
+    other = Lake(lake.root.parent / name).open_for_writing()
+    shutil.copytree(lake.table(TABLE), other.table(TABLE))
+    return other
+
+
+def _lakes(
+    spark: SparkSession, root: Path, events: Sequence[Event], tables: Sequence[Table]
+) -> Iterator[tuple[str, Lake]]:
+    stepwise = Lake(root / "commit-by-commit").open_for_writing()
+    for batch in commits(events):
+        received(spark, stepwise, batch)
+        derive(spark, stepwise, *tables)
+    yield "available-now, commit by commit", stepwise
+
+    at_once = twin(stepwise, "at-once")
+    derive(spark, at_once, *tables)
+    yield "available-now, all commits at once", at_once
+
+    whole = twin(stepwise, "batch")
+    derive(spark, whole, *tables, mode=Batch())
+    yield "batch", whole
+
+    always = Lake(root / "micro-batch").open_for_writing()
+    waiting = commits(events)
+    received(spark, always, waiting.pop(0))
+    for table in tables:
+        stream(spark, always, table, waiting)
+    yield "micro-batch", always
+
+
+def stream(
+    spark: SparkSession, lake: Lake, table: Table, waiting: list[list[Event]]
+) -> None:
+    """Run a table always on, take in a waiting commit whenever it caught up, and stop it when none is left."""
+
+    def stopped() -> bool:
+        if not has_caught_up(lake, table):
+            return False
+        if waiting:
+            received(spark, lake, waiting.pop(0))
+            return False
+        return True
+
+    site = Site(spark=spark, clock=lambda: NOON)
+    run(table, MicroBatch(every=EVERY), lake, site=site, stopped=stopped)
+
+
+def has_caught_up(lake: Lake, table: Table) -> bool:
+    """Tell whether a stream has read all there is, and ended the batch that its last watermark asks for."""
+    (source,) = table.upstream
+    there = sum(entry.written for _, entry in entries(lake.table(source)))
+    if sum(entry.read for _, entry in entries(lake.table(table))) < there:
+        return False
+    checkpoint = lake.checkpoint(table)
+    planned, done = _newest(checkpoint / "offsets"), _newest(checkpoint / "commits")
+    if planned is None or done is None or planned.name != done.name:
+        return False
+    before = json.loads(planned.read_text().splitlines()[1])["batchWatermarkMs"]
+    after = json.loads(done.read_text().splitlines()[1])["nextBatchWatermarkMs"]
+    return bool(before == after)
+
+
+def _newest(folder: Path) -> Path | None:
+    numbered = [file for file in folder.glob("*") if file.name.isdigit()]
+    return max(numbered, key=lambda file: int(file.name), default=None)
+
+
+def _read(path: Path) -> list[Row]:
+    return shown(DeltaTable(path).to_pyarrow_table().to_pylist())
