@@ -63,7 +63,6 @@ def parse_json(events: DataFrame, fields: StructType) -> DataFrame:
     is_whole = (
         (F.size("_pair") == 2)  # noqa: PLR2004  # the payload and the end mark
         & (F.get("_pair", F.lit(1))[END] == F.col("_hash"))
-        & F.col(f"_first.{END}").isNull()
         & F.is_valid_utf8("_text")
     )
     is_full = F.lit(True)  # every leaf was there and could be read
@@ -81,7 +80,6 @@ def _diagnosis(pair: Column, as_read: StructType, fields: StructType) -> Column:
     is_one_object = (
         (F.size(maps) == 2)  # noqa: PLR2004  # the payload and the end mark
         & F.get(maps, F.lit(0)).isNotNull()
-        & ~F.map_contains_key(F.get(maps, F.lit(0)), END)
         & (F.get(maps, F.lit(1))[END] == F.col("_hash").cast("string"))
         & F.is_valid_utf8("_text")
     )
@@ -123,13 +121,21 @@ def _read_type(kind: DataType, name: str) -> DataType:
 
 def _typed(value: Column, kind: DataType) -> Column:
     match kind:
-        case DecimalType() | TimestampType():
+        case DecimalType():
             return value.try_cast(kind)
+        case TimestampType():
+            return F.when(_is_moment(value), value.try_cast(kind))
         case StructType():
             parts = [_typed(value[f.name], f.dataType).alias(f.name) for f in kind.fields]
             return F.when(value.isNotNull(), F.struct(*parts))
         case _:
             return value
+
+
+def _is_moment(text: Column) -> Column:
+    """Tell whether a text has a date and a time; the cast fills in what is absent with today's."""
+    has_date = (F.substring(text, 5, 1) == "-") & (F.substring(text, 8, 1) == "-")
+    return has_date & F.substring(text, 11, 1).isin("T", " ") & (F.substring(text, 14, 1) == ":")
 
 
 def _leaves(fields: StructType, prefix: str = "") -> Iterator[str]:

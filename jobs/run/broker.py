@@ -47,7 +47,6 @@ class _State:
 
     port: int
     controller_port: int
-    token: str
     pid: int | None = None
 
 
@@ -60,23 +59,16 @@ def up(lake: Path, port: int | None = None) -> Broker:
         TransientError: The broker ended while starting, or does not answer in time.
     """
     home = _home(lake)
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-        with _alone(home):
-            pid = _running(home)
-            if pid is not None:
-                found = _await(home, pid, port)
-                if found is not None:
-                    return found
-            _check_port(port)
-            _format(home)
-            return _start(home, port)
-    except OSError as error:
-        raise DefinitionError(
-            f"the lake folder {lake} cannot be written: {error.strerror}",
-            hint="make the folder writable, or choose another with --lake or STRANDLINE_LAKE.",
-            lake=str(lake),
-        ) from error
+    with _alone(home):
+        pid = _running(home)
+        if pid is not None:
+            found = _await(home, pid, port)
+            if found is not None:
+                return found
+        _check_port(port)
+        _stop(home)  # one that still runs on a storage that was deleted under it
+        _format(home)
+        return _start(home, port)
 
 
 def status(lake: Path) -> Broker | None:
@@ -87,27 +79,46 @@ def status(lake: Path) -> Broker | None:
 
 
 def down(lake: Path) -> bool:
-    """Stop the lake's broker and tell whether there was one; no other process is ever touched."""
+    """Stop the lake's broker and tell whether there was one; no other process is ever touched.
+
+    Raises:
+        DefinitionError: The folder cannot be written.
+    """
     home = _home(lake)
-    if not (home / "broker.json").exists():
-        return False
+    if not home.is_dir():
+        return _stop(home)
     with _alone(home):
-        pid = _running(home)
-        state = _read(home)
-        if pid is None or state is None:
-            return False
-        return processes.stop(pid, _mark(home, state), patience=STOP_PATIENCE)
+        return _stop(home)
 
 
 def _home(lake: Path) -> Path:
     return lake.absolute() / "_kafka"
 
 
+def _mark(home: Path) -> str:
+    # The folder is what a copied lake does not share with the first one.
+    return f"-Dstrandline.broker={home}"
+
+
+def _stop(home: Path) -> bool:
+    pid = processes.find(_mark(home))
+    return pid is not None and processes.stop(pid, _mark(home), patience=STOP_PATIENCE)
+
+
 @contextmanager
 def _alone(home: Path) -> Iterator[None]:
-    with (home / "lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    """Let one command at a time decide about the broker."""
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        with (home / "lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+    except OSError as error:
+        raise DefinitionError(
+            f"the lake folder {home.parent} cannot be written: {error.strerror}",
+            hint="make the folder writable, or choose another with --lake or STRANDLINE_LAKE.",
+            lake=str(home.parent),
+        ) from error
 
 
 def _read(home: Path) -> _State | None:
@@ -123,19 +134,13 @@ def _write(home: Path, state: _State) -> None:
     partial.replace(home / "broker.json")
 
 
-def _mark(home: Path, state: _State) -> str:
-    # With the folder, because a copied lake has the same token and must not get the other's broker.
-    return f"-Dstrandline.broker={state.token}@{home}"
-
-
 def _running(home: Path) -> int | None:
     state = _read(home)
     if state is None:
         return None
-    mark = _mark(home, state)
     if state.pid is None:  # whoever started it was killed before it could write the pid
-        return processes.find(mark)
-    return state.pid if processes.is_ours(state.pid, mark) else None
+        return processes.find(_mark(home))
+    return state.pid if processes.is_ours(state.pid, _mark(home)) else None
 
 
 def _broker(home: Path, pid: int) -> Broker:
@@ -151,7 +156,6 @@ def _start(home: Path, port: int | None) -> Broker:
         state = _State(
             port=port or _free_port(last.port if last else 0),
             controller_port=_free_port(last.controller_port if last else 0),
-            token=secrets.token_hex(16),
         )
         try:
             return _launch(home, state)
@@ -170,7 +174,7 @@ def _launch(home: Path, state: _State) -> Broker:
     log = home / "broker.log"
     if log.exists():
         log.replace(home / "broker.log.1")
-    command = recipe.start_command(*_program(), _mark(home, state))
+    command = recipe.start_command(*_program(), _mark(home))
     _write(home, state)
     pid = processes.spawn(command, folder=home, log=log)
     _write(home, _State(**{**asdict(state), "pid": pid}))

@@ -99,7 +99,8 @@ class Commit:
         parser = classic(self._spark).sessionState().sqlParser()
         expressions = self._jvm.java.util.ArrayList()
         expressions.add(parser.parseExpression(predicate))
-        files = self._transaction.filterFiles(self._scala(expressions))
+        # Of two overloads only the one with a second argument, "keep the number of rows", takes predicates.
+        files = self._transaction.filterFiles(self._scala(expressions), False)
         if files.isEmpty():
             return None
         for file in self._java(files):

@@ -69,13 +69,18 @@ class Log:
 
     def bounds(self) -> dict[int, tuple[int, int]]:
         """Return for each partition the first offset still there and the one after the last."""
-        try:
-            return {
-                number: self._consumer.get_watermark_offsets(self._at(number), timeout=TIMEOUT)
-                for number in self.partitions()
-            }
-        except KafkaException as error:
-            raise self._silent(error) from error
+        deadline = time.monotonic() + TIMEOUT
+        while True:
+            try:
+                return {
+                    number: self._consumer.get_watermark_offsets(self._at(number), timeout=TIMEOUT)
+                    for number in self.partitions()
+                }
+            except KafkaException as error:
+                # A topic that was just made has partitions before they have leaders.
+                if not error.args[0].retriable() or time.monotonic() > deadline:
+                    raise self._silent(error) from error
+                time.sleep(0.1)
 
     def slice(self, start: Positions, end: Positions, limit: int | None) -> dict[int, int]:
         """Return where to stop, so that at most about ``limit`` records are read, all up to one moment."""

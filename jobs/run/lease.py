@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +19,6 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import psutil
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from jobs.core.errors import TransientError
@@ -28,6 +28,9 @@ from jobs.run.lake import Lake
 
 GOING_DOWN = 20.0
 """Seconds that a JVM without its Python may take to end; Spark's shutdown hooks run meanwhile."""
+
+_GUARD = threading.Lock()
+_HELD: set[Path] = set()
 
 
 @contextmanager
@@ -40,17 +43,15 @@ def lease(spark: SparkSession, table: Table, lake: Lake) -> Iterator[None]:
     path = lake.lease(table)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
-    file = jvm(spark).java.io.RandomAccessFile(str(path), "rw")
-    lock = _outlast(path, lambda: _locked(file))
-    if lock is None:
-        file.close()
-        raise _taken(table, path)
-    path.write_text(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
-    try:
-        yield
-    finally:
-        lock.release()
-        file.close()
+    with _once(table, path.resolve()):
+        file = jvm(spark).java.io.RandomAccessFile(str(path), "rw")
+        try:
+            if _outlast(path, lambda: file.getChannel().tryLock()) is None:
+                raise _taken(table, path)
+            path.write_text(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
+            yield
+        finally:
+            file.close()  # and with it the lock
 
 
 def refuse_if_taken(table: Table, lake: Lake) -> None:
@@ -67,6 +68,22 @@ def refuse_if_taken(table: Table, lake: Lake) -> None:
             raise _taken(table, path)
 
 
+@contextmanager
+def _once(table: Table, path: Path) -> Iterator[None]:
+    """Refuse a second writer in this process before the file is touched.
+
+    Such locks belong to a process: closing any handle of the file, a refused one too, drops all of them.
+    """
+    with _GUARD:
+        if path in _HELD:
+            raise _taken(table, path)
+        _HELD.add(path)
+    try:
+        yield
+    finally:
+        _HELD.discard(path)
+
+
 def _outlast(path: Path, attempt: Callable[[], Any]) -> Any:  # noqa: ANN401  # a lock of either world
     """Try again while the holder is a process that was killed and whose JVM is still going down."""
     deadline = time.monotonic() + GOING_DOWN
@@ -76,15 +93,6 @@ def _outlast(path: Path, attempt: Callable[[], Any]) -> Any:  # noqa: ANN401  # 
             return None
         time.sleep(0.2)
     return taken
-
-
-def _locked(file: Any) -> Any:  # noqa: ANN401  # the JVM's file and its lock
-    try:
-        return file.getChannel().tryLock()
-    except (
-        Py4JJavaError
-    ):  # OverlappingFileLockException: this very process writes the table already
-        return None
 
 
 def _is_free(file: TextIO) -> bool | None:

@@ -1,9 +1,9 @@
 """Start a program that outlives us, recognise it later, and stop it, and never another's.
 
-Why a mark and not a pid: pids are used again, and a creation time shifts when the clock is corrected, after
-which we would disown our own broker. A random token on the program's own command line proves both ways.
-The token is written down before the program starts, so that a kill between the start and the writing of the
-pid loses nothing: the program is then found by its token among all processes.
+Why a mark and not a pid: pids are used again within hours, and a creation time shifts when the clock is
+corrected, after which we would disown our own broker. An argument on the program's own command line, which
+nobody else has a reason to write, proves it both ways. It also finds a program whose starter was killed before it
+could write down the pid, and one whose notes were deleted under it.
 """
 
 import os
@@ -79,7 +79,7 @@ def is_ours(pid: int, mark: str) -> bool:
 
 
 def find(mark: str) -> int | None:
-    """Return the process that has the mark as one of its arguments."""
+    """Return a process that has the mark as one of its arguments."""
     return next((pid for pid in psutil.pids() if mark in _arguments(pid)), None)
 
 

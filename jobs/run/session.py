@@ -34,6 +34,8 @@ TUNED = {
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
     # A batch that is cached is read once or twice within seconds; compressing it is wasted work.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
+    # Of {"value": 1, "value": "hot"} a partial result would keep the 1 and never tell (jobs/core/parse.py).
+    "spark.sql.json.enablePartialResults": "false",
     # Every query of a lake gets its turn.
     "spark.scheduler.mode": "FAIR",
     "spark.ui.enabled": "false",

@@ -13,10 +13,9 @@ from urllib.parse import unquote
 
 from confluent_kafka import Producer
 
-from jobs.core.table import Topic
 from jobs.play.plan import Plan
-from jobs.play.send import make_topic
 from jobs.play.telemetry import Chunk, Fleet
+from jobs.run.topics import create_topic
 
 ROWS = 100
 PATIENCE = 180.0
@@ -66,7 +65,7 @@ class Events:
 
     def __init__(self, plan: Plan, address: str, topic: str) -> None:
         """Make the topic and connect."""
-        make_topic(address, {}, Topic(name=topic))
+        create_topic(address, topic, 4, {})
         self.topic = topic
         self._chunks: Iterator[Chunk] = Fleet(plan).chunks(ROWS)
         self._producer = Producer({"bootstrap.servers": address, "linger.ms": 5, "log_level": 0})

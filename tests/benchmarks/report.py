@@ -55,17 +55,19 @@ class Report:
     def page(self) -> str:
         """Return the page in Markdown."""
         machine = ", ".join(f"{name} {value}" for name, value in self.machine.items())
-        loads = [s for s in self.samples.all]
-        others = max((s.others for s in loads), default=0.0)
-        steal = max((s.steal for s in loads), default=0.0)
+        others = max((s.others for s in self.samples.all), default=0.0)
+        steal = max((s.steal for s in self.samples.all), default=0.0)
+        noise = (
+            f"Noise: other programs took up to {others:.0f} % of the machine during a run, "
+            f"the hypervisor up to {steal:.1f} %."
+        )
         return "\n".join(
             [
                 "# The engine against hand-written jobs",
                 "",
                 f"Made by `{self.command}`.",
                 f"Machine: {machine}.",
-                f"Noise: other programs took up to {others:.0f} % of the machine during a run, "
-                f"the hypervisor up to {steal:.1f} %.",
+                noise,
                 "",
                 METHOD,
                 f"## {self.events:,} preloaded events: CPU per event",

@@ -2,13 +2,13 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -105,7 +105,7 @@ def test_a_pid_that_belongs_to_another_process_by_now_is_not_touched(lake: Path)
     """Pids are used again within hours on a busy machine."""
     stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
-        state = {"port": 1, "controller_port": 2, "token": "t", "pid": stranger.pid}
+        state = {"port": 1, "controller_port": 2, "pid": stranger.pid}
         (lake / "_kafka").mkdir(parents=True)
         (lake / "_kafka" / "broker.json").write_text(json.dumps(state))
 
@@ -118,10 +118,8 @@ def test_a_pid_that_belongs_to_another_process_by_now_is_not_touched(lake: Path)
 
 
 def test_a_copied_lake_does_not_own_the_broker_of_the_first(tmp_path: Path) -> None:
-    """`cp -r` copies the token too, so the folder is part of the mark."""
-    note: dict[str, Any] = {"port": 1, "controller_port": 2, "token": "t"}
-    state = broker._State(**note)
-    mark = broker._mark(tmp_path / "first" / "_kafka", state)
+    """`cp -r` copies the notes too, with the pid in them."""
+    mark = broker._mark(tmp_path / "first" / "_kafka")
     pid = processes.spawn(
         [sys.executable, "-c", "import time; time.sleep(60)", mark],
         folder=tmp_path,
@@ -129,7 +127,8 @@ def test_a_copied_lake_does_not_own_the_broker_of_the_first(tmp_path: Path) -> N
     )
     for name in ("first", "copy"):
         (tmp_path / name / "_kafka").mkdir(parents=True)
-        (tmp_path / name / "_kafka" / "broker.json").write_text(json.dumps(note | {"pid": pid}))
+        note = {"port": 1, "controller_port": 2, "pid": pid}
+        (tmp_path / name / "_kafka" / "broker.json").write_text(json.dumps(note))
 
     assert broker.down(tmp_path / "copy") is False
     assert broker.down(tmp_path / "first") is True
@@ -218,7 +217,7 @@ def test_records_of_any_time_survive_the_end_of_the_broker(shared: Path, *, cras
 
 @needs_kafka
 def test_a_broker_whose_starter_was_killed_is_found_again(shared: Path) -> None:
-    """Between the start and the writing of its pid there is nothing but the token."""
+    """Between the start and the writing of its pid there is nothing but its mark."""
     running = broker.up(shared)
     note = shared / "_kafka" / "broker.json"
     note.write_text(json.dumps(json.loads(note.read_text()) | {"pid": None}))
@@ -226,6 +225,22 @@ def test_a_broker_whose_starter_was_killed_is_found_again(shared: Path) -> None:
     assert broker.up(shared).pid == running.pid
     assert broker.down(shared) is True
     assert broker.status(shared) is None
+
+
+@needs_kafka
+def test_a_broker_whose_lake_was_deleted_makes_way_for_a_new_one(shared: Path) -> None:
+    """`rm -rf` of a lake is common, and nothing else would ever stop that broker."""
+    before = broker.up(shared)
+    topics.create_topic(before.address, "gone", 1, {})
+    shutil.rmtree(shared)
+
+    after = broker.up(shared)
+
+    assert not processes.is_ours(before.pid, broker._mark(shared / "_kafka"))
+    assert "gone" not in topics.topics(after.address, {})
+    shutil.rmtree(shared)
+    assert broker.down(shared) is True
+    assert not shared.exists()
 
 
 @needs_kafka

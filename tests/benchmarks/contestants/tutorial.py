@@ -5,6 +5,7 @@ What it lacks by design: a law of late and early, a strict parse, reasons. It ke
 Kinder to it than a tutorial is: no web interface, the same heap as the others, sources from the beginning.
 """
 
+import os
 from functools import partial
 from pathlib import Path
 
@@ -29,6 +30,7 @@ class Tutorial:
 
     def session(self, log: Path) -> SparkSession:
         """Start Spark with Delta and nothing else."""
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         found = ":".join(str(jar) for jar in jars.spark_jars())
         spark = (
             SparkSession.builder.appName(log.stem)

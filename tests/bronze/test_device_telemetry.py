@@ -1,0 +1,55 @@
+"""Bronze is as received."""
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from jobs.bronze.device_telemetry import TABLE
+from jobs.core.received import IDENTITY, ORDER, RECEIVED
+from jobs.run.lake import Lake
+from jobs.run.ledger import entries
+from jobs.silver import device_telemetry as silver
+from tests.support.events import Event, received
+from tests.support.modes import proven
+from tests.support.rows import NOON
+
+
+def test_it_reads_one_topic_and_makes_nothing_of_it() -> None:
+    """What is in it was sent; everything else can be made again from it."""
+    assert TABLE.topic.name == "device-telemetry"
+    assert TABLE.transform is None
+    assert silver.TABLE.reads == (TABLE,)
+
+
+def test_identity_and_order_are_columns_of_every_bronze_table() -> None:
+    """Silver, quarantine and replay all rest on them."""
+    assert isinstance(RECEIVED, StructType)
+    assert {*IDENTITY, *ORDER} <= {*RECEIVED.fieldNames()}
+    assert all(name.startswith("_") for name in RECEIVED.fieldNames())
+
+
+def test_any_bytes_are_kept_as_they_came(spark: SparkSession, lake: Lake) -> None:
+    """A payload that is no text today is tomorrow's evidence."""
+    payloads = [b"\x00\xff\xfe", b"", None, b'{"a": 1}']
+
+    received(spark, lake, [Event(payload=payload) for payload in payloads])
+
+    kept = spark.read.format("delta").load(str(lake.table(TABLE))).orderBy("_offset").collect()
+    assert [None if row["_payload"] is None else bytes(row["_payload"]) for row in kept] == payloads
+    assert proven(lake, ())
+
+
+def test_literal_events_stand_in_the_ledger_as_those_from_kafka_do(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """All tests of silver and gold rest on this helper; its offsets must have no gap."""
+    events = [Event(payload=b"x", batch=b, partition=p) for b in (1, 2) for p in (0, 0, 3)]
+
+    received(spark, lake, events)
+
+    found = [entry for _, entry in entries(lake.table(TABLE))]
+    assert [dict(entry.offsets) for entry in found] == [
+        {"0": (0, 2), "3": (0, 1)},
+        {"0": (2, 4), "3": (1, 2)},
+    ]
+    assert [entry.batch for entry in found] == [0, 1]
+    assert NOON.tzinfo is not None

@@ -1,0 +1,166 @@
+"""The catalog finds tables by itself, and says in a sentence what is wrong with one.
+
+The tables of these tests live in packages that are made for them, in the place of the real layers.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module, invalidate_caches
+from pathlib import Path
+from textwrap import dedent
+from typing import TypeAlias
+
+import pytest
+
+from jobs import catalog
+from jobs.core.errors import DefinitionError
+from jobs.core.table import Layer, Table
+
+Modules: TypeAlias = Mapping[str, str]
+Declare: TypeAlias = Callable[..., None]
+
+HEAD = "from jobs.core.table import Layer, Table, Topic\n"
+BRONZE = HEAD + "TABLE = Table(layer=Layer.BRONZE, name='pings', reads=(Topic(name='pings'),))\n"
+
+
+def derived(layer: str, name: str, *reads: str) -> str:
+    """Return a module that declares a table over those of other modules."""
+    imports = "".join(f"import {module}\n" for module in reads)
+    sources = "".join(f"{module}.TABLE, " for module in reads)
+    return f"{HEAD}{imports}TABLE = Table(layer=Layer.{layer}, name='{name}', reads=({sources}))\n"
+
+
+@pytest.fixture
+def declare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Declare]:
+    """Return a function that puts packages of its modules in the place of the layers."""
+    made: list[str] = []
+
+    def put(*, bronze: Modules | None = None, silver: Modules | None = None, gold: Modules | None = None) -> None:
+        layers = {Layer.BRONZE: bronze, Layer.SILVER: silver, Layer.GOLD: gold}
+        packages = {}
+        for layer, modules in layers.items():
+            folder = tmp_path / f"scratch_{layer}"
+            folder.mkdir()
+            (folder / "__init__.py").touch()
+            for name, code in (modules or {}).items():
+                (folder / f"{name}.py").write_text(dedent(code))
+            made.append(folder.name)
+        invalidate_caches()
+        for layer in layers:
+            packages[layer] = import_module(f"scratch_{layer}")
+        monkeypatch.setattr(catalog, "LAYERS", packages)
+
+    monkeypatch.syspath_prepend(tmp_path)
+    catalog.tables.cache_clear()
+    yield put
+    catalog.tables.cache_clear()
+    for name in [name for name in sys.modules if name.partition(".")[0] in made]:
+        del sys.modules[name]
+
+
+def test_the_three_tables_are_found_in_the_order_of_the_data() -> None:
+    """Whoever runs all tables runs them in this order."""
+    found = [table.id for table in catalog.tables()]
+
+    assert found == [
+        "bronze.device_telemetry",
+        "silver.device_telemetry",
+        "gold.device_signal_10m",
+    ]
+    assert all(catalog.find(name).id == name for name in found)
+
+
+def test_an_unknown_name_is_told_with_the_names_there_are() -> None:
+    """The commonest mistake is a forgotten layer."""
+    with pytest.raises(DefinitionError) as caught:
+        catalog.find("device_telemetry")
+
+    assert caught.value.fields == {"table": "device_telemetry"}
+    assert "silver.device_telemetry" in caught.value.hint
+
+
+def test_a_module_in_a_layers_folder_is_all_that_a_table_needs(declare: Declare) -> None:
+    """There is no registry and no second place."""
+    declare(
+        bronze={"pings": BRONZE},
+        silver={"pings": derived("SILVER", "pings", "scratch_bronze.pings")},
+    )
+
+    assert [table.id for table in catalog.tables()] == ["bronze.pings", "silver.pings"]
+
+
+def test_a_table_comes_after_those_of_its_own_layer_that_it_reads(declare: Declare) -> None:
+    """By name alone ``answers`` would run before what it is made of."""
+    declare(
+        bronze={"pings": BRONZE},
+        silver={"pings": derived("SILVER", "pings", "scratch_bronze.pings")},
+        gold={
+            "answers": derived("GOLD", "answers", "scratch_gold.questions"),
+            "questions": derived("GOLD", "questions", "scratch_silver.pings"),
+        },
+    )
+
+    found = [table.id for table in catalog.tables()]
+
+    assert found == ["bronze.pings", "silver.pings", "gold.questions", "gold.answers"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "'''A module without a table.'''",
+        "TABLE = 'pings'",
+        BRONZE.replace("name='pings'", "name='pongs'"),
+        BRONZE.replace("Layer.BRONZE", "Layer.SILVER"),
+    ],
+    ids=["no table", "no Table", "another name", "another layer"],
+)
+def test_a_module_that_does_not_declare_its_own_table_is_named(
+    declare: Declare, code: str
+) -> None:
+    """Module, Delta table, asset, checkpoint and test share one name, or nobody finds anything."""
+    declare(bronze={"pings": code})
+
+    with pytest.raises(DefinitionError) as caught:
+        catalog.tables()
+
+    assert str(caught.value.fields["file"]).endswith("scratch_bronze/pings.py")
+    assert "TABLE = Table(layer=Layer.BRONZE, name='pings'" in caught.value.hint
+
+
+def test_tables_that_read_each_other_are_a_circle_and_told_as_one(declare: Declare) -> None:
+    """Nothing could ever run first."""
+    first = HEAD + (
+        "OLDER = Table(layer=Layer.GOLD, name='b', reads=())\n"
+        "TABLE = Table(layer=Layer.GOLD, name='a', reads=(OLDER,))\n"
+    )
+    declare(gold={"a": first, "b": derived("GOLD", "b", "scratch_gold.a")})
+
+    with pytest.raises(DefinitionError, match="circle") as caught:
+        catalog.tables()
+
+    assert "gold.a" in caught.value.message
+    assert "gold.b" in caught.value.message
+
+
+def test_a_table_that_reads_one_which_is_in_no_layer_is_told(declare: Declare) -> None:
+    """A copy of a table under another name looks like a source and is made by nobody."""
+    stray = HEAD + (
+        "LOST = Table(layer=Layer.SILVER, name='lost', reads=())\n"
+        "TABLE = Table(layer=Layer.GOLD, name='a', reads=(LOST,))\n"
+    )
+    declare(gold={"a": stray})
+
+    with pytest.raises(DefinitionError, match=r"silver\.lost"):
+        catalog.tables()
+
+
+def test_a_table_knows_its_topic_or_its_tables() -> None:
+    """Bronze has no table before it, and the others no topic."""
+    bronze, silver, gold = catalog.tables()
+
+    assert (bronze.topic.name, bronze.upstream) == ("device-telemetry", ())
+    assert (silver.upstream, gold.upstream) == ((bronze,), (silver,))
+    with pytest.raises(TypeError, match="not a topic"):
+        _ = silver.topic
+    assert str(Table(layer=Layer.GOLD, name="x", reads=())) == "gold.x"

@@ -1,0 +1,251 @@
+"""Kafka to bronze: every offset is read once, whatever the topic holds between its records."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.cimpl import NewPartitions
+from pyspark.sql import SparkSession
+
+from jobs.bronze import device_telemetry as bronze
+from jobs.core.errors import DataError, DefinitionError
+from jobs.core.modes import AvailableNow
+from jobs.core.table import Table, Topic
+from jobs.run.balance import Balance, balance
+from jobs.run.kafka import Log
+from jobs.run.lake import Lake
+from jobs.run.ledger import entries, last_entry
+from jobs.run.runner import Site, run
+from tests.run.records import HOUR, admin, drop, make, put, put_transactions
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def site(spark: SparkSession, clock: Callable[[], datetime], kafka: str) -> Site:
+    """Return a world with a broker."""
+    return Site(spark=spark, clock=clock, address=kafka)
+
+
+@pytest.fixture
+def table(topic: Topic) -> Table:
+    """Return a bronze table that is filled from the test's own topic."""
+    return replace(bronze.TABLE, reads=(topic,))
+
+
+def filled(table: Table, lake: Lake, site: Site, limit: int | None = None) -> Balance:
+    run(table, AvailableNow(max_offsets=limit), lake, site=site)
+    return balance(table, lake)
+
+
+def refusal(table: Table, lake: Lake, site: Site) -> DataError:
+    version = last_entry(lake.table(table))
+    with pytest.raises(DataError) as caught:
+        run(table, AvailableNow(), lake, site=site)
+    assert last_entry(lake.table(table)) == version
+    return caught.value
+
+
+def test_slices_follow_each_other_without_a_gap(table: Table, lake: Lake, site: Site) -> None:
+    """Three runs and many slices leave one unbroken range of each partition."""
+    address = str(site.address)
+    make(address, table.topic)
+    for hour in range(3):
+        put(address, table.topic, [(n % 2, hour * HOUR + n * 1000) for n in range(50)])
+        sheet = filled(table, lake, site, limit=20)
+
+    assert sheet.balanced, sheet.faults
+    assert (sheet.read, sheet.rows, sheet.batches) == (150, 150, 9)
+    offsets = [one.offsets for _, one in entries(lake.table(table))]
+    assert offsets[-1] == {"0": (offsets[-1]["0"][0], 75), "1": (offsets[-1]["1"][0], 75)}
+
+
+def test_a_run_with_nothing_new_commits_nothing(table: Table, lake: Lake, site: Site) -> None:
+    """A schedule that finds nothing must not fill the log."""
+    make(str(site.address), table.topic)
+    put(str(site.address), table.topic, [(0, 0)])
+    filled(table, lake, site)
+    before = last_entry(lake.table(table))
+
+    filled(table, lake, site)
+
+    assert last_entry(lake.table(table)) == before
+
+
+def test_what_was_received_is_kept_byte_by_byte(table: Table, lake: Lake, site: Site) -> None:
+    """Bytes that are no text, a tombstone, a header: bronze judges nothing."""
+    make(str(site.address), table.topic)
+    put(str(site.address), table.topic, [(1, 7)], key="k\u00e9y")
+
+    filled(table, lake, site)
+
+    (row,) = site.spark.read.format("delta").load(str(lake.table(table))).collect()
+    assert bytes(row["_payload"]) == b"1/0"
+    assert bytes(row["_message_key"]) == "k\u00e9y".encode()
+    assert (row["_topic"], row["_partition"], row["_offset"]) == (table.topic.name, 1, 0)
+    assert row["_arrived_at"].isoformat() == "2026-11-20T12:00:00.007000"
+
+
+def test_aborted_transactions_and_markers_are_offsets_without_a_record(
+    table: Table, lake: Lake, site: Site
+) -> None:
+    """They are proved by counting with another client, not believed because a number was smaller."""
+    make(str(site.address), table.topic)
+    put_transactions(str(site.address), table.topic, [5, -4, 3, -2])
+
+    sheet = filled(table, lake, site, limit=6)
+
+    assert sheet.balanced, sheet.faults
+    assert (sheet.read, sheet.rows) == (8, 8)
+    assert sum(one.without_record for _, one in entries(lake.table(table))) == 4 + 2 + 4
+
+
+def test_a_topic_of_aborted_records_only_ends(table: Table, lake: Lake, site: Site) -> None:
+    """The position must pass them, or every run would ask for them again."""
+    make(str(site.address), table.topic)
+    put_transactions(str(site.address), table.topic, [-5])
+
+    sheet = filled(table, lake, site)
+
+    assert sheet.balanced, sheet.faults
+    found = last_entry(lake.table(table))
+    assert found is not None
+    assert (found[1].read, found[1].without_record) == (0, 6)
+
+
+@pytest.mark.slow
+def test_a_compacted_topic_balances(table: Table, lake: Lake, site: Site) -> None:
+    """Compaction leaves the last record of each key, and holes where the others were."""
+    address, topic = str(site.address), replace(table.topic, partitions=1)
+    table = replace(table, reads=(topic,))
+    eager = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.001"}
+    make(address, topic, {**eager, "max.compaction.lag.ms": "1"})
+    hurry(address)
+    for round_ in range(4):
+        put(address, topic, [(0, round_ * HOUR + n) for n in range(10)], key="same")
+    put(address, topic, [(0, 9 * HOUR)], key="last")
+    log = Log(address, {}, topic)
+    deadline = time.monotonic() + 40
+    while (there := log.count({0: 0}, {0: 41})) == 41 and time.monotonic() < deadline:
+        time.sleep(0.2)
+    log.close()
+    assert there < 41, "the cleaner never came"
+
+    sheet = filled(table, lake, site)
+
+    assert sheet.balanced, sheet.faults
+    found = last_entry(lake.table(table))
+    assert found is not None
+    assert found[1].offsets == {"0": (0, 41)}
+    assert (found[1].read + found[1].without_record, found[1].without_record > 0) == (41, True)
+
+
+def test_a_topic_that_was_made_anew_is_refused(table: Table, lake: Lake, site: Site) -> None:
+    """Its offsets count other records; nothing is written."""
+    address = str(site.address)
+    make(address, table.topic)
+    put(address, table.topic, [(0, n) for n in range(10)])
+    filled(table, lake, site)
+    drop(address, table.topic)
+    make(address, table.topic)
+    put(address, table.topic, [(0, 0)])
+
+    error = refusal(table, lake, site)
+
+    assert "made anew" in error.message
+    assert error.hint
+
+
+@pytest.mark.notimpl(reason="a topic made anew that has grown beyond the old one looks like the old one")
+def test_a_topic_made_anew_is_refused_also_when_it_has_outgrown_the_old_one(
+    table: Table, lake: Lake, site: Site
+) -> None:
+    """Kafka gives each topic an identity; the ledger could remember it."""
+    address = str(site.address)
+    make(address, table.topic)
+    put(address, table.topic, [(0, n) for n in range(5)])
+    filled(table, lake, site)
+    drop(address, table.topic)
+    make(address, table.topic)
+    put(address, table.topic, [(0, n) for n in range(20)])
+
+    refusal(table, lake, site)
+
+
+def test_records_that_expired_before_they_were_read_are_told(
+    table: Table, lake: Lake, site: Site
+) -> None:
+    """Which ones, so that somebody can look for them elsewhere."""
+    address = str(site.address)
+    make(address, table.topic)
+    put(address, table.topic, [(0, 0), (0, 1), (0, 2)])
+    filled(table, lake, site)
+    put(address, table.topic, [(0, n) for n in range(3, 10)])
+    expire(address, table.topic, 7)
+
+    error = refusal(table, lake, site)
+
+    assert "offsets 3 to 6 of partition 0 expired" in error.message
+
+
+def test_a_topic_that_lost_its_beginning_long_ago_is_read_from_what_is_left(
+    table: Table, lake: Lake, site: Site
+) -> None:
+    """A new lake cannot have what was gone before it began."""
+    address = str(site.address)
+    make(address, table.topic)
+    put(address, table.topic, [(0, n) for n in range(10)])
+    expire(address, table.topic, 4)
+
+    sheet = filled(table, lake, site)
+
+    assert sheet.balanced, sheet.faults
+    assert sheet.read == 6
+
+
+def test_a_partition_that_was_added_is_read_from_its_beginning(
+    table: Table, lake: Lake, site: Site
+) -> None:
+    """Topics grow while their readers sleep."""
+    address = str(site.address)
+    make(address, table.topic)
+    put(address, table.topic, [(0, 0), (1, 1)])
+    filled(table, lake, site)
+    client = admin(address)
+    client.create_partitions([NewPartitions(table.topic.name, 3)])[table.topic.name].result(20)
+    put(address, table.topic, [(2, 2), (2, 3), (0, 4)])
+
+    sheet = filled(table, lake, site)
+
+    assert sheet.balanced, sheet.faults
+    assert sheet.read == 5
+
+
+def test_a_topic_that_does_not_exist_makes_no_table(table: Table, lake: Lake, site: Site) -> None:
+    """A typing mistake must leave nothing behind."""
+    with pytest.raises(DefinitionError):
+        run(table, AvailableNow(), lake, site=site)
+
+    assert not lake.exists(table)
+
+
+def expire(address: str, topic: Topic, before: int) -> None:
+    client = admin(address)
+    part = TopicPartition(topic.name, 0, before)
+    for deleted in client.delete_records([part]).values():
+        deleted.result(20)
+
+
+def hurry(address: str) -> None:
+    """Let the broker's cleaner look for work all the time instead of every fifteen seconds."""
+    client = admin(address)
+    change = ConfigEntry(
+        "log.cleaner.backoff.ms", "100", incremental_operation=AlterConfigOpType.SET
+    )
+    resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[change])
+    for altered in client.incremental_alter_configs([resource]).values():
+        altered.result(20)
