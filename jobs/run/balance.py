@@ -5,9 +5,11 @@ watermark), each table with the one before it (what was read is what was there, 
 with the rows that the table's files really hold.
 """
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from deltalake import DeltaTable
 
 from jobs.core.table import Layer, Speaks, Table
 from jobs.run.lake import Lake
-from jobs.run.ledger import Entry, entries
+from jobs.run.ledger import Entry, added, entries
 
 Entries = Sequence[tuple[int, Entry]]
 
@@ -101,29 +103,30 @@ def _offset_faults(found: Entries) -> Iterator[str]:
 
 
 def _source_faults(table: Table, lake: Lake, found: Entries, sheet: Balance) -> Iterator[str]:
-    """Check that what was read is what the source had, up to the last version that was read."""
+    """Check that each batch leaves nothing unread of the versions up to its last; none is cut in two."""
     (source,) = table.upstream
     there = _in_force(list(entries(lake.table(source))))
-    written = {version: entry.written for version, entry in there}
-    last = max((entry.versions[1] for _, entry in found if entry.versions), default=-1)
-    up_to_last = sum(rows for version, rows in written.items() if version <= last)
-    sheet.waiting = sum(written.values()) - sheet.read
-    expected = up_to_last if sheet.waiting == sum(written.values()) - up_to_last else None
-    if expected is None and not _ends_inside(written, last, sheet.read):
-        yield (
-            f"{sheet.read} rows were read of {source.id}, "
-            f"which holds {up_to_last} up to version {last}"
-        )
-
-
-def _ends_inside(written: dict[int, int], last: int, read: int) -> bool:
-    """Tell whether a stream stands in the middle of its last version, having read some of its files."""
-    before = sum(rows for version, rows in written.items() if version < last)
-    return before < read < before + written.get(last, 0)
+    versions = [version for version, _ in there]
+    totals = list(accumulate((entry.written for _, entry in there), initial=0))
+    sheet.waiting = totals[-1] - sheet.read
+    read = 0
+    for version, entry in found:
+        read += entry.read
+        if entry.versions is None:
+            continue
+        last = entry.versions[1]
+        held = totals[bisect_right(versions, last)]
+        if read != held:
+            yield (
+                f"batch {entry.batch} (version {version}): {read} rows of {source.id} were read so far, "
+                f"which holds {held} up to version {last}"
+            )
 
 
 def _row_faults(table: Table, lake: Lake, found: Entries, sheet: Balance) -> Iterator[str]:
     """Check that the files hold what the ledger says was written."""
+    for path in lake.folders(table):
+        yield from _missing_files(path)
     changes = table.layer is Layer.GOLD and _rewrites(found, table)
     written = sum(entry.written for _, entry in found)
     if not changes and sheet.rows != written:
@@ -132,6 +135,20 @@ def _row_faults(table: Table, lake: Lake, found: Entries, sheet: Balance) -> Ite
         held, kept = sum(sheet.quarantined.values()), live_rows(lake.quarantine(table))
         if held != kept:
             yield f"the quarantine holds {kept} rows, but {held} were sent there"
+
+
+def _missing_files(path: Path) -> Iterator[str]:
+    """Name the batches whose files are no longer there."""
+    if not live_rows(path):
+        return
+    present = {Path(name).name for name in DeltaTable(path).file_uris()}
+    for version, entry in entries(path):
+        for file in map(Path, added(path, version).files):
+            if file.name in present and not file.exists():
+                yield (
+                    f"batch {entry.batch} (version {version}): its file {file.name} "
+                    f"is gone from {path.name}"
+                )
 
 
 def _rewrites(found: Entries, table: Table) -> bool:

@@ -57,7 +57,16 @@ def _compared(name: str, left: Path, right: Path) -> Comparison:
                 f"there is no table at {path}", hint="run it first: `strandline run`.", table=name
             )
         connection.register(side, DeltaTable(path).to_pyarrow_table())
-    names = [row[0] for row in connection.execute("DESCRIBE l").fetchall()]
+    names, others = (
+        [str(row[0]) for row in connection.execute(f"DESCRIBE {side}").fetchall()] for side in "lr"
+    )
+    if set(names) != set(others):
+        apart = ", ".join(sorted(set(names) ^ set(others)))
+        raise DefinitionError(
+            f"{name} has not the same columns in both lakes: {apart}",
+            hint="run both with the same version of the code.",
+            table=name,
+        )
     columns = ", ".join(f'"{column}"' for column in names)
 
     def count(query: str) -> int:

@@ -4,15 +4,19 @@ This is the only door to environment variables. A name that starts with STRANDLI
 a mistake too: a typo in a variable would otherwise be silently ignored.
 """
 
+import json
 import os
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field, ValidationError, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from jobs.core.errors import DefinitionError
 
 PREFIX = "STRANDLINE_"
+SECRET = {"kafka_options"}
+"""May hold a password, so a refused value is not repeated."""
 
 
 class Settings(BaseSettings):
@@ -26,7 +30,7 @@ class Settings(BaseSettings):
         pattern=r"^[^\s:,]+:\d{1,5}(,[^\s:,]+:\d{1,5})*$",
         description="host:port of an existing cluster; our own broker when absent",
     )
-    kafka_options: dict[str, str] = Field(
+    kafka_options: Annotated[dict[str, str], NoDecode] = Field(
         default_factory=dict,
         description="client properties of that cluster as JSON: security.protocol, sasl.mechanism, …",
     )
@@ -35,6 +39,14 @@ class Settings(BaseSettings):
     shuffle_partitions: int = Field(
         default=2, ge=1, le=1000, description="partitions of state; a checkpoint pins them"
     )
+
+    @field_validator("kafka_options", mode="before")
+    @classmethod
+    def _from_json(cls, options: object) -> object:
+        try:
+            return json.loads(options) if isinstance(options, str) else options
+        except ValueError as error:
+            raise ValueError("should be a JSON object of texts") from error
 
     @field_validator("lake")
     @classmethod
@@ -55,9 +67,11 @@ def settings(**given: object) -> Settings:
     try:
         found = Settings(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]  # pydantic checks them
     except ValidationError as error:
-        wrong += [f"{_variable(e['loc'])}: {e['msg']} (got {e['input']!r})" for e in error.errors()]
-    except ValueError as error:  # a value that should be JSON and is not
-        wrong.append(str(error).strip())
+        wrong += [
+            f"{_variable(e['loc'])}: {e['msg']}"
+            + ("" if e["loc"][0] in SECRET else f" (got {e['input']!r})")
+            for e in error.errors()
+        ]
     if wrong or found is None:
         raise DefinitionError(
             "settings are wrong:\n  " + "\n  ".join(wrong),

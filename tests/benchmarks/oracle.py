@@ -43,7 +43,7 @@ def truth(plan: Plan, events: int) -> Counts:
 def check_bronze(place: Place, events: int, contestant: str) -> None:
     """Demand each event once."""
     prefix = "" if contestant == "tutorial" else "_"
-    identity = f"{prefix}partition, {prefix}offset"
+    identity = f'"{prefix}partition", "{prefix}offset"'
     sql = f"SELECT count(*), count(DISTINCT ({identity})) FROM read_parquet($files)"  # noqa: S608  # our own names
     _demand(f"{contestant} bronze", _ask(sql, place.table(BRONZE)), (events, events))
 

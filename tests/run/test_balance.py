@@ -138,17 +138,6 @@ def test_a_reader_that_passed_over_rows_of_its_source_is_a_fault_of_its_batch(so
     assert "4 rows were read of bronze.device_telemetry" in told
 
 
-def test_a_reader_that_stands_inside_a_version_is_no_fault(sound: Lake) -> None:
-    """A batch with a limit may end between two files of one commit; the next goes on there."""
-    tampered(sound, SILVER, 0, read=4, good=2, written=2)
-    DeltaTable(sound.table(SILVER)).delete("number = 0")
-
-    sheet = balance(SILVER, sound)
-
-    assert sheet.balanced, sheet.faults
-    assert sheet.waiting == 1
-
-
 def test_what_was_not_read_yet_waits_and_is_no_fault(sound: Lake) -> None:
     """Bronze may be ahead of silver at any time."""
     more = entry(BRONZE, batch=2, offsets={"0": (5, 9)}, read=4, good=4, written=4)

@@ -14,7 +14,7 @@ from jobs.run import delta
 from jobs.run.bronze import PROPERTIES
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, last_entry
-from tests.support.rows import NOON, NULL, Row, at, rows
+from tests.support.rows import NOON, NULL, Row, at, lines
 
 TABLE = bronze.TABLE
 TOPIC = TABLE.topic.name
@@ -46,7 +46,7 @@ def readings(table: str) -> list[Event]:
     ``payload`` gives it whole. An event that does not say when it arrived did so when it happened, and one
     that does not say when it was read was read when it arrived.
     """
-    return [_event(row) for row in rows(table)]
+    return [_event(row) for row in lines(table)]
 
 
 def reading(**fields: object) -> bytes:

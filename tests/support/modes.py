@@ -77,11 +77,11 @@ def derive(
 
 def answers_of(lake: Lake, tables: Sequence[Table] = TABLES) -> Answers:
     """Read what a lake says."""
-    answer = next((table for table in tables if table.layer is Layer.GOLD), None)
+    answer = next((table for table in tables if table.layer is Layer.GOLD), gold.TABLE)
     return Answers(
         silver=_read(lake.table(silver.TABLE)),
         quarantine=_read(lake.quarantine(silver.TABLE)),
-        gold=_read(lake.table(answer)) if answer else [],
+        gold=_read(lake.table(answer)),
     )
 
 
@@ -161,4 +161,6 @@ def _newest(folder: Path) -> Path | None:
 
 
 def _read(path: Path) -> list[Row]:
+    if not (path / "_delta_log").is_dir():
+        return []
     return shown(DeltaTable(path).to_pyarrow_table().to_pylist())

@@ -18,10 +18,15 @@ NULL = "-"
 
 
 def rows(table: str) -> list[Row]:
-    """Read a table of ``|`` and lines: the names first, then the rows; in order of their text."""
-    lines = [[cell.strip() for cell in line.split("|")] for line in table.strip().splitlines()]
-    names, *values = lines
-    return ordered(dict(zip(names, row, strict=True)) for row in values)
+    """Return a table's rows in the order of their text, as ``shown`` does."""
+    return ordered(lines(table))
+
+
+def lines(table: str) -> list[Row]:
+    """Read a table of ``|`` and lines, the names first; its rows stay in their order."""
+    cells = [[cell.strip() for cell in line.split("|")] for line in table.strip().splitlines()]
+    names, *values = cells
+    return [dict(zip(names, row, strict=True)) for row in values]
 
 
 def shown(values: Iterable[Mapping[str, object]], *names: str) -> list[Row]:
