@@ -60,9 +60,11 @@ def start(settings: Settings, log: Path) -> SparkSession:
     if running is not None:
         return running
     conf = SparkConf(loadDefaults=False)
-    for name, value in {**TUNED, **_sized(settings), **_logged(log)}.items():
-        conf.set(name, value)
     log.parent.mkdir(parents=True, exist_ok=True)
+    scratch = log.parent / "scratch"
+    scratch.mkdir(exist_ok=True)
+    for name, value in {**TUNED, **_sized(settings), **_placed(log, scratch)}.items():
+        conf.set(name, value)
     os.environ["JAVA_HOME"] = str(_java_home())
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     with log.open("ab") as stream:
@@ -106,12 +108,19 @@ def _sized(settings: Settings) -> dict[str, str]:
     }
 
 
-def _logged(log: Path) -> dict[str, str]:
+def _placed(log: Path, scratch: Path) -> dict[str, str]:
+    """Keep everything that Spark leaves behind inside the lake's folder, also when it is killed."""
     config = Path(__file__).parents[2] / "infra" / "spark" / "log4j2.properties"
     options = [
         f"-Dlog4j2.configurationFile=file:{config}",
         f"-Dstrandline.log={log}",
-        # Short-lived JVMs on two cores: the parallel collector beats G1, see tests/benchmarks.
+        f"-Djava.io.tmpdir={scratch}",
+        # Two cores and a heap of a few gigabytes: the parallel collector has no threads beside the work.
         "-XX:+UseParallelGC",
     ]
-    return {"spark.app.name": "strandline", "spark.driver.extraJavaOptions": " ".join(options)}
+    return {
+        "spark.app.name": "strandline",
+        "spark.driver.extraJavaOptions": " ".join(options),
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+    }

@@ -135,7 +135,7 @@ def test_a_reader_that_passed_over_rows_of_its_source_is_a_fault_of_its_batch(so
     told = faults(sound, SILVER)
 
     assert "batch 0 (version 0)" in told
-    assert "4 rows were read of bronze.device_telemetry" in told
+    assert "4 rows of bronze.device_telemetry were read" in told
 
 
 def test_what_was_not_read_yet_waits_and_is_no_fault(sound: Lake) -> None:

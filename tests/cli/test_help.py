@@ -1,0 +1,71 @@
+"""The help is a page of the manual: it is read in review, and every example in it is valid."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from jobs.cli import main
+
+GOLDEN = Path(__file__).with_name("help.txt")
+RENEW = "write it anew with `python -m tests.cli.test_help` and read the difference"
+
+
+def told(*words: str) -> str:
+    """Return what the help of a verb prints on a terminal of 100 columns."""
+    runner = CliRunner(env={"COLUMNS": "100", "TERMINAL_WIDTH": "100", "NO_COLOR": "1"})
+    result = runner.invoke(main.app, [*words, "--help"], prog_name="strandline")
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def whole() -> str:
+    """Return the help of the program and of each verb."""
+    if not main.app.registered_commands:
+        main._load([])
+    verbs = ((), *((verb,) for verb in main.VERBS))
+    return "\n".join(f"$ strandline {' '.join((*v, '--help'))}\n{told(*v)}" for v in verbs)
+
+
+def examples(page: str) -> dict[str, list[list[str]]]:
+    """Return the examples of each verb, as lists of words."""
+    found: dict[str, list[list[str]]] = {}
+    verb = ""
+    for line in page.splitlines():
+        if line.startswith("$ strandline "):
+            verb = line.split()[2]
+        elif re.match(r" +strandline ", line):
+            found.setdefault(verb, []).append(shlex.split(line)[1:])
+    return found
+
+
+def test_the_help_is_the_one_that_was_read() -> None:
+    """A change of words is seen by whoever reviews it."""
+    assert whole() == GOLDEN.read_text(), RENEW
+
+
+@pytest.mark.parametrize("verb", list(main.VERBS))
+def test_a_verb_has_examples_that_can_be_typed(verb: str) -> None:
+    """An example is what most people read first, and many read last."""
+    found = examples(whole()).get(verb, [])
+    group = typer.main.get_command(main.app)
+
+    assert found
+    for words in found:
+        assert words[0] == verb
+        command = group.commands[words[0]]  # type: ignore[attr-defined]  # an app of several verbs
+        command.make_context(words[0], words[1:])
+
+
+def test_no_verb_is_missing_from_the_table_by_which_it_is_loaded() -> None:
+    """A verb that its module registers and the table does not name could not be typed."""
+    whole()
+
+    assert {command.name for command in main.app.registered_commands} == set(main.VERBS)
+
+
+if __name__ == "__main__":
+    GOLDEN.write_text(whole())

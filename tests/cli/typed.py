@@ -1,0 +1,69 @@
+"""Typing the command line as a person or a program does: the real program, in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+PROGRAM = str(Path(sys.executable).with_name("strandline"))
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("STRANDLINE_")}
+ESCAPE = "\x1b"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> object:
+        """Return the answer as a program reads it."""
+        return json.loads(self.out)
+
+    @property
+    def told(self) -> str:
+        """Return everything that was said."""
+        return self.out + self.err
+
+
+def strandline(
+    *words: object, env: Mapping[str, str] | None = None, cwd: Path | None = None, timeout: float = 120
+) -> Answer:
+    """Run the program to its end."""
+    done = subprocess.run(
+        [PROGRAM, *map(str, words)],
+        env={**ENVIRONMENT, **(env or {})},
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    return Answer(done.returncode, done.stdout, done.stderr)
+
+
+def succeeded(*words: object, env: Mapping[str, str] | None = None, timeout: float = 120) -> Answer:
+    """Run the program and see that it succeeded."""
+    answer = strandline(*words, env=env, timeout=timeout)
+    assert answer.code == 0, answer.told
+    return answer
+
+
+def start(*words: object, log: Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """Start the program in a session of its own, its words in a log."""
+    with log.open("ab") as stream:
+        return subprocess.Popen(
+            [PROGRAM, *map(str, words)],
+            env={**ENVIRONMENT, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=stream,
+            start_new_session=True,
+        )
