@@ -21,9 +21,19 @@ def tables() -> tuple[Table, ...]:
     """Return all tables, each after those that it reads.
 
     Raises:
-        DefinitionError: A module has no table of its own name, or tables read each other in a circle.
+        DefinitionError: A module has no table of its own name, a table reads one that is
+            nowhere, or tables read each other in a circle.
     """
     found = {table.id: table for layer in LAYERS for table in _declared(layer)}
+    for table in found.values():
+        for source in table.upstream:
+            if source.id not in found:
+                raise DefinitionError(
+                    f"{table.id} reads {source.id}, which no module declares",
+                    hint="let `reads` name the TABLE of a module in jobs/bronze, silver or gold.",
+                    table=table.id,
+                    source=source.id,
+                )
     graph = {name: [source.id for source in table.upstream] for name, table in found.items()}
     try:
         order = list(TopologicalSorter(graph).static_order())

@@ -50,8 +50,13 @@ def between(column: str, low: float, high: float, *, null_ok: bool = False) -> R
 
 def one_of(column: str, values: Sequence[str], *, null_ok: bool = False) -> Rule:
     """Demand one of the listed texts."""
-    listed = ", ".join("'" + value.replace("'", "''") + "'" for value in values)
+    listed = ", ".join(_literal(value) for value in values)
     return Rule(name=f"not_listed:{column}", holds=f"`{column}` IN ({listed})", null_ok=null_ok)
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def broken(rules: Sequence[Rule]) -> Column:

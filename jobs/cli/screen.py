@@ -15,10 +15,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table as Grid
 
-WIDE = 220
-"""Without a terminal nothing is cut off: a log has no width."""
+ENDLESS = 1_000_000
 
-OUT = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDE)
+OUT = Console(highlight=False, soft_wrap=True)
 ERR = Console(stderr=True, highlight=False, soft_wrap=True)
 
 Row = Sequence[object]
@@ -64,7 +63,12 @@ def grid(title: str | None, columns: Sequence[str], rows: Sequence[Row]) -> Grid
 
 def show(title: str | None, columns: Sequence[str], rows: Sequence[Row]) -> None:
     """Print rows in columns."""
-    OUT.print(grid(title, columns, rows))
+    laid = grid(title, columns, rows)
+    if OUT.is_terminal:
+        OUT.print(laid)
+        return
+    # A log has no width, so nothing is cut off.
+    OUT.print(laid, width=OUT.measure(laid, options=OUT.options.update(width=ENDLESS)).maximum)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ Otherwise the range is read once more and the rows below the watermark are count
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -46,17 +46,22 @@ def dropped(spark: SparkSession, table: Table, plan: Planned, parts: Parts) -> i
     """Count the rows that the state refused because they lie below the watermark."""
     if not plan.late_ms or not parts:
         return 0
-    column, slack = (
-        ("_arrived_at", table.lateness.late) if _is_silver(table) else (_time(table), None)
-    )
-    oldest = min(part.lowest.get(column, "") for _, part in parts)
-    if oldest:
-        bound = datetime.fromisoformat(oldest)
-        bound = bound - slack if slack else bound
-        if bound.timestamp() * 1000 > plan.late_ms:
-            return 0
+    if _oldest(table, parts) > plan.late_ms:
+        return 0
     files = [file for _, part in parts for file in part.files]
     return _below(spark.read.parquet(*files), table, plan.late_ms)
+
+
+def _oldest(table: Table, parts: Parts) -> float:
+    """Return a bound, in milliseconds, that no row's time lies below; from statistics alone."""
+    silver = _is_silver(table)
+    columns = ("_arrived_at", "_ingested_at") if silver else (_time(table),)
+    lowest = [part.lowest.get(column) for _, part in parts for column in columns]
+    known = [datetime.fromisoformat(moment) for moment in lowest if moment]
+    if len(known) < len(lowest):
+        return 0.0
+    slack = table.lateness.late if silver else timedelta(0)
+    return (min(known) - slack).timestamp() * 1000
 
 
 def _below(rows: DataFrame, table: Table, late_ms: int) -> int:

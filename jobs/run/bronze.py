@@ -25,7 +25,9 @@ from jobs.run.meter import Meter, code_version
 SMALL = 50_000
 """Up to so many records one file is enough; a file a partition would only make small files."""
 
-PROPERTIES = {"delta.dataSkippingStatsColumns": "_partition,_offset,_arrived_at,_batch"}
+PROPERTIES = {
+    "delta.dataSkippingStatsColumns": "_partition,_offset,_arrived_at,_ingested_at,_batch"
+}
 
 
 class Intake:
@@ -57,6 +59,8 @@ class Intake:
         }
         self._log = kafka.Log(address, options, table.topic)
         self._log.partitions()
+        self._stream = self._log.identity()
+        self._refuse_another_topic()
         delta.create(spark, self._path, RECEIVED, properties=PROPERTIES)
 
     def close(self) -> None:
@@ -91,6 +95,16 @@ class Intake:
             positions |= {int(p): end for p, (_, end) in newest[1].offsets.items()}
         return positions
 
+    def _refuse_another_topic(self) -> None:
+        newest = last_entry(self._path)
+        if newest is not None and newest[1].stream != self._stream:
+            raise DataError(
+                f"{self._table.id} was filled from another topic of the name {self._table.topic.name}: "
+                "the topic was made anew",
+                hint="its offsets mean other records now; use another lake for the new topic.",
+                table=self._table.id,
+            )
+
     def _append(self, start: Mapping[int, int], stops: Mapping[int, int]) -> Entry:
         meter = Meter(self._spark)
         newest = last_entry(self._path)
@@ -105,7 +119,7 @@ class Intake:
         entry = Entry(
             table=self._table.id,
             mode=self._mode,
-            stream=self._table.topic.name,
+            stream=self._stream,
             batch=number,
             source=self._table.topic.name,
             offsets={str(p): offsets[p] for p in sorted(offsets)},

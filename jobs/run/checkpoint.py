@@ -67,9 +67,19 @@ def stream_id(checkpoint: Path) -> str | None:
     return str(json.loads(file.read_text())["id"]) if file.exists() else None
 
 
-def has_committed(checkpoint: Path) -> bool:
-    """Tell whether any batch of the checkpoint was ever finished."""
-    return any(file.name.isdigit() for file in (checkpoint / "commits").glob("*"))
+def is_ahead(checkpoint: Path, newest: int | None, source: Path) -> bool:
+    """Tell whether Spark believes rows to be written that the table's newest entry knows nothing of.
+
+    Batches without rows have no entry and prove nothing; a stream that starts before its source has rows commits
+    such a batch.
+    """
+    done = [int(file.name) for file in (checkpoint / "commits").glob("*") if file.name.isdigit()]
+    if not done or (newest is not None and max(done) <= newest):
+        return False
+    start = Position(0) if newest is None else _line(checkpoint, newest)[1]
+    end = _line(checkpoint, max(done))[1]
+    between = Planned(number=max(done), start=start, end=end, watermark_ms=0, late_ms=0)
+    return bool(between.input(source))
 
 
 def _line(checkpoint: Path, number: int) -> tuple[int, Position]:

@@ -10,7 +10,7 @@ everything that the others still hold is dropped as late. Here a slice ends at o
 import time
 from collections.abc import Mapping
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from jobs.core.errors import DataError, DefinitionError, TransientError
@@ -27,6 +27,7 @@ class Log:
         """Connect; nothing is asked of the cluster yet."""
         self.address = address
         self.topic = topic
+        self._options = options
         self._client = {
             "bootstrap.servers": address,
             "log_level": 0,
@@ -66,6 +67,15 @@ class Log:
                 topic=self.topic.name,
             )
         return sorted(found.partitions)
+
+    def identity(self) -> str:
+        """Return the topic's name and the id that the cluster gave it; one made anew has another."""
+        name = self.topic.name
+        asked = admin(self.address, self._options).describe_topics(TopicCollection([name]))
+        try:
+            return f"{name}@{asked[name].result(timeout=TIMEOUT).topic_id}"
+        except KafkaException as error:
+            raise self._silent(error) from error
 
     def bounds(self) -> dict[int, tuple[int, int]]:
         """Return for each partition the first offset still there and the one after the last."""

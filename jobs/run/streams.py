@@ -18,7 +18,7 @@ from jobs.core.table import Layer, Speaks, Table
 from jobs.core.verdict import DUPLICATE_OF, good_rows, judged
 from jobs.run import delta
 from jobs.run.account import dropped, opened
-from jobs.run.checkpoint import has_committed, planned, stream_id
+from jobs.run.checkpoint import is_ahead, planned, stream_id
 from jobs.run.fork import Fork
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, last_entry
@@ -179,18 +179,20 @@ def refuse_strangers(table: Table, lake: Lake) -> None:
         DefinitionError: The table's rows were written by another stream or by batch, or rows are gone.
     """
     checkpoint = lake.checkpoint(table)
-    newest = last_entry(lake.table(table))
-    if newest is None and has_committed(checkpoint):
-        raise DefinitionError(
-            f"{table.id} is empty, but the stream's checkpoint says that it was written",
-            hint=f"remove {checkpoint} as well, so that the stream begins anew.",
-            table=table.id,
-        )
-    if newest is not None and newest[1].stream != stream_id(checkpoint):
-        by_batch = newest[1].mode == "batch"
+    found = last_entry(lake.table(table))
+    newest = found[1] if found else None
+    if newest is not None and newest.stream != stream_id(checkpoint):
+        by_batch = newest.mode == "batch"
         writer = "a batch run" if by_batch else "a stream whose checkpoint is gone"
         raise DefinitionError(
             f"{table.id} was written by {writer}, so a stream has no state to continue it",
             hint="run it with `--mode batch`, or use another lake for the stream.",
+            table=table.id,
+        )
+    (source,) = table.upstream
+    if is_ahead(checkpoint, newest.batch if newest else None, lake.table(source)):
+        raise DefinitionError(
+            f"{table.id} lacks rows that its stream's checkpoint says were written",
+            hint=f"remove {lake.table(table)} and {checkpoint}, so that the table is made anew.",
             table=table.id,
         )

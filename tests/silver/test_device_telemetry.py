@@ -256,7 +256,7 @@ def test_a_source_without_rows_makes_empty_tables(
     derive(spark, lake, TABLE, mode=mode)
 
     assert lake.exists(TABLE)
-    assert answers_of(lake) == Answers(silver=[], quarantine=[], gold=[])
+    assert answers_of(lake) == Answers(silver=[], quarantine=[], closed=[], now=[])
     assert proven(lake, (TABLE,))
 
 

@@ -10,10 +10,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jobs.bronze import device_telemetry as bronze
 from jobs.core.received import RECEIVED
+from jobs.core.table import Table
+from jobs.core.verdict import good_rows, judged
 from jobs.run import delta
 from jobs.run.bronze import PROPERTIES
 from jobs.run.lake import Lake
-from jobs.run.ledger import Entry, last_entry
+from jobs.run.ledger import Entry, Offsets, last_entry
+from jobs.run.streams import make
+from jobs.silver import device_telemetry as silver
 from tests.support.rows import NOON, NULL, Row, at, lines
 
 TABLE = bronze.TABLE
@@ -80,31 +84,55 @@ def received(
     """
     path = lake.table(TABLE)
     delta.create(spark, path, RECEIVED, properties=PROPERTIES)
-    sliced = groupby(sorted(events, key=lambda event: event.batch), key=lambda event: event.batch)
-    return [_append(spark, lake, list(batch), files) for _, batch in sliced]
+    return [_append(spark, lake, batch, files) for batch in commits(events)]
+
+
+def believed(spark: SparkSession, lake: Lake, events: Iterable[Event]) -> list[Entry]:
+    """Append events to the lake's silver table as they are, one commit a batch number.
+
+    Silver as it runs would drop or refuse some of them; a test of gold may want to know what then.
+    """
+    made = []
+    for batch in commits(events):
+        good = good_rows(judged(frame(spark, batch), silver.TABLE))
+        make(spark, silver.TABLE, lake, judged(frame(spark, batch), silver.TABLE))
+        made.append(_commit(spark, lake, silver.TABLE, good.coalesce(1), {}))
+    return made
+
+
+def commits(events: Iterable[Event]) -> list[list[Event]]:
+    """Deal events to the commits that their batch numbers name."""
+    ranked = sorted(events, key=lambda event: event.batch)
+    return [list(batch) for _, batch in groupby(ranked, key=lambda event: event.batch)]
 
 
 def _append(spark: SparkSession, lake: Lake, events: Sequence[Event], files: int) -> Entry:
     newest = last_entry(lake.table(TABLE))
     start = {int(p): end for p, (_, end) in newest[1].offsets.items()} if newest else {}
     numbered = _numbered(events, start)
-    number = newest[1].batch + 1 if newest else 0
-    records = _frame(spark, numbered, number)
-    commit = delta.Commit(spark, lake.table(TABLE))
+    records = _frame(spark, numbered, newest[1].batch + 1 if newest else 0)
     spread = records.repartition(files, "_partition") if files > 1 else records.coalesce(1)
-    written = commit.write(spread).rows
     ends = start | {p: offset + 1 for p, offset, _ in numbered}
+    offsets = {str(p): (start.get(p, 0), end) for p, end in sorted(ends.items())}
+    return _commit(spark, lake, TABLE, spread, offsets)
+
+
+def _commit(
+    spark: SparkSession, lake: Lake, table: Table, rows: DataFrame, offsets: Offsets
+) -> Entry:
+    newest = last_entry(lake.table(table))
+    commit = delta.Commit(spark, lake.table(table))
+    written = commit.write(rows).rows
     entry = Entry(
-        table=TABLE.id,
+        table=table.id,
         mode="available-now",
-        stream=TOPIC,
-        batch=number,
-        source=TOPIC,
-        offsets={str(p): (start.get(p, 0), end) for p, end in sorted(ends.items())},
+        stream="literal",
+        batch=newest[1].batch + 1 if newest else 0,
+        source=str(table.reads[0]),
+        offsets=offsets,
         read=written,
         good=written,
         written=written,
-        code="literal",
     )
     commit.commit(entry.encoded())
     return entry

@@ -64,6 +64,7 @@ def _bronze(spark: SparkSession, place: Place) -> Query:
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", place.address)
         .option("kafka.isolation.level", "read_committed")
+        .option("kafka.fetch.max.wait.ms", "5")
         .option("subscribe", place.topic)
         .option("startingOffsets", "earliest")
         .option("includeHeaders", "true")

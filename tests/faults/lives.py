@@ -1,0 +1,93 @@
+"""Streams that are started, watched and killed."""
+
+import json
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import Popen
+from typing import Any
+
+import psutil
+
+from jobs import catalog
+from jobs.run.lake import Lake
+from jobs.run.ledger import last_entry
+from tests.cli.typed import start, strandline, succeeded
+
+PATIENCE = 90
+
+
+@contextmanager
+def life(
+    lake: Path, *words: object, env: Mapping[str, str] | None = None
+) -> Iterator["Popen[bytes]"]:
+    """Start ``strandline stream`` and see that nothing of it is left at the end."""
+    process = start("stream", "--every", "500ms", *words, "--lake", lake, log=log(lake), env=env)
+    try:
+        yield process
+    finally:
+        for one in family(process.pid):
+            kill(one)
+        process.wait()
+
+
+def log(lake: Path) -> Path:
+    """Return the file with everything that the lives of a lake's stream have said."""
+    return lake.with_suffix(".stream.log")
+
+
+def family(pid: int) -> list[psutil.Process]:
+    """Return a process and its children; nothing when it is gone."""
+    try:
+        process = psutil.Process(pid)
+        return [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def kill(process: psutil.Process) -> None:
+    """Kill, as the kernel does when memory is short."""
+    if process.is_running():
+        process.send_signal(signal.SIGKILL)
+
+
+def progress(lake: Path) -> tuple[int, ...]:
+    """Return the version of each table; -1 where there is none."""
+    newest = (last_entry(Lake(lake).table(table)) for table in catalog.tables())
+    return tuple(found[0] if found else -1 for found in newest)
+
+
+def moved(lake: Path, process: "Popen[bytes]", since: tuple[int, ...]) -> tuple[int, ...]:
+    """Wait until every table has committed something more."""
+    deadline = time.monotonic() + PATIENCE
+    while not all(a > b for a, b in zip(now := progress(lake), since, strict=True)):
+        assert process.poll() is None, log(lake).read_text()[-3000:]
+        assert time.monotonic() < deadline, f"no progress beyond {now}: {log(lake).read_text()[-3000:]}"
+        time.sleep(0.05)
+    return now
+
+
+def sheets(lake: Path) -> dict[str, dict[str, Any]]:
+    """Return the balance sheets; the ledger must balance."""
+    answer: Any = succeeded("ledger", "--lake", lake, "--json").json
+    return {sheet["table"]: sheet for sheet in answer}
+
+
+def proven(lake: Path, clean: Path, address: str, truth: Mapping[str, Any]) -> None:
+    """See that a lake equals one that nothing happened to, and both the truth."""
+    succeeded("run", "--lake", lake, env={"STRANDLINE_KAFKA": address})
+    succeeded("run", "--lake", clean, env={"STRANDLINE_KAFKA": address})
+    compared = strandline("compare", lake, clean, "--json")
+    assert compared.code == 0, compared.told
+    for one in (lake, clean):
+        silver = sheets(one)["silver.device_telemetry"]
+        expected = truth["tables"]["silver.device_telemetry"]
+        assert {name: silver[name] for name in expected} == expected
+
+
+def heartbeat(lake: Path) -> dict[str, Any]:
+    """Return the last word of the stream."""
+    beat: dict[str, Any] = json.loads(Lake(lake).heartbeat.read_text())
+    return beat

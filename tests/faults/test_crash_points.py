@@ -1,0 +1,153 @@
+"""Crashes between two exact steps, made by hand, so that no luck is needed to meet them."""
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.core.modes import AvailableNow
+from jobs.core.table import Table
+from jobs.gold import device_signal_10m
+from jobs.run import delta
+from jobs.run.balance import balance
+from jobs.run.lake import Lake
+from jobs.run.ledger import last_entry, latest_version
+from jobs.run.runner import Site, run
+from jobs.silver import device_telemetry as silver
+from tests.run.written import entry, numbers, written
+from tests.support.events import readings, received
+
+SILVER, GOLD = silver.TABLE, device_signal_10m.TABLE
+FIRST = """
+    id | device | event_at | arrived_at | value
+    e1 | d1     | 08:00:00 | 08:00:01   | 1.5
+    e1 | d1     | 08:00:00 | 08:00:02   | 1.5
+    e2 | d1     | 06:00:00 | 08:01:00   | 2.5
+"""
+SECOND = """
+    id | device | event_at | arrived_at | value
+    e3 | d1     | 10:00:00 | 10:00:01   | 3.5
+    e4 | d1     | 07:00:00 | 10:01:00   | 4.5
+    e1 | d1     | 08:00:00 | 08:00:03   | 1.5
+    e5 | d1     | 12:00:00 | 12:00:01   | 5.5
+"""
+
+
+
+@pytest.fixture
+def site(spark: SparkSession, clock: Callable[[], datetime]) -> Site:
+    """Return a world without Kafka."""
+    return Site(spark=spark, clock=clock)
+
+
+def fill(lake: Lake, site: Site, events: str, *tables: Table) -> None:
+    received(site.spark, lake, readings(events))
+    for table in tables:
+        run(table, AvailableNow(), lake, site=site)
+
+
+def contents(lake: Lake, site: Site) -> dict[str, list[str]]:
+    """Return every row of every table, as text in an order of its own."""
+    folders = [*lake.folders(SILVER), *lake.folders(GOLD)]
+    frames = {str(path): site.spark.read.format("delta").load(str(path)) for path in folders}
+    return {Path(path).name + path[-20:]: sorted(map(str, rows.collect())) for path, rows in frames.items()}
+
+
+def balanced(lake: Lake) -> bool:
+    faults = [fault for table in (SILVER, GOLD) for fault in balance(table, lake).faults]
+    assert not faults
+    return True
+
+
+def forget_last_batch(lake: Lake, table: Table) -> None:
+    """Take away Spark's note that the last batch was finished, as if it had been killed before that."""
+    commits = lake.checkpoint(table) / "commits"
+    last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
+    (commits / str(last)).unlink()
+    (commits / f".{last}.crc").unlink(missing_ok=True)
+
+
+@pytest.fixture
+def undisturbed(tmp_path: Path, site: Site) -> dict[str, list[str]]:
+    """Return what a lake holds to which nothing happened."""
+    lake = Lake(tmp_path / "undisturbed").open_for_writing()
+    fill(lake, site, FIRST, SILVER, GOLD)
+    fill(lake, site, SECOND, SILVER, GOLD)
+    return contents(lake, site)
+
+
+def test_a_crash_between_quarantine_and_table_puts_no_row_there_twice(
+    lake: Lake, site: Site, undisturbed: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The quarantine is then ahead by one batch; the replay must see it and pass over."""
+    fill(lake, site, FIRST, SILVER, GOLD)
+    whole = delta.Commit.commit
+    done: list[int] = []
+
+    def dies_at_the_second(commit: delta.Commit, metadata: str) -> int:
+        if done:
+            raise RuntimeError("killed here")  # noqa: TRY003  # Spark swallows what is no Exception
+        done.append(whole(commit, metadata))
+        return done[-1]
+
+    received(site.spark, lake, readings(SECOND))
+    held = latest_version(lake.quarantine(SILVER))
+    with monkeypatch.context() as patch:
+        patch.setattr(delta.Commit, "commit", dies_at_the_second)
+        with pytest.raises(Exception, match="killed here"):
+            run(SILVER, AvailableNow(), lake, site=site)
+    assert latest_version(lake.quarantine(SILVER)) == held + 1
+
+    for table in (SILVER, GOLD):
+        run(table, AvailableNow(), lake, site=site)
+
+    assert latest_version(lake.quarantine(SILVER)) == held + 1
+    assert contents(lake, site) == undisturbed
+    assert balanced(lake)
+
+
+@pytest.mark.parametrize("table", [SILVER, GOLD], ids=str)
+def test_a_crash_between_the_table_and_sparks_own_note_writes_nothing_twice(
+    table: Table, lake: Lake, site: Site, undisturbed: dict[str, list[str]]
+) -> None:
+    """Spark then plays the batch again; the ledger says that it was written."""
+    fill(lake, site, FIRST, SILVER, GOLD)
+    fill(lake, site, SECOND, SILVER, GOLD)
+    version = latest_version(lake.table(table))
+    forget_last_batch(lake, table)
+
+    for one in (SILVER, GOLD):
+        run(one, AvailableNow(), lake, site=site)
+
+    assert latest_version(lake.table(table)) == version
+    assert contents(lake, site) == undisturbed
+    assert balanced(lake)
+
+
+def test_a_replayed_batch_still_brings_the_state_forward(
+    lake: Lake, site: Site, undisturbed: dict[str, list[str]]
+) -> None:
+    """A batch that is passed over must be consumed, or copies that come later are taken for new."""
+    fill(lake, site, FIRST, SILVER, GOLD)
+    forget_last_batch(lake, SILVER)
+
+    fill(lake, site, SECOND, SILVER, GOLD)
+
+    assert contents(lake, site) == undisturbed
+    assert balanced(lake)
+
+
+def test_what_a_killed_writer_left_lying_about_is_not_believed(tmp_path: Path) -> None:
+    """Drafts of commits, a torn pointer to the checkpoint: the log is what stands under its right name."""
+    written(tmp_path, numbers(1), entry(SILVER, batch=3).encoded())
+    log = tmp_path / "_delta_log"
+    (log / ".00000000000000000001.json.1234.tmp").write_text('{"commitInfo":{"userMe')
+    (log / "00000000000000000001.json.tmp").write_text('{"commitInfo":{"userMe')
+    (log / "_last_checkpoint").write_text('{"vers')
+
+    found = last_entry(tmp_path)
+
+    assert found is not None
+    assert (found[0], found[1].batch) == (0, 3)
