@@ -16,8 +16,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table as Grid
 
 ENDLESS = 1_000_000
+"""The width of a log: nothing in it is cut off."""
 
-OUT = Console(highlight=False, soft_wrap=True)
+OUT = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else ENDLESS)
 ERR = Console(stderr=True, highlight=False, soft_wrap=True)
 
 Row = Sequence[object]
@@ -63,12 +64,7 @@ def grid(title: str | None, columns: Sequence[str], rows: Sequence[Row]) -> Grid
 
 def show(title: str | None, columns: Sequence[str], rows: Sequence[Row]) -> None:
     """Print rows in columns."""
-    laid = grid(title, columns, rows)
-    if OUT.is_terminal:
-        OUT.print(laid)
-        return
-    # A log has no width, so nothing is cut off.
-    OUT.print(laid, width=OUT.measure(laid, options=OUT.options.update(width=ENDLESS)).maximum)
+    OUT.print(grid(title, columns, rows))
 
 
 @contextmanager

@@ -71,7 +71,8 @@ class Log:
     def identity(self) -> str:
         """Return the topic's name and the id that the cluster gave it; one made anew has another."""
         name = self.topic.name
-        asked = admin(self.address, self._options).describe_topics(TopicCollection([name]))
+        client = admin(self.address, self._options)  # must outlive its answer
+        asked = client.describe_topics(TopicCollection([name]))
         try:
             return f"{name}@{asked[name].result(timeout=TIMEOUT).topic_id}"
         except KafkaException as error:

@@ -4,35 +4,28 @@ Few examples with many rows each, because starting a stream costs far more than 
 A failure is not shrunk; the seed in pytest's last lines brings it back.
 """
 
+import json
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from jobs.core.modes import Batch
 from jobs.core.table import Table
 from jobs.run import delta
-from jobs.run.checkpoint import planned
 from jobs.run.lake import Lake
+from jobs.run.ledger import latest_version
 from jobs.silver import device_telemetry as silver
-from tests.support.events import TABLE, commits, received
+from tests.support.events import commits, received
 from tests.support.logs import Told, dealt, expected, told
-from tests.support.modes import (
-    ON_CHANGE,
-    TABLES,
-    answers_of,
-    derive,
-    in_every_mode,
-    numbers,
-    proven,
-    twin,
-)
+from tests.support.modes import TABLES, answers_of, derive, in_every_mode, proven, twin
 
 EXAMPLES = settings(
     max_examples=2,
@@ -66,11 +59,89 @@ def test_any_cut_of_a_log_gives_the_same_rows_and_each_event_one_place(
     # Which of two different copies is the first is a matter of commits; all else is not.
     assert answers.quarantine == in_one.quarantine
     assert answers.of("silver", *KEY) == in_one.of("silver", *KEY)
-    assert answers.of("now", "window_from").__len__() > 0
+
+
+def test_a_batch_that_runs_again_changes_nothing(spark: SparkSession, lake: Lake) -> None:
+    """A kill after Delta's commit and before Spark's own leaves a batch that is run once more."""
+    chance = random.Random()
+    log = dealt(chance, told(chance, 120), batches=2)
+    for batch in commits(each.event for each in log):
+        received(spark, lake, batch)
+        derive(spark, lake, *TABLES)
+        before = versions(lake), answers_of(lake)
+        for forgotten in (1, 2):
+            for table in TABLES:
+                forget(lake, table, forgotten)
+            derive(spark, lake, *TABLES)
+            assert (versions(lake), answers_of(lake)) == before
+
+    assert_complete(spark, lake, log)
+
+
+@pytest.mark.parametrize("commit", [0, 1], ids=["before the quarantine", "before silver"])
+def test_a_batch_that_is_killed_between_its_commits_is_ended_by_the_next_start(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, commit: int
+) -> None:
+    """The quarantine is written first; what it has of the batch must be there once when silver follows."""
+    chance = random.Random()
+    log = dealt(chance, told(chance, 120), batches=2)
+    for batch in commits(each.event for each in log):
+        received(spark, lake, batch)
+        for table in TABLES:
+            # Gold has one commit a batch: killed with its files written, and not yet in the log.
+            nth = commit if table is silver.TABLE else 0
+            with monkeypatch.context() as patch, pytest.raises(StreamingQueryException):
+                kill_at(patch, table, nth)
+                derive(spark, lake, table)
+            derive(spark, lake, table)
+
+    assert_complete(spark, lake, log)
 
 
 KEY = ("event_id", "event_at")
 PLACE = ("_partition", "_offset")
+
+
+def kill_at(patch: pytest.MonkeyPatch, table: Table, nth: int) -> None:
+    """End a run of the table when it is about to make its nth commit; those before are made."""
+    made = [0]
+    really = delta.Commit.commit
+
+    def commit(self: delta.Commit, metadata: str) -> int:
+        if json.loads(metadata)["table"] == table.id:
+            if made[0] == nth:
+                message = "killed"
+                raise KeyboardInterrupt(message)
+            made[0] += 1
+        return really(self, metadata)
+
+    patch.setattr(delta.Commit, "commit", commit)
+
+
+def forget(lake: Lake, table: Table, batches: int) -> None:
+    """Let a checkpoint not know that its newest batches were ended, nor of those after the first of them."""
+    checkpoint = lake.checkpoint(table)
+    done = sorted(int(file.name) for file in (checkpoint / "commits").iterdir() if file.name.isdigit())
+    again = done[-batches:]
+    for number in again:
+        (checkpoint / "commits" / str(number)).unlink()
+    for number in again[1:]:
+        (checkpoint / "offsets" / str(number)).unlink()
+
+
+def versions(lake: Lake) -> list[int]:
+    """Return the newest version of each table, quarantines too."""
+    return [latest_version(path) for table in TABLES for path in lake.folders(table)]
+
+
+def assert_complete(spark: SparkSession, lake: Lake, log: Sequence[Told]) -> None:
+    """Assert that a lake has what it must have, and what a lake has that nobody ever killed."""
+    answers = answers_of(lake)
+    calm = twin(lake, "calm")
+    derive(spark, calm, *TABLES, mode=Batch())
+    assert answers == answers_of(calm)
+    assert_accounted(answers.of("silver", *PLACE), answers.of("quarantine", *PLACE, "reasons"), log)
+    assert proven(lake, TABLES)
 
 
 def assert_accounted(
