@@ -99,7 +99,8 @@ class Entry:
 
 def entries(path: Path) -> Iterator[tuple[int, Entry]]:
     """Yield version and entry of each of a table's commits, oldest first."""
-    for file in sorted((path / "_delta_log").glob("[0-9]*.json")):
+    files = (path / "_delta_log").glob("[0-9]*.json")
+    for file in sorted(file for file in files if file.stem.isdigit()):
         entry = _entry(file)
         if entry is not None:
             yield int(file.stem), entry
@@ -122,7 +123,11 @@ def latest_version(path: Path) -> int:
     listing grows with the table's history.
     """
     checkpoint = path / "_delta_log" / "_last_checkpoint"
-    version = int(json.loads(checkpoint.read_text())["version"]) if checkpoint.exists() else -1
+    try:
+        version = int(json.loads(checkpoint.read_text())["version"])
+    except (OSError, ValueError, KeyError):  # none yet, or torn by a crash
+        names = (path / "_delta_log").glob("[0-9]*.json")
+        version = max((int(file.stem) for file in names if file.stem.isdigit()), default=-1)
     while _commit(path, version + 1).exists():
         version += 1
     return version

@@ -160,7 +160,6 @@ def test_a_topic_that_was_made_anew_is_refused(table: Table, lake: Lake, site: S
     assert error.hint
 
 
-@pytest.mark.notimpl(reason="a topic made anew that has grown beyond the old one looks like the old one")
 def test_a_topic_made_anew_is_refused_also_when_it_has_outgrown_the_old_one(
     table: Table, lake: Lake, site: Site
 ) -> None:
