@@ -117,7 +117,7 @@ def _send(events: int, address: str) -> Truth:
 def _run(where: Lake, address: str) -> None:
     note("starting Spark …")
     found = settings(lake=where.root)
-    site = engine.site(found, where, address)
+    site = engine.site(found, where, address, is_brief=True)
     for table in catalog.tables():
 
         def tell(entry: Entry) -> None:

@@ -7,7 +7,7 @@ from jobs.run.runner import Site
 from jobs.run.settings import Settings
 
 
-def site(found: Settings, lake: Lake, where: str | None) -> Site:
+def site(found: Settings, lake: Lake, where: str | None, *, is_brief: bool = False) -> Site:
     """Start Spark and return it with the clock and the address of Kafka."""
-    spark = session.start(found, lake.log("spark"))
+    spark = session.start(found, lake.log("spark"), is_brief=is_brief)
     return Site(spark=spark, clock=now, address=where, options=found.kafka_options)

@@ -48,10 +48,16 @@ TUNED = {
 }
 
 
-def start(settings: Settings, log: Path) -> SparkSession:
+def start(settings: Settings, log: Path, *, is_brief: bool = False) -> SparkSession:
     """Start Spark, or return the session that runs in this process already.
 
     Spark's own words go to ``log``; a person at the terminal sees ours only.
+
+    Args:
+        settings: What Spark may use.
+        log: The file for its words.
+        is_brief: Whether it will work for a minute at most; then the compiler that is quick wins over the one
+            that is thorough (100,000 cold events on 2 busy cores: 80 s against 135 s).
 
     Raises:
         DefinitionError: Java or a jar is missing.
@@ -63,7 +69,7 @@ def start(settings: Settings, log: Path) -> SparkSession:
     log.parent.mkdir(parents=True, exist_ok=True)
     scratch = log.parent / "scratch"
     scratch.mkdir(exist_ok=True)
-    for name, value in {**TUNED, **_sized(settings), **_placed(log, scratch)}.items():
+    for name, value in {**TUNED, **_sized(settings), **_placed(log, scratch, is_brief)}.items():
         conf.set(name, value)
     os.environ["JAVA_HOME"] = str(_java_home())
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -108,7 +114,7 @@ def _sized(settings: Settings) -> dict[str, str]:
     }
 
 
-def _placed(log: Path, scratch: Path) -> dict[str, str]:
+def _placed(log: Path, scratch: Path, is_brief: bool) -> dict[str, str]:  # noqa: FBT001
     """Keep everything that Spark leaves behind inside the lake's folder, also when it is killed."""
     config = Path(__file__).parents[2] / "infra" / "spark" / "log4j2.properties"
     options = [
@@ -117,6 +123,7 @@ def _placed(log: Path, scratch: Path) -> dict[str, str]:
         f"-Djava.io.tmpdir={scratch}",
         # Two cores and a heap of a few gigabytes: the parallel collector has no threads beside the work.
         "-XX:+UseParallelGC",
+        *(["-XX:TieredStopAtLevel=1"] if is_brief else []),
     ]
     return {
         "spark.app.name": "strandline",

@@ -92,7 +92,7 @@ def _engine(wanted: Wanted, work: Path, address: str) -> Report:
             plan=plan,
             workers=started,
             samples=samples,
-            tell=lambda line: screen.print(line, markup=False),
+            tell=lambda line: screen.print(line, markup=False, soft_wrap=True),
         )
         if "events" in wanted.parts:
             catch_up.run(ground, wanted.rounds, EVENT_ROWS)

@@ -22,11 +22,11 @@ def run(ground: Ground, rounds: int, rows: tuple[str, ...]) -> None:
     sources = ground.prepared(f"sources-{ground.topic}", make, topic=ground.topic)
 
     def once(row: Row, name: str) -> tuple[Cost, float]:
-        place = ground.fresh(row)
+        place = ground.fresh(row, name)
         if row.source is not None:
             layer, table = row.source.split(".")
             copied(sources / layer / table, place.root / layer / table)
-        cost = ground.workers[name].ask("catch_up", [row.table], place)
+        cost = ground.worker(name).ask("catch_up", [row.table], place)
         match row.name:
             case "bronze":
                 oracle.check_bronze(place, ground.plan.events, name)

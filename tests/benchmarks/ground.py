@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jobs.play.plan import Plan
@@ -24,6 +24,7 @@ class Row:
         on_change: Gold says at once what changed.
         contestants: Who takes part.
         source: The table that it reads; bronze reads Kafka.
+        slow: Those who take part in the first round only, because they would take hours otherwise.
     """
 
     name: str
@@ -31,10 +32,14 @@ class Row:
     on_change: bool = False
     contestants: tuple[str, ...] = ("strandline", "tuned", "tutorial")
     source: str | None = None
+    slow: tuple[str, ...] = ("tutorial",)
 
+
+FEW = "/2"
+"""Ends the name of a contestant who runs with 2 shuffle partitions and is otherwise the same."""
 
 ROWS = {
-    "bronze": Row(name="bronze", table=BRONZE),
+    "bronze": Row(name="bronze", table=BRONZE, slow=()),
     "silver": Row(name="silver", table=SILVER, source=BRONZE),
     "gold": Row(name="gold", table=GOLD, source=SILVER),
     "gold on_change": Row(name="gold on_change", table=GOLD, source=SILVER, on_change=True),
@@ -63,17 +68,22 @@ class Ground:
     samples: Samples
     tell: Tell
 
-    def place(self, root: Path, *, topic: str | None = None, on_change: bool = False) -> Place:
-        """Return a place in a folder."""
-        topic = topic or self.topic
-        return Place(root=root, address=self.address, topic=topic, on_change=on_change)
+    def worker(self, name: str) -> Worker:
+        """Return the process of a contestant."""
+        return self.workers[name.removesuffix(FEW)]
 
-    def fresh(self, row: Row, *, topic: str | None = None) -> Place:
+    def place(self, root: Path, topic: str) -> Place:
+        """Return a place in a folder."""
+        return Place(root=root, address=self.address, topic=topic)
+
+    def fresh(self, row: Row, name: str, *, topic: str | None = None) -> Place:
         """Return a place that nobody has used; the last one is removed."""
         root = self.work / "run"
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir(parents=True)
-        return self.place(root, topic=topic, on_change=row.on_change)
+        place = self.place(root, topic or self.topic)
+        partitions = 2 if name.endswith(FEW) else place.partitions
+        return replace(place, on_change=row.on_change, partitions=partitions)
 
     def prepared(self, name: str, make: Callable[[Place], None], *, topic: str) -> Path:
         """Return a folder with tables to read, made once."""
@@ -82,7 +92,7 @@ class Ground:
             shutil.rmtree(root, ignore_errors=True)
             root.mkdir(parents=True)
             self.tell(f"preparing {name}")
-            make(self.place(root, topic=topic))
+            make(self.place(root, topic))
             (root / "whole").touch()
         return root
 
@@ -100,12 +110,13 @@ class Ground:
         missing = [n for n in range(rounds) if not self.samples.has(part, row.name, n)]
         for name in row.contestants if missing else ():
             cost, _ = once(name)
-            self.tell(f"{part:6} {row.name:14} {name:10} warm-up  {cost.wall:7.3f} s")
+            self.tell(f"{part:6} {row.name:14} {name:10} warm-up  {cost.wall:7.3f} s wall")
         for number in missing:
+            takers = [who for who in row.contestants if number == 0 or who not in row.slow]
             self.samples.add(
                 [
                     self._sample(part, row, name, number, once)
-                    for name in there_and_back(row.contestants, number)
+                    for name in there_and_back(takers, number)
                 ]
             )
 
@@ -117,9 +128,9 @@ class Ground:
         number: int,
         once: Callable[[str], tuple[Cost, float]],
     ) -> Sample:
-        before, spent = Noise.now(), self.workers[name].cpu()
+        before, spent = Noise.now(), self.worker(name).cpu()
         cost, slowest = once(name)
-        noise = Noise.now().since(before, own=self.workers[name].cpu() - spent)
+        noise = Noise.now().since(before, own=self.worker(name).cpu() - spent)
         self.tell(
             f"{part:6} {row.name:14} {name:10} round {number + 1}  {cost.wall:7.3f} s wall "
             f"{cost.cpu:7.3f} s CPU, others {noise['others']:.0f} %"

@@ -38,6 +38,7 @@ def serve(contestant: Contestant, log: Path, commands: TextIO) -> Iterator[dict[
             address=command["address"],
             topic=command["topic"],
             on_change=command["on_change"],
+            partitions=command["partitions"],
         )
         try:
             match command["do"]:

@@ -35,7 +35,9 @@ def declare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Declare
     """Return a function that puts packages of its modules in the place of the layers."""
     made: list[str] = []
 
-    def put(*, bronze: Modules | None = None, silver: Modules | None = None, gold: Modules | None = None) -> None:
+    def put(
+        *, bronze: Modules | None = None, silver: Modules | None = None, gold: Modules | None = None
+    ) -> None:
         layers = {Layer.BRONZE: bronze, Layer.SILVER: silver, Layer.GOLD: gold}
         packages = {}
         for layer, modules in layers.items():
@@ -115,9 +117,7 @@ def test_a_table_comes_after_those_of_its_own_layer_that_it_reads(declare: Decla
     ],
     ids=["no table", "no Table", "another name", "another layer"],
 )
-def test_a_module_that_does_not_declare_its_own_table_is_named(
-    declare: Declare, code: str
-) -> None:
+def test_a_module_that_does_not_declare_its_own_table_is_named(declare: Declare, code: str) -> None:
     """Module, Delta table, asset, checkpoint and test share one name, or nobody finds anything."""
     declare(bronze={"pings": code})
 

@@ -16,7 +16,7 @@ from jobs.run.lake import Lake
 from jobs.run.ledger import last_entry
 from tests.cli.typed import start, strandline, succeeded
 
-PATIENCE = 90
+PATIENCE = 240
 
 
 @contextmanager
@@ -62,11 +62,13 @@ def progress(lake: Path) -> tuple[int, ...]:
 def moved(lake: Path, process: "Popen[bytes]", since: tuple[int, ...]) -> tuple[int, ...]:
     """Wait until every table has committed something more."""
     deadline = time.monotonic() + PATIENCE
-    while not all(a > b for a, b in zip(now := progress(lake), since, strict=True)):
+    while True:
+        now = progress(lake)
+        if all(after > before for after, before in zip(now, since, strict=True)):
+            return now
         assert process.poll() is None, log(lake).read_text()[-3000:]
-        assert time.monotonic() < deadline, f"no progress beyond {now}: {log(lake).read_text()[-3000:]}"
+        assert time.monotonic() < deadline, f"{now}: {log(lake).read_text()[-3000:]}"
         time.sleep(0.05)
-    return now
 
 
 def sheets(lake: Path) -> dict[str, dict[str, Any]]:

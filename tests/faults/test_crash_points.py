@@ -35,7 +35,6 @@ SECOND = """
 """
 
 
-
 @pytest.fixture
 def site(spark: SparkSession, clock: Callable[[], datetime]) -> Site:
     """Return a world without Kafka."""
@@ -88,7 +87,7 @@ def test_a_crash_between_quarantine_and_table_puts_no_row_there_twice(
 
     def dies_at_the_second(commit: delta.Commit, metadata: str) -> int:
         if done:
-            raise RuntimeError("killed here")  # noqa: TRY003  # Spark swallows what is no Exception
+            raise RuntimeError("killed here")
         done.append(whole(commit, metadata))
         return done[-1]
 

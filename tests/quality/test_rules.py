@@ -17,14 +17,18 @@ def verdicts(
 ) -> list[list[str]]:
     """Return which rules each value breaks."""
     names = ("text", "amount", "number", "a column")
-    data = [(n, *(value if name == column else None for name in names)) for n, value in enumerate(values)]
+    data = [
+        (n, *(value if name == column else None for name in names))
+        for n, value in enumerate(values)
+    ]
     rows = spark.createDataFrame(data, SCHEMA)
-    return [row["broken"] for row in rows.select("n", broken(rules).alias("broken")).orderBy("n").collect()]
+    return [
+        row["broken"]
+        for row in rows.select("n", broken(rules).alias("broken")).orderBy("n").collect()
+    ]
 
 
-def passing(
-    spark: SparkSession, rule: Rule, column: str, values: Sequence[object]
-) -> list[object]:
+def passing(spark: SparkSession, rule: Rule, column: str, values: Sequence[object]) -> list[object]:
     found = verdicts(spark, [rule], column, values)
     assert all(reasons in ([], [rule.name]) for reasons in found)
     return [value for value, reasons in zip(values, found, strict=True) if not reasons]
@@ -66,8 +70,14 @@ def test_null_ok_lets_the_absent_pass_and_only_that(spark: SparkSession) -> None
     """An optional field is still checked where it is there."""
     values = [Decimal(1), Decimal(9), None]
 
-    assert passing(spark, between("amount", 0, 5, null_ok=True), "amount", values) == [Decimal(1), None]
-    assert passing(spark, one_of("text", ["a"], null_ok=True), "text", ["a", "b", None]) == ["a", None]
+    assert passing(spark, between("amount", 0, 5, null_ok=True), "amount", values) == [
+        Decimal(1),
+        None,
+    ]
+    assert passing(spark, one_of("text", ["a"], null_ok=True), "text", ["a", "b", None]) == [
+        "a",
+        None,
+    ]
 
 
 def test_one_of_takes_the_listed_texts_exactly(spark: SparkSession) -> None:

@@ -151,7 +151,7 @@ def _numbered(events: Sequence[Event], start: dict[int, int]) -> list[tuple[int,
 def _frame(
     spark: SparkSession, numbered: Sequence[tuple[int, int, Event]], number: int
 ) -> DataFrame:
-    records = [
+    records: list[tuple[object, ...]] = [
         (TOPIC, p, offset, e.arrived_at, b"key", e.payload, [], number, e.ingested_at)
         for p, offset, e in numbered
     ]

@@ -53,6 +53,15 @@ def dealt(chance: random.Random, log: Sequence[Told], batches: int) -> list[Told
     ]
 
 
+def halved(log: Sequence[Told]) -> list[Told]:
+    """Deal a log to two commits of the same size, so that each has rows of all kinds."""
+    middle = len(log) // 2
+    return [
+        replace(each, event=replace(each.event, batch=int(place >= middle)))
+        for place, each in enumerate(log)
+    ]
+
+
 def expected(log: Sequence[Told]) -> tuple[set[tuple[int, int]], Counter[str], int]:
     """Return where the good rows stood, how many rows are held for which reason, and how many are copies.
 
@@ -88,9 +97,7 @@ def _copy(chance: random.Random, original: Told, arrived: timedelta) -> Told:
     return copy
 
 
-def _told(
-    chance: random.Random, name: str, arrived: timedelta, happened: timedelta
-) -> Told:
+def _told(chance: random.Random, name: str, arrived: timedelta, happened: timedelta) -> Told:
     payload = reading(
         event_id=name,
         device_id=f"d{chance.randrange(3)}",

@@ -118,9 +118,7 @@ def _lakes(
     yield "micro-batch", always
 
 
-def stream(
-    spark: SparkSession, lake: Lake, table: Table, waiting: list[list[Event]]
-) -> None:
+def stream(spark: SparkSession, lake: Lake, table: Table, waiting: list[list[Event]]) -> None:
     """Run a table always on, take in a waiting commit whenever it caught up, and stop it when none is left."""
 
     def stopped() -> bool:

@@ -31,9 +31,7 @@ def lines(table: str) -> list[Row]:
 
 def shown(values: Iterable[Mapping[str, object]], *names: str) -> list[Row]:
     """Write rows of a lake as ``rows`` reads them, with all columns or those that are named."""
-    return ordered(
-        {name: text(row[name]) for name in names or row} for row in values
-    )
+    return ordered({name: text(row[name]) for name in names or row} for row in values)
 
 
 def ordered(found: Iterable[Row]) -> list[Row]:
@@ -53,10 +51,9 @@ def text(value: object) -> str:
     match value:
         case None:
             return NULL
-        case datetime() if value.date() == NOON.date():
-            return value.time().isoformat()
         case datetime():
-            return value.isoformat()
+            is_of_the_day = value.date() == NOON.date()
+            return value.time().isoformat() if is_of_the_day else value.isoformat()
         case Decimal():
             return f"{value:f}"
         case bytes():

@@ -25,12 +25,14 @@ class Place:
         address: host:port of a broker.
         topic: The topic that bronze reads.
         on_change: Gold says at once what changed, instead of each window once.
+        partitions: Shuffle partitions of a contestant that has not chosen its own.
     """
 
     root: Path
     address: str
     topic: str
     on_change: bool = False
+    partitions: int = 200
 
     def table(self, name: str) -> str:
         """Return the folder of a table."""

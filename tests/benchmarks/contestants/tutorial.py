@@ -63,6 +63,7 @@ class Tutorial:
 def _query(name: str, place: Place) -> Query:
     spark = SparkSession.getActiveSession()
     assert spark is not None
+    spark.conf.set("spark.sql.shuffle.partitions", place.partitions)
     match name, place.on_change:
         case "bronze.device_telemetry", _:
             return _bronze(spark, place)
