@@ -11,13 +11,21 @@ import pytest
 
 from tests.architecture.tree import ROOT, copied
 
-CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
+    "contracts"
+]
 LAYERS = "Gold reads silver, silver reads bronze, and only the runner does I/O"
 
 VIOLATIONS = (
-    ("Imports point one way: orchestration, jobs, quality, infra", {"quality/rules.py": "jobs.core"}),
+    (
+        "Imports point one way: orchestration, jobs, quality, infra",
+        {"quality/rules.py": "jobs.core"},
+    ),
     ("Imports point one way: orchestration, jobs, quality, infra", {"infra/java.py": "jobs.run"}),
-    ("Imports point one way: orchestration, jobs, quality, infra", {"jobs/catalog.py": "orchestration"}),
+    (
+        "Imports point one way: orchestration, jobs, quality, infra",
+        {"jobs/catalog.py": "orchestration"},
+    ),
     (LAYERS, {"jobs/core/table.py": "jobs.run.lake"}),
     (LAYERS, {"jobs/silver/device_telemetry.py": "jobs.gold.device_signal_10m"}),
     (LAYERS, {"jobs/gold/device_signal_10m.py": "jobs.run.delta"}),

@@ -16,7 +16,12 @@ TABLES = catalog.tables()
 # Written in halves, so that this file is not found by its own search.
 ELSEWHERE = re.compile(
     r"https?:/" + r"/(?!127\.0\.0\.1|localhost|\{)"  # any address that is not this machine's own
-    r"|repo1?\.maven" + r"\.org|pypi" + r"\.org|python" + r"hosted|artifact" + r"ory|jfrog" + r"\.io"
+    r"|repo1?\.maven"
+    + r"\.org|pypi"
+    + r"\.org|python"
+    + r"hosted|artifact"
+    + r"ory|jfrog"
+    + r"\.io"
     r"|--(?:extra-)?index" + r"-url",
     re.IGNORECASE,
 )
@@ -113,7 +118,9 @@ def test_only_the_screen_prints() -> None:
         name
         for name, text in library()
         for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "print"
     }
 
     assert not found
@@ -133,7 +140,11 @@ def test_no_address_of_an_index_and_no_path_of_one_machine_is_in_the_repository(
 
 def test_nothing_is_left_to_be_done_without_a_number() -> None:
     """What is missing belongs into an issue, where somebody looks."""
-    found = [str(path) for path in modules() if re.search(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b", path.read_text())]
+    found = [
+        str(path)
+        for path in modules()
+        if re.search(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b", path.read_text())
+    ]
 
     assert not found
 
@@ -149,6 +160,8 @@ def _code(text: str) -> str:
     """Return a module without its comments and docstrings, which may speak of anything."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
+            node
+        ):
             node.body = node.body[1:] or [ast.Pass()]
     return ast.unparse(tree)

@@ -30,7 +30,9 @@ def test_importing_starts_no_jvm(names: tuple[str, ...]) -> None:
     """A module that makes a Column at import would need Spark to be read at all."""
     command = [sys.executable, "-c", LOOK, *names]
 
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
 
     assert done.returncode == 0, done.stderr
 
@@ -40,8 +42,12 @@ def test_reading_the_tables_starts_no_jvm() -> None:
     code = "from jobs import catalog; assert catalog.tables()\n" + LOOK
 
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
 
     assert done.returncode == 0, done.stderr
-

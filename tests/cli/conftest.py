@@ -1,6 +1,5 @@
 """A small lake that was really filled, for the verbs that answer."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,11 +24,11 @@ EVENTS = """
 
 
 @pytest.fixture(scope="session")
-def filled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def filled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a lake with 5 events: 3 good, a copy, one late; and one window that is final."""
     lake = Lake(tmp_path_factory.mktemp("filled") / "lake").open_for_writing()
     received(spark, lake, readings(EVENTS))
     site = Site(spark=spark, clock=lambda: NOON)
     for table in (silver.TABLE, device_signal_10m.TABLE):
         run(table, AvailableNow(), lake, site=site)
-    yield lake.root
+    return lake.root

@@ -138,7 +138,9 @@ def test_a_table_without_its_source(place: Path) -> None:
     """The hint is the order in which to run them."""
     answer = strandline("run", "gold.device_signal_10m", "--lake", place)
 
-    refused(answer, 2, "reads silver.device_telemetry, which does not exist", "strandline run silver.")
+    refused(
+        answer, 2, "reads silver.device_telemetry, which does not exist", "strandline run silver."
+    )
 
 
 @pytest.mark.parametrize("verb", ["ledger", "query"])
@@ -167,7 +169,9 @@ def test_a_question_that_would_change_something(place: Path) -> None:
     """The hint is a question as it may be asked."""
     place.mkdir()
 
-    refused(strandline("query", "DROP TABLE x", "--lake", place), 2, "one SELECT", "SELECT count(*)")
+    refused(
+        strandline("query", "DROP TABLE x", "--lake", place), 2, "one SELECT", "SELECT count(*)"
+    )
 
 
 def test_a_demo_where_somebody_keeps_something(place: Path) -> None:
@@ -182,11 +186,14 @@ def test_a_demo_where_somebody_keeps_something(place: Path) -> None:
 
 def test_a_time_that_is_none(place: Path) -> None:
     """The hint has examples."""
-    refused(strandline("stream", "--every", "soon", "--lake", place), 2, "'soon'", "500ms, 5s or 1m")
+    refused(
+        strandline("stream", "--every", "soon", "--lake", place), 2, "'soon'", "500ms, 5s or 1m"
+    )
 
 
 @pytest.mark.parametrize(
-    "words", [("conjure",), ("run", "--fast"), ("run", "--mode", "slow"), ("query",), ("up", "--port", "0")]
+    "words",
+    [("conjure",), ("run", "--fast"), ("run", "--mode", "slow"), ("query",), ("up", "--port", "0")],
 )
 def test_what_was_typed_wrong_is_answered_with_the_way_to_the_help(words: tuple[str, ...]) -> None:
     """The hint is the help of the verb in question."""

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROGRAM = str(Path(sys.executable).with_name("strandline"))
-ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("STRANDLINE_")}
+ENVIRONMENT = {
+    name: value for name, value in os.environ.items() if not name.startswith("STRANDLINE_")
+}
 ESCAPE = "\x1b"
 
 
@@ -33,7 +35,10 @@ class Answer:
 
 
 def strandline(
-    *words: object, env: Mapping[str, str] | None = None, cwd: Path | None = None, timeout: float = 120
+    *words: object,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    timeout: float = 120,
 ) -> Answer:
     """Run the program to its end."""
     done = subprocess.run(
@@ -56,7 +61,9 @@ def succeeded(*words: object, env: Mapping[str, str] | None = None, timeout: flo
     return answer
 
 
-def start(*words: object, log: Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+def start(
+    *words: object, log: Path, env: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
     """Start the program in a session of its own, its words in a log."""
     with log.open("ab") as stream:
         return subprocess.Popen(

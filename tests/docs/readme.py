@@ -8,7 +8,9 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 
 BLOCK = re.compile(r"^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
-NAMED = re.compile(r"^`(?P<path>[\w/.]+\.py)`:\n\n```python\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+NAMED = re.compile(
+    r"^`(?P<path>[\w/.]+\.py)`:\n\n```python\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
 LINK = re.compile(r"\]\((?P<path>[^)#]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
 

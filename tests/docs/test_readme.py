@@ -33,7 +33,9 @@ def test_a_link_leads_somewhere(path: str) -> None:
 def test_a_path_in_a_sentence_is_there() -> None:
     """Paths are also named without a link."""
     made = {example.path for example in examples()}
-    named = set(re.findall(r"`((?:jobs|tests|infra|quality|orchestration)/[\w/.]+)`", README.read_text()))
+    named = set(
+        re.findall(r"`((?:jobs|tests|infra|quality|orchestration)/[\w/.]+)`", README.read_text())
+    )
 
     assert {path for path in named - made if not (ROOT / path).exists()} == set()
 
@@ -56,7 +58,9 @@ def test_every_verb_and_every_setting_is_in_the_readme() -> None:
     """What is not there is found by nobody."""
     text = README.read_text()
 
-    assert {verb for verb in main.VERBS if f"`strandline {verb}" not in text and f"`{verb}`" not in text} == set()
+    assert {
+        verb for verb in main.VERBS if f"`strandline {verb}" not in text and f"`{verb}`" not in text
+    } == set()
     settings = {PREFIX + name.upper() for name in Settings.model_fields}
     assert {name for name in settings if name not in text} == set()
 

@@ -15,6 +15,7 @@ from tests.cli.typed import start, succeeded
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 EVENTS = 20_000
+PATIENCE = 200
 TABLES = ("bronze.device_telemetry", "silver.device_telemetry", "gold.device_signal_10m")
 CLOSED = """
     SELECT (SELECT sum(readings) FROM gold.device_signal_10m) AS in_gold,
@@ -118,11 +119,11 @@ def test_a_stream_gives_the_same_rows(world: World, tmp_path: Path) -> None:
 
 def caught_up(lake: Path, wanted: dict[str, dict[str, Any]]) -> None:
     """Wait until each table has as many rows as in the other lake."""
-    deadline = time.monotonic() + 150
+    deadline = time.monotonic() + PATIENCE
     rows = [sheet["rows"] for sheet in wanted.values()]
-    while time.monotonic() < deadline:
-        tables: Any = succeeded("tables", "--lake", lake, "--json").json
-        if [table["rows"] for table in tables] == rows:
-            return
+    there: list[int] = []
+    while there != rows:
+        assert time.monotonic() < deadline, f"the stream has {there} rows, not {rows}"
         time.sleep(1)
-    pytest.fail(f"after 150 s the stream has {tables}, not {rows}")
+        tables: Any = succeeded("tables", "--lake", lake, "--json").json
+        there = [table["rows"] for table in tables]

@@ -51,7 +51,10 @@ def contents(lake: Lake, site: Site) -> dict[str, list[str]]:
     """Return every row of every table, as text in an order of its own."""
     folders = [*lake.folders(SILVER), *lake.folders(GOLD)]
     frames = {str(path): site.spark.read.format("delta").load(str(path)) for path in folders}
-    return {Path(path).name + path[-20:]: sorted(map(str, rows.collect())) for path, rows in frames.items()}
+    return {
+        Path(path).name + path[-20:]: sorted(map(str, rows.collect()))
+        for path, rows in frames.items()
+    }
 
 
 def balanced(lake: Lake) -> bool:

@@ -105,6 +105,6 @@ def test_a_stream_ends_cleanly_and_keeps_others_out_while_it_lives(
 
 def quiet(lake: Path) -> None:
     """Wait until a stream has nothing more to commit."""
-    before = (-1, -1, -1)
+    before: tuple[int, ...] = ()
     while before != (before := progress(lake)):
         time.sleep(2)

@@ -1,8 +1,6 @@
 """Set-up: what counts as done, what is made again, and which Java is chosen. No network, no JVM."""
 
 import ast
-import hashlib
-import json
 import subprocess
 import sys
 import threading
@@ -11,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from infra import jars, java, setup, trust
+from infra import setup
 from infra.logged import Runner, SetupError
 
 ROOT = Path(setup.__file__).parents[1]
@@ -31,20 +29,6 @@ def _place(tmp_path: Path) -> setup.Place:
     (place.venv / "pyvenv.cfg").write_text("home = there\nversion = 3.11.2\n")
     place.packages_note.write_text(place.wanted_packages())
     return place
-
-
-def a_java(folder: Path, *, version: int = 17, home: Path | None = None, refuses: str = "") -> Path:
-    """Return a program that answers as a Java does."""
-    program = folder / "bin" / "java"
-    program.parent.mkdir(parents=True)
-    program.write_text(
-        "#!/bin/sh\n"
-        f'for a do [ "$a" = "{refuses}" ] && exit 1; done\n'
-        f'echo "    java.home = {home or folder}" >&2\n'
-        f'echo "    java.specification.version = {version}" >&2\n'
-    )
-    program.chmod(0o755)
-    return program
 
 
 # ---- packages and environment ---------------------------------------------------------------------------
@@ -193,160 +177,6 @@ def test_the_state_names_what_is_missing_and_what_to_type(place: setup.Place) ->
     assert not checks["java"].ok
     assert not checks["broker jars"].ok
     assert "make setup" in checks["broker jars"].hint
-
-
-# ---- Java -----------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(name="machine")
-def _machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a machine without any Java."""
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path / "path" / "bin"))
-    monkeypatch.setattr(java, "USUAL_FOLDERS", (str(tmp_path / "jvm"),))
-    return tmp_path
-
-
-def test_no_java_is_found_where_there_is_none(machine: Path) -> None:
-    """Then the wheel is installed."""
-    assert java.find() is None
-    assert java.java_home(machine) is None
-
-
-def test_java_home_comes_before_the_path_and_the_usual_folders(
-    machine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whoever sets JAVA_HOME means it."""
-    a_java(machine / "jvm" / "a")
-    assert java.find() == java.Java(home=machine / "jvm" / "a", major=17)
-
-    a_java(machine / "path", version=21)
-    assert java.find() == java.Java(home=machine / "path", major=21)
-
-    a_java(machine / "wanted")
-    monkeypatch.setenv("JAVA_HOME", str(machine / "wanted"))
-    assert java.find() == java.Java(home=machine / "wanted", major=17)
-
-
-def test_a_java_that_spark_does_not_run_on_is_passed_over(machine: Path) -> None:
-    """The newest Java of a machine is often too new, and the oldest too old."""
-    a_java(machine / "jvm" / "a", version=8)
-    a_java(machine / "jvm" / "b", version=25)
-    a_java(machine / "jvm" / "c", version=21)
-
-    assert java.find() == java.Java(home=machine / "jvm" / "c", major=21)
-
-
-def test_a_java_that_refuses_sparks_argument_is_passed_over(machine: Path) -> None:
-    """A trimmed Java looks right and dies when Spark starts it."""
-    a_java(machine / "jvm" / "trimmed", refuses=java.VECTOR_MODULE)
-
-    assert java.find() is None
-
-
-def test_a_shim_on_the_path_gives_the_home_of_the_java_behind_it(machine: Path) -> None:
-    """Version managers put a script on the PATH that stands in no Java's folder."""
-    a_java(machine / "path", home=machine / "real")
-
-    assert java.find() == java.Java(home=machine / "real", major=17)
-
-
-def test_what_was_written_down_holds_until_it_is_gone(machine: Path) -> None:
-    """Another PATH must not change the Java under a lake, a removed Java must."""
-    chosen = a_java(machine / "chosen")
-    a_java(machine / "path", version=21)
-    java.record(machine, machine / "chosen")
-    assert java.java_home(machine) == machine / "chosen"
-
-    chosen.unlink()
-    assert java.java_home(machine) == machine / "path"
-
-
-def test_the_wrapper_drops_one_argument_and_keeps_every_other(tmp_path: Path) -> None:
-    """Spark passes options with spaces, quotes and stars in them."""
-    told = tmp_path / "a folder"
-    told.mkdir()
-    real = told / "java"
-    real.write_text(f"#!{sys.executable}\nimport sys, json\nprint(json.dumps(sys.argv[1:]))\n")
-    real.chmod(0o755)
-    home = java.wrap(tmp_path, real)
-    kept = ["-cp", "a b:*", "--add-modules=other", "", "it's", '"$HOME"', "-version"]
-
-    answer = subprocess.run(
-        [str(home / "bin" / "java"), kept[0], java.VECTOR_MODULE, *kept[1:]],
-        capture_output=True,
-        check=True,
-    )
-
-    assert json.loads(answer.stdout) == kept
-
-
-# ---- jars -----------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(name="venv")
-def _venv(tmp_path: Path) -> Path:
-    """Return an environment with the broker's jars."""
-    folder = tmp_path / "jars" / "broker"
-    folder.mkdir(parents=True)
-    (folder / "a.jar").write_bytes(b"abc")
-    note = {"list": jars._fingerprint("broker"), "jars": {"a.jar": 3}}
-    (folder / jars.NOTE).write_text(json.dumps(note))
-    return tmp_path
-
-
-def test_a_whole_set_of_jars_is_given(venv: Path) -> None:
-    """The ordinary case."""
-    assert jars.broker_jars(venv) == [venv / "jars" / "broker" / "a.jar"]
-    assert jars.spark_jars(venv) == []
-
-
-@pytest.mark.parametrize("left", [b"ab", None])
-def test_a_set_with_a_jar_cut_short_or_lost_does_not_count(venv: Path, left: bytes | None) -> None:
-    """A full disk cuts files short, and Java's words about that help nobody."""
-    jar = venv / "jars" / "broker" / "a.jar"
-    jar.unlink() if left is None else jar.write_bytes(left)
-
-    assert jars.broker_jars(venv) == []
-
-
-def test_a_set_from_another_list_does_not_count(
-    venv: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After a pull that moves the broker's version, the old broker must not start."""
-    lists = venv / "lists"
-    lists.mkdir()
-    (lists / "broker.xml").write_text("another")
-    monkeypatch.setattr(jars, "LISTS", lists)
-
-    assert jars.broker_jars(venv) == []
-
-
-def test_jars_that_were_interrupted_on_their_way_do_not_count(tmp_path: Path) -> None:
-    """They lie in a folder of another name until they are all there."""
-    partial = tmp_path / "jars" / "broker.partial"
-    partial.mkdir(parents=True)
-    (partial / "a.jar").touch()
-
-    assert jars.broker_jars(tmp_path) == []
-
-
-def test_the_machines_authorities_are_handed_to_java(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Behind a company's gateway a Java from a wheel knows none of its certificates."""
-    bundle = tmp_path / "bundle.pem"
-    one = "-----BEGIN CERTIFICATE-----\nAAEC\n-----END CERTIFICATE-----\n"
-    bundle.write_text(f"# a comment\n{one}{one}")
-    monkeypatch.setenv("PIP_CERT", str(bundle))
-
-    options = trust.java_options(tmp_path / "ivy")
-
-    store = (tmp_path / "ivy" / "trust.jks").read_bytes()
-    assert options[0] == f"-Djavax.net.ssl.trustStore={tmp_path / 'ivy' / 'trust.jks'}"
-    assert store[:12] == bytes.fromhex("feedfeed 00000002 00000002")
-    assert store.count(b"\x00\x00\x00\x03\x00\x01\x02") == 2
-    assert store[-20:] == hashlib.sha1(trust.SALT + store[:-20], usedforsecurity=False).digest()
 
 
 # ---- the package ----------------------------------------------------------------------------------------

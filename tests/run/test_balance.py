@@ -47,7 +47,9 @@ def test_the_sheet_says_where_every_row_is(sound: Lake) -> None:
     """The figures that the issue compares with the truth."""
     sheet = asdict(balance(SILVER, sound))
 
-    assert {name: sheet[name] for name in ("read", "good", "duplicates", "quarantined", "rows")} == {
+    assert {
+        name: sheet[name] for name in ("read", "good", "duplicates", "quarantined", "rows")
+    } == {
         "read": 5,
         "good": 3,
         "duplicates": 1,
@@ -151,7 +153,9 @@ def test_what_was_not_read_yet_waits_and_is_no_fault(sound: Lake) -> None:
 
 def test_a_table_that_was_computed_anew_is_accounted_for_from_then_on(sound: Lake) -> None:
     """A batch replaces the rows, and with them what was said of them."""
-    again = entry(SILVER, mode="batch", batch=1, versions=(0, 1), read=5, good=5, written=5, replaced=True)
+    again = entry(
+        SILVER, mode="batch", batch=1, versions=(0, 1), read=5, good=5, written=5, replaced=True
+    )
     written(sound.table(SILVER), numbers(5), again.encoded(), mode="overwrite")
     written(sound.quarantine(SILVER), [], again.encoded(), mode="overwrite")
 

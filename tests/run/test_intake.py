@@ -7,7 +7,8 @@ from datetime import datetime
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewPartitions
 from pyspark.sql import SparkSession
 
@@ -56,8 +57,9 @@ def test_slices_follow_each_other_without_a_gap(table: Table, lake: Lake, site: 
     make(address, table.topic)
     for hour in range(3):
         put(address, table.topic, [(n % 2, hour * HOUR + n * 1000) for n in range(50)])
-        sheet = filled(table, lake, site, limit=20)
+        filled(table, lake, site, limit=20)
 
+    sheet = balance(table, lake)
     assert sheet.balanced, sheet.faults
     assert (sheet.read, sheet.rows, sheet.batches) == (150, 150, 9)
     offsets = [one.offsets for _, one in entries(lake.table(table))]

@@ -31,7 +31,9 @@ def times(records: list[Record], partition: int) -> list[int]:
 
 
 @pytest.mark.kafka
-def test_a_partition_whose_records_are_all_new_waits_for_the_others(kafka: str, topic: Topic) -> None:
+def test_a_partition_whose_records_are_all_new_waits_for_the_others(
+    kafka: str, topic: Topic
+) -> None:
     """Read ahead, its newest event would move the watermark past everything the others still hold."""
     day = [(0, number * 10 * HOUR // 1000) for number in range(1000)]
     last_hour = [(1, 9 * HOUR + number * HOUR // 1000) for number in range(1000)]
@@ -71,7 +73,13 @@ def test_without_a_limit_there_is_one_slice(kafka: str, topic: Topic) -> None:
         [(number % 2, TEN_YEARS + number) for number in range(100)],
         [(number % 2, 0 if number % 3 else TEN_YEARS) for number in range(100)],
     ],
-    ids=["all at one time", "more at one time than the limit", "backwards", "from the future", "mixed"],
+    ids=[
+        "all at one time",
+        "more at one time than the limit",
+        "backwards",
+        "from the future",
+        "mixed",
+    ],
 )
 def test_a_slice_is_never_empty_and_all_is_read_once(
     records: list[Record], kafka: str, topic: Topic
@@ -125,8 +133,8 @@ def test_a_topic_that_does_not_exist_is_told_with_its_name(kafka: str, topic: To
     for _ in range(2):
         with pytest.raises(DefinitionError) as caught:
             log.partitions()
+        assert caught.value.fields["topic"] == topic.name
 
-    assert caught.value.fields["topic"] == topic.name
     log.close()
 
 

@@ -24,7 +24,9 @@ def wrong() -> list[str]:
     return found
 
 
-def test_without_any_variable_the_defaults_hold(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_any_variable_the_defaults_hold(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """The lake is made absolute, so that Spark in another folder finds the same one."""
     monkeypatch.chdir(tmp_path)
 
@@ -33,7 +35,9 @@ def test_without_any_variable_the_defaults_hold(monkeypatch: pytest.MonkeyPatch,
     assert (found.lake, found.kafka, found.kafka_options) == (tmp_path / ".lake", None, {})
 
 
-def test_what_is_given_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_is_given_wins_over_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """An option that was typed is the later word; one that was not leaves the variable alone."""
     monkeypatch.setenv("STRANDLINE_LAKE", str(tmp_path / "variable"))
 
@@ -95,7 +99,12 @@ def test_all_mistakes_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     told = "\n".join(wrong())
 
-    for name in ("STRANDLINE_LAEK", "STRANDLINE_CORES", "STRANDLINE_MEMORY", "STRANDLINE_KAFKA_OPTIONS"):
+    for name in (
+        "STRANDLINE_LAEK",
+        "STRANDLINE_CORES",
+        "STRANDLINE_MEMORY",
+        "STRANDLINE_KAFKA_OPTIONS",
+    ):
         assert name in told
 
 
