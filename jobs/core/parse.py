@@ -1,9 +1,9 @@
 r"""Bytes to columns, without believing anything that is not exactly one JSON object of the declared types.
 
 Why a payload is wrapped before it is parsed: ``from_json`` drops whatever follows a valid document, so
-``{"id":1} x`` and two documents in one payload would both pass. Inside ``[payload, {"_end": hash}]`` anything
-before or after the object changes the number of elements. The hash of the payload stands in the second
-element because a payload may close the array by itself; it cannot also contain its own hash.
+``{"id":1} x`` and two documents in one payload would both pass. Inside ``[payload, {"_end": mark}]`` anything
+before or after the object changes the number of elements. A payload may close the array by itself and bring
+an end of its own; it cannot know the mark, which is drawn when the query is made. No row depends on it.
 
 Why two parses, and the second one rarely: a payload in which every declared field is present and
 readable is settled by the first. Only the others (optional fields absent, dirt) are parsed again to tell
@@ -15,6 +15,7 @@ for a timestamp. Read as double, a quoted number is refused, and any decimal of 
 the way through a double unchanged; that bound is enforced when the fields are declared.
 """
 
+import secrets
 from collections.abc import Iterator
 from itertools import chain
 
@@ -54,33 +55,34 @@ def parse_json(events: DataFrame, fields: StructType) -> DataFrame:
     as_read = StructType([StructField(f.name, _read_type(f.dataType, f.name)) for f in fields])
     ended = StructType([*as_read.fields, StructField(END, LongType())])
     text = F.coalesce(F.col("_payload").cast("string"), F.lit(""))
-    texts = events.withColumns({"_text": text, "_hash": F.xxhash64(text)})
-    pair = F.concat(F.lit("["), "_text", F.lit('\n,{"_end":'), F.col("_hash"), F.lit("}]"))
+    texts = events.withColumn("_text", text)
+    mark = secrets.randbits(62)
+    pair = F.concat(F.lit("["), "_text", F.lit(f'\n,{{"{END}":{mark}}}]'))
     parsed = texts.withColumn("_pair", F.from_json(pair, ArrayType(ended), STRICT))
     parsed = parsed.withColumn("_first", F.get("_pair", F.lit(0)))
     typed = {f.name: _typed(F.col(f"_first.`{f.name}`"), f.dataType) for f in fields}
     columns = parsed.withColumns(typed)
     is_whole = (
         (F.size("_pair") == 2)  # noqa: PLR2004  # the payload and the end mark
-        & (F.get("_pair", F.lit(1))[END] == F.col("_hash"))
+        & (F.get("_pair", F.lit(1))[END] == F.lit(mark))
         & F.is_valid_utf8("_text")
     )
     is_full = F.lit(True)  # every leaf was there and could be read
     for path in _leaves(fields):
         is_full &= F.col(path).isNotNull()
     problem = F.when(F.coalesce(is_whole & is_full, F.lit(False)), None).otherwise(
-        _diagnosis(pair, as_read, fields)
+        _diagnosis(pair, mark, as_read, fields)
     )
-    return columns.withColumn("_problem", problem).drop("_text", "_hash", "_pair", "_first")
+    return columns.withColumn("_problem", problem).drop("_text", "_pair", "_first")
 
 
-def _diagnosis(pair: Column, as_read: StructType, fields: StructType) -> Column:
+def _diagnosis(pair: Column, mark: int, as_read: StructType, fields: StructType) -> Column:
     """Return why a payload that is not plainly whole is no row, or NULL when fields are only absent."""
     maps = F.from_json(pair, ArrayType(MapType(StringType(), StringType())), STRICT)
     is_one_object = (
         (F.size(maps) == 2)  # noqa: PLR2004  # the payload and the end mark
         & F.get(maps, F.lit(0)).isNotNull()
-        & (F.get(maps, F.lit(1))[END] == F.col("_hash").cast("string"))
+        & (F.get(maps, F.lit(1))[END] == F.lit(str(mark)))
         & F.is_valid_utf8("_text")
     )
     watched = StructType([*as_read.fields, StructField(CORRUPT, StringType())])

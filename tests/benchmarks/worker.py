@@ -3,6 +3,8 @@
 Why a process that stays: a JVM compiles its hot code in its first minute, and whoever is measured within it
 pays for that. The parent measures, so that measuring costs the contestants nothing.
 
+The end of stdin is the end of the process, also when the parent was killed; the JVM then loses its own stdin and goes.
+
 Run as ``python -m tests.benchmarks.worker CONTESTANT LOG``.
 """
 
@@ -52,7 +54,6 @@ def serve(contestant: Contestant, log: Path, commands: TextIO) -> Iterator[dict[
         except Exception as error:  # noqa: BLE001  # the parent tells it
             traceback.print_exc()
             yield {"failed": f"{type(error).__name__}: {str(error)[:500]}"}
-    spark.stop()
 
 
 def main() -> None:

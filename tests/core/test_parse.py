@@ -14,7 +14,6 @@ from tests.support.events import frame, reading
 from tests.support.payloads import CLEAN, Parse, problems
 
 SALTS = (0, 1, 57, 10**9)
-Parse = Callable[..., list[dict[str, Any]]]
 
 
 def test_every_kind_of_dirt_gets_exactly_its_reason(parsed: Parse) -> None:

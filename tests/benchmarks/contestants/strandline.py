@@ -37,7 +37,7 @@ class Strandline:
             run(table, MicroBatch(every=0.0), lake, site=site, stopped=stopped.is_set)
 
         tables = [_table(name, place) for name in names]
-        threads = [threading.Thread(target=keep, args=(table,)) for table in tables]
+        threads = [threading.Thread(target=keep, args=(table,), daemon=True) for table in tables]
         for thread in threads:
             thread.start()
 
