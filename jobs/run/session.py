@@ -4,6 +4,8 @@ The figures were taken on 2 cores with warm batches of 100 rows.
 """
 
 import os
+import signal
+import threading
 from pathlib import Path
 
 from pyspark import SparkConf
@@ -79,8 +81,13 @@ def start(settings: Settings, log: Path, *, is_brief: bool = False) -> SparkSess
         # it dies in the middle of a batch; when we are gone its standard input ends, and so does it.
         how = {"stderr": stream, "stdout": stream, "start_new_session": True}
         gateway = launch_gateway(conf, popen_kwargs=how)  # type: ignore[no-untyped-call]
+    former = signal.getsignal(signal.SIGINT)
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)  # noqa: SLF001  # the only way to hand over a gateway
-    return SparkSession.builder.config(conf=conf).getOrCreate()
+    session = SparkSession.builder.config(conf=conf).getOrCreate()
+    if threading.current_thread() is threading.main_thread():
+        # Spark's own handler cancels every job and then raises, wherever Python happens to be.
+        signal.signal(signal.SIGINT, former)
+    return session
 
 
 def for_sorted_state(spark: SparkSession) -> SparkSession:
