@@ -1,11 +1,12 @@
 """The parent's side of a worker: start it, ask it, weigh it."""
 
 import json
+import select
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,8 @@ class Worker:
         """End the process, and its JVM with it."""
         assert self._process.stdin is not None
         family = self._tree.children(recursive=True)
-        self._process.stdin.close()
+        with suppress(BrokenPipeError):  # it has ended by itself
+            self._process.stdin.close()
         try:
             self._process.wait(30)
         except subprocess.TimeoutExpired:
@@ -95,8 +97,11 @@ class Worker:
 
     def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        answer: dict[str, Any] = json.loads(line) if line else {"failed": "it ended"}
+        # An answer is one line and nothing follows it unasked, so nothing hides in Python's buffer.
+        spoke, _, _ = select.select([self._process.stdout], [], [], PATIENCE)
+        line = self._process.stdout.readline() if spoke else ""
+        silence = "it ended" if spoke else f"it was silent for {PATIENCE:.0f} s"
+        answer: dict[str, Any] = json.loads(line) if line else {"failed": silence}
         if "failed" in answer:
             message = f"{self.name}: {answer['failed']} (see {self.log})"
             raise WorkerError(message)

@@ -32,7 +32,7 @@ def test_a_payload_cannot_close_the_array_that_it_is_read_in(parsed: Parse) -> N
 
 
 FORGED = CLEAN + b',{"_end":-8465079550175549515}] x       hJuha"DY'
-"""Closes the array and carries its own xxhash64: the hash can be solved backwards for the last eight bytes."""
+"""Closes the array and carries its own xxhash64, which can be solved backwards for the last eight bytes."""
 
 
 def test_a_payload_cannot_carry_the_mark_that_ends_the_array(parsed: Parse) -> None:

@@ -4,6 +4,8 @@ It refuses the same payloads for the same reasons, so that the difference in tim
 The tricks (an end mark, one parse for the clean ones) are those of jobs/core/parse.py, where the reasons stand.
 """
 
+import secrets
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -14,7 +16,7 @@ FIELDS = (
     "event_id STRING, device_id STRING, signal STRING, value DOUBLE, event_at STRING, "
     "meta STRUCT<firmware: STRING, seq: BIGINT>"
 )
-PAIR = f"ARRAY<STRUCT<{FIELDS.replace('meta STRUCT', 'meta: STRUCT')}, _end: BIGINT>>"
+PAIR = f"ARRAY<STRUCT<{FIELDS.replace('meta STRUCT', 'meta: STRUCT')}, _end: STRING>>"
 STRICT = "map('allowSingleQuotes', 'false', 'allowNonNumericNumbers', 'false')"
 WATCHED = (
     "map('allowSingleQuotes', 'false', 'allowNonNumericNumbers', 'false', "
@@ -23,13 +25,13 @@ WATCHED = (
 REQUIRED = ("event_id", "device_id", "signal", "value", "event_at")
 
 WHOLE = """
-    size(_pair) = 2 AND _pair[1]._end = _hash AND _first._end IS NULL AND is_valid_utf8(_text)
+    size(_pair) = 2 AND _pair[1]._end = '{mark}' AND is_valid_utf8(_text)
     AND event_id IS NOT NULL AND device_id IS NOT NULL AND signal IS NOT NULL AND value IS NOT NULL
     AND event_at IS NOT NULL AND firmware IS NOT NULL AND seq IS NOT NULL
 """
 ONE_OBJECT = """
-    size(_maps) = 2 AND _maps[0] IS NOT NULL AND NOT map_contains_key(_maps[0], '_end')
-    AND _maps[1]['_end'] = cast(_hash AS STRING) AND is_valid_utf8(_text)
+    size(_maps) = 2 AND _maps[0] IS NOT NULL AND _maps[1]['_end'] = '{mark}'
+    AND is_valid_utf8(_text)
 """
 WRONG_TYPE = """
     _alone._corrupt IS NOT NULL OR (_first.value IS NOT NULL AND value IS NULL)
@@ -43,14 +45,14 @@ IN_TIME = """
 
 def judged(events: DataFrame) -> DataFrame:
     """Parse each event and say why it is no row: ``reasons`` is NULL for a good one."""
-    return _handled(_problems(_parsed(events)))
+    mark = secrets.token_hex(8)
+    return _handled(_problems(_parsed(events, mark), mark))
 
 
-def _parsed(events: DataFrame) -> DataFrame:
+def _parsed(events: DataFrame, mark: str) -> DataFrame:
     texts = events.withColumn("_text", F.expr("coalesce(cast(_payload AS STRING), '')"))
-    texts = texts.withColumn("_hash", F.expr("xxhash64(_text)"))
     wrapped = texts.withColumn(
-        "_wrapped", F.expr("""concat('[', _text, '\\n,{"_end":', _hash, '}]')""")
+        "_wrapped", F.concat(F.lit("["), "_text", F.lit(f'\n,{{"_end":"{mark}"}}]'))
     )
     pairs = wrapped.withColumn("_pair", F.expr(f"from_json(_wrapped, '{PAIR}', {STRICT})"))
     return (
@@ -64,12 +66,12 @@ def _parsed(events: DataFrame) -> DataFrame:
     )
 
 
-def _problems(rows: DataFrame) -> DataFrame:
+def _problems(rows: DataFrame, mark: str) -> DataFrame:
     maps = f"from_json(_wrapped, 'ARRAY<MAP<STRING, STRING>>', {STRICT})"
     alone = f"from_json(_text, '{FIELDS}, _corrupt STRING', {WATCHED})"
     problem = f"""
-        CASE WHEN coalesce({WHOLE}, false) THEN NULL
-             WHEN NOT coalesce({ONE_OBJECT.replace("_maps", maps)}, false) THEN 'malformed'
+        CASE WHEN coalesce({WHOLE.format(mark=mark)}, false) THEN NULL
+             WHEN NOT coalesce({ONE_OBJECT.format(mark=mark).replace("_maps", maps)}, false) THEN 'malformed'
              WHEN coalesce({WRONG_TYPE.replace("_alone", alone)}, false) THEN 'wrong_type' END
     """
     return rows.withColumn("_problem", F.expr(problem))
