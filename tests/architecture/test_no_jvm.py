@@ -20,7 +20,7 @@ sys.exit(f"a JVM was started: {children}" if SparkContext._gateway or children e
 @pytest.mark.parametrize(
     "names",
     [
-        ("jobs.catalog", "quality", "orchestration", "infra"),
+        ("jobs.catalog", "quality", "orchestration.definitions", "infra"),
         ("jobs.cli.main", "jobs.cli.work", "jobs.cli.demo", "jobs.cli.answers"),
         ("jobs.run.runner", "jobs.run.host", "jobs.play.send"),
     ],

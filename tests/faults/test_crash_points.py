@@ -1,7 +1,5 @@
 """Crashes between two exact steps, made by hand, so that no luck is needed to meet them."""
 
-from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,7 @@ from jobs.run.runner import Site, run
 from jobs.silver import device_telemetry as silver
 from tests.run.written import entry, numbers, written
 from tests.support.events import readings, received
+from tests.support.rows import NOON
 
 SILVER, GOLD = silver.TABLE, device_signal_10m.TABLE
 FIRST = """
@@ -35,10 +34,10 @@ SECOND = """
 """
 
 
-@pytest.fixture
-def site(spark: SparkSession, clock: Callable[[], datetime]) -> Site:
+@pytest.fixture(scope="module")
+def site(spark: SparkSession) -> Site:
     """Return a world without Kafka."""
-    return Site(spark=spark, clock=clock)
+    return Site(spark=spark, clock=lambda: NOON)
 
 
 def fill(lake: Lake, site: Site, events: str, *tables: Table) -> None:
@@ -50,11 +49,11 @@ def fill(lake: Lake, site: Site, events: str, *tables: Table) -> None:
 def contents(lake: Lake, site: Site) -> dict[str, list[str]]:
     """Return every row of every table, as text in an order of its own."""
     folders = [*lake.folders(SILVER), *lake.folders(GOLD)]
-    frames = {str(path): site.spark.read.format("delta").load(str(path)) for path in folders}
-    return {
-        Path(path).name + path[-20:]: sorted(map(str, rows.collect()))
-        for path, rows in frames.items()
+    frames = {
+        str(path.relative_to(lake.root)): site.spark.read.format("delta").load(str(path))
+        for path in folders
     }
+    return {name: sorted(map(str, rows.collect())) for name, rows in frames.items()}
 
 
 def balanced(lake: Lake) -> bool:
@@ -71,10 +70,10 @@ def forget_last_batch(lake: Lake, table: Table) -> None:
     (commits / f".{last}.crc").unlink(missing_ok=True)
 
 
-@pytest.fixture
-def undisturbed(tmp_path: Path, site: Site) -> dict[str, list[str]]:
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, site: Site) -> dict[str, list[str]]:
     """Return what a lake holds to which nothing happened."""
-    lake = Lake(tmp_path / "undisturbed").open_for_writing()
+    lake = Lake(tmp_path_factory.mktemp("undisturbed")).open_for_writing()
     fill(lake, site, FIRST, SILVER, GOLD)
     fill(lake, site, SECOND, SILVER, GOLD)
     return contents(lake, site)
