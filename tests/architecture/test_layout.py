@@ -90,7 +90,7 @@ def test_a_table_is_the_last_word_of_its_module(table: Table) -> None:
         (r"\b(?:readStream|writeStream)\b", {"jobs/run/streams.py"}),
         (
             r"\bdatetime\.(?:now|utcnow)\(|\bcurrent_timestamp\(",
-            {"jobs/cli/place.py", "orchestration/resources.py"},
+            {"jobs/cli/place.py"},
         ),
         (r"\bBatchWriter\b|\bdropDuplicatesWithinWatermark\b", set()),
     ],
