@@ -99,8 +99,7 @@ class Entry:
 
 def entries(path: Path) -> Iterator[tuple[int, Entry]]:
     """Yield version and entry of each of a table's commits, oldest first."""
-    files = (path / "_delta_log").glob("[0-9]*.json")
-    for file in sorted(file for file in files if file.stem.isdigit()):
+    for file in sorted(_commits(path)):
         entry = _entry(file)
         if entry is not None:
             yield int(file.stem), entry
@@ -126,8 +125,7 @@ def latest_version(path: Path) -> int:
     try:
         version = int(json.loads(checkpoint.read_text())["version"])
     except (OSError, ValueError, KeyError):  # none yet, or torn by a crash
-        names = (path / "_delta_log").glob("[0-9]*.json")
-        version = max((int(file.stem) for file in names if file.stem.isdigit()), default=-1)
+        version = max((int(file.stem) for file in _commits(path)), default=-1)
     while _commit(path, version + 1).exists():
         version += 1
     return version
@@ -182,6 +180,12 @@ def added(path: Path, version: int, *, files: tuple[int, int | None] = (0, None)
                 lowest[name] = min(value, lowest.get(name, value))
     rows = sum(file["numRecords"] for file in stats)
     return Added(rows=rows, lowest=lowest, files=tuple(names))
+
+
+def _commits(path: Path) -> list[Path]:
+    """List the commits of a table's log, which holds other JSON files as well."""
+    files = (path / "_delta_log").glob("[0-9]*.json")
+    return [file for file in files if file.stem.isdigit()]
 
 
 def _commit(path: Path, version: int) -> Path:

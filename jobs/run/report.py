@@ -1,7 +1,6 @@
 """What a run did, in figures that a person or a program reads."""
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from jobs.run.ledger import Entry
@@ -32,11 +31,3 @@ class Report:
         self.dropped_by_watermark += entry.dropped_by_watermark
         self.written += entry.written
         self.seconds += entry.duration_ms / 1000
-
-
-def summed(table: str, mode: str, entries: Iterable[Entry]) -> Report:
-    """Add up batches."""
-    report = Report(table=table, mode=mode)
-    for entry in entries:
-        report.add(entry)
-    return report
