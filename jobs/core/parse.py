@@ -4,6 +4,7 @@ Why a payload is wrapped before it is parsed: ``from_json`` drops whatever follo
 ``{"id":1} x`` and two documents in one payload would both pass. Inside ``[payload, {"_end": mark}]`` anything
 before or after the object changes the number of elements. A payload may close the array by itself and bring
 an end of its own; it cannot know the mark, which is drawn when the query is made. No row depends on it.
+The mark is text, because a number would stand in the generated code and have each query compiled anew.
 
 Why two parses, and the second one rarely: a payload in which every declared field is present and
 readable is settled by the first. Only the others (optional fields absent, dirt) are parsed again to tell
@@ -26,7 +27,6 @@ from pyspark.sql.types import (
     DataType,
     DecimalType,
     DoubleType,
-    LongType,
     MapType,
     StringType,
     StructField,
@@ -53,11 +53,11 @@ def parse_json(events: DataFrame, fields: StructType) -> DataFrame:
         DefinitionError: A field's type cannot be read exactly.
     """
     as_read = StructType([StructField(f.name, _read_type(f.dataType, f.name)) for f in fields])
-    ended = StructType([*as_read.fields, StructField(END, LongType())])
+    ended = StructType([*as_read.fields, StructField(END, StringType())])
     text = F.coalesce(F.col("_payload").cast("string"), F.lit(""))
     texts = events.withColumn("_text", text)
-    mark = secrets.randbits(62)
-    pair = F.concat(F.lit("["), "_text", F.lit(f'\n,{{"{END}":{mark}}}]'))
+    mark = secrets.token_hex(8)
+    pair = F.concat(F.lit("["), "_text", F.lit(f'\n,{{"{END}":"{mark}"}}]'))
     parsed = texts.withColumn("_pair", F.from_json(pair, ArrayType(ended), STRICT))
     parsed = parsed.withColumn("_first", F.get("_pair", F.lit(0)))
     typed = {f.name: _typed(F.col(f"_first.`{f.name}`"), f.dataType) for f in fields}
@@ -76,13 +76,13 @@ def parse_json(events: DataFrame, fields: StructType) -> DataFrame:
     return columns.withColumn("_problem", problem).drop("_text", "_pair", "_first")
 
 
-def _diagnosis(pair: Column, mark: int, as_read: StructType, fields: StructType) -> Column:
+def _diagnosis(pair: Column, mark: str, as_read: StructType, fields: StructType) -> Column:
     """Return why a payload that is not plainly whole is no row, or NULL when fields are only absent."""
     maps = F.from_json(pair, ArrayType(MapType(StringType(), StringType())), STRICT)
     is_one_object = (
         (F.size(maps) == 2)  # noqa: PLR2004  # the payload and the end mark
         & F.get(maps, F.lit(0)).isNotNull()
-        & (F.get(maps, F.lit(1))[END] == F.lit(str(mark)))
+        & (F.get(maps, F.lit(1))[END] == F.lit(mark))
         & F.is_valid_utf8("_text")
     )
     watched = StructType([*as_read.fields, StructField(CORRUPT, StringType())])

@@ -176,7 +176,7 @@ def refuse_strangers(table: Table, lake: Lake) -> None:
     """See that a stream continues its own table.
 
     Raises:
-        DefinitionError: The table's rows were written by another stream or by batch, or rows are gone.
+        DefinitionError: The table's rows or its source's were written by another stream or by batch, or are gone.
     """
     checkpoint = lake.checkpoint(table)
     found = last_entry(lake.table(table))
@@ -190,6 +190,14 @@ def refuse_strangers(table: Table, lake: Lake) -> None:
             table=table.id,
         )
     (source,) = table.upstream
+    read = last_entry(lake.table(source))
+    if read is not None and read[1].replaced:
+        raise DefinitionError(
+            f"{source.id} is replaced as a whole by batch runs, so no stream can follow it",
+            hint=f"run {table.id} with `--mode batch` as well.",
+            table=table.id,
+            source=source.id,
+        )
     if is_ahead(checkpoint, newest.batch if newest else None, lake.table(source)):
         raise DefinitionError(
             f"{table.id} lacks rows that its stream's checkpoint says were written",
