@@ -1,14 +1,18 @@
-"""Device telemetry as received.
+"""Device telemetry as received, in the shape of today and in that of devices which nobody has updated.
 
 Grain: one row a Kafka record.
-Reads: topic device-telemetry. Read by: silver.device_telemetry.
+Reads: topics device-telemetry and device-telemetry-v1. Read by: silver.device_telemetry.
 Late data: bronze knows no time but the arrival.
 """
 
+from jobs.core.parse_csv import parse_csv
 from jobs.core.table import Layer, Table, Topic
+
+NEWER = Topic(name="device-telemetry", partitions=4)
+OLDER = Topic(name="device-telemetry-v1", partitions=2, parse=parse_csv)
 
 TABLE = Table(
     layer=Layer.BRONZE,
     name="device_telemetry",
-    reads=(Topic(name="device-telemetry", partitions=4),),
+    reads=(NEWER, OLDER),
 )

@@ -9,11 +9,12 @@ import typer
 from jobs import catalog
 from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
-from jobs.cli.screen import emit, say, show
+from jobs.cli.screen import emit, note, say, show
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.table import Layer
 from jobs.run.ask import ask
 from jobs.run.balance import Balance, balance, live_rows
+from jobs.run.certificate import standing
 from jobs.run.compare import Comparison, compare
 from jobs.run.lake import Lake
 from jobs.run.ledger import last_entry
@@ -113,6 +114,7 @@ def tables_(lake: LakeOption = None, as_json: JsonOption = False) -> None:
                 "version": newest[0] if newest else None,
                 "mode": newest[1].mode if newest else "never run",
                 "watermark": newest[1].watermark if newest else None,
+                "certificate": None if table.layer is Layer.BRONZE else standing(table, where),
             }
         )
     if as_json:
@@ -156,12 +158,18 @@ def compare_(
     \b
     strandline compare .lake /tmp/second-opinion
     """
-    found = [
-        result
-        for table in catalog.tables()
-        if table.layer is not Layer.BRONZE
-        for result in compare(table, Lake(first.absolute()), Lake(second.absolute()))
-    ]
+    left, right = Lake(first.absolute()), Lake(second.absolute())
+    derived = [table for table in catalog.tables() if table.layer is not Layer.BRONZE]
+    shared = [table for table in derived if left.exists(table) and right.exists(table)]
+    if not shared:
+        raise DefinitionError(
+            f"{left.root} and {right.root} have no silver or gold table in common",
+            hint="name two lakes in which the same tables were run.",
+        )
+    for table in derived:
+        if left.exists(table) != right.exists(table):
+            note(f"{table.id} is in one of the lakes only, and not compared")
+    found = [result for table in shared for result in compare(table, left, right)]
     if as_json:
         emit([{**asdict(one), "equal": one.equal} for one in found])
     else:

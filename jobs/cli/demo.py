@@ -11,7 +11,8 @@ import typer
 from jobs import catalog
 from jobs.cli import engine, place
 from jobs.cli.answers import print_sheets, refuse_imbalance, sheets_of
-from jobs.cli.screen import note, progress, say, show
+from jobs.cli.graph import picture
+from jobs.cli.screen import draw, note, progress, say
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.modes import AvailableNow
 from jobs.core.table import Layer
@@ -65,11 +66,7 @@ def demo(
     refuse_imbalance(sheets)
     _refuse_untruth(sheets, truth)
     say("")
-    show(
-        None,
-        ("layer", "table", "rows"),
-        [(sheet.table.partition(".")[0], sheet.table, sheet.rows) for sheet in sheets],
-    )
+    draw(picture(where))
     say("")
     say(
         f"balanced: {events:,} events, each in exactly one place, in {time.monotonic() - began:.0f} s"
@@ -147,7 +144,7 @@ def _what_next(where: Lake) -> None:
     question = "SELECT signal, count(*) AS readings FROM silver.device_telemetry GROUP BY ALL"
     say("\ntry next:")
     say(f'  .venv/bin/strandline query {lake} "{question}"')
-    say(f"  .venv/bin/strandline ledger {lake} --json")
+    say(f"  .venv/bin/strandline verify {lake} --all")
     say(f"  .venv/bin/strandline up {lake} && .venv/bin/strandline stream {lake} --every 1s")
 
 

@@ -56,7 +56,7 @@ def produce(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Send deterministic device telemetry, a share of it dirty, and say what must become of it.
+    r"""Send deterministic events to all topics, a share of them dirty, and say what must become of them.
 
     \b
     strandline produce --events 500000 --seed 7 --truth truth.json

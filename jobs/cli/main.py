@@ -28,6 +28,7 @@ VERBS = {
     "ledger": "answers",
     "query": "answers",
     "compare": "answers",
+    "verify": "certify",
     "doctor": "doctor",
 }
 """Which module has which verb: only that one is imported, or a question of a second would take two."""

@@ -14,6 +14,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table as Grid
+from rich.tree import Tree
 
 ENDLESS = 1_000_000
 """The width of a log: nothing in it is cut off."""
@@ -65,6 +66,11 @@ def grid(title: str | None, columns: Sequence[str], rows: Sequence[Row]) -> Grid
 def show(title: str | None, columns: Sequence[str], rows: Sequence[Row]) -> None:
     """Print rows in columns."""
     OUT.print(grid(title, columns, rows))
+
+
+def draw(tree: Tree) -> None:
+    """Print a picture."""
+    OUT.print(tree)
 
 
 @contextmanager

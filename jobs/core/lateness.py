@@ -12,7 +12,7 @@ passed the law never meets a watermark beyond it:
     an admitted row has     event time >= its arrival - late
 
 Arrivals may run backwards by ``disorder`` between two committed batches before any row is in danger, and
-the reader of Kafka aligns partitions by time so that a backlog does not exceed it (see jobs/run/kafka.py).
+the reader of Kafka aligns partitions by time so that a backlog does not exceed it (see jobs/run/backlog.py).
 """
 
 from dataclasses import dataclass

@@ -126,7 +126,7 @@ def _typed(value: Column, kind: DataType) -> Column:
         case DecimalType():
             return value.try_cast(kind)
         case TimestampType():
-            return F.when(_is_moment(value), value.try_cast(kind))
+            return F.when(is_moment(value), value.try_cast(kind))
         case StructType():
             parts = [_typed(value[f.name], f.dataType).alias(f.name) for f in kind.fields]
             return F.when(value.isNotNull(), F.struct(*parts))
@@ -134,7 +134,7 @@ def _typed(value: Column, kind: DataType) -> Column:
             return value
 
 
-def _is_moment(text: Column) -> Column:
+def is_moment(text: Column) -> Column:
     """Tell whether a text has a date and a time; the cast fills in what is absent with today's."""
     has_date = (F.substring(text, 5, 1) == "-") & (F.substring(text, 8, 1) == "-")
     return has_date & F.substring(text, 11, 1).isin("T", " ") & (F.substring(text, 14, 1) == ":")

@@ -3,8 +3,8 @@
 Bronze is as received: the bytes, the key, the headers and where they stood in Kafka.
 ``(_topic, _partition, _offset)`` is the identity of an event and travels with it to the end.
 Every name begins with an underscore, so that none can meet a column of a user's table.
-``_batch`` numbers the commits, because commit order, then partition, then offset is the order in which
-every replay settles duplicates. ``_ingested_at`` is the clock of the reader: a record whose timestamp lies
+``_batch`` numbers the commits, because commit order, then arrival is the order in which every replay settles
+duplicates; a commit may be cut anywhere along it without changing which copy is the first. ``_ingested_at`` is the clock of the reader: a record whose timestamp lies
 beyond it was stamped by a broken clock and must not move the watermark.
 """
 
@@ -33,7 +33,7 @@ RECEIVED = (
     .add("_ingested_at", TimestampType())
 )
 
-ORDER = ("_batch", "_partition", "_offset")
+ORDER = ("_batch", "_arrived_at", "_topic", "_partition", "_offset")
 """The order of bronze, in which the first of several copies is the one that counts."""
 
 CARRIED = (*RECEIVED.fieldNames(), "_problem")

@@ -5,12 +5,16 @@ The functions here give one meaning to both sides, so that everything above is w
 """
 
 from collections.abc import Sequence
-from datetime import timedelta
+from functools import reduce
+from typing import TypeAlias
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from jobs.core.lateness import Lateness, interval
+
+Seen: TypeAlias = tuple[DataFrame, str, Lateness]
+"""The rows of a source, the column with their event time, and their law."""
 
 
 def watermarked(rows: DataFrame, time: str, lateness: Lateness) -> DataFrame:
@@ -33,19 +37,25 @@ def first_copies(rows: DataFrame, same: Sequence[str], order: Sequence[str]) -> 
     return rows.withColumn("_nth", nth).where(F.col("_nth") == 1).drop("_nth")
 
 
-def final(
-    rows: DataFrame, closes_at: str | None, seen: DataFrame, time: str, lateness: Lateness
-) -> DataFrame:
-    """Keep the windows that no admitted row can change any more.
+def final(rows: DataFrame, closes_at: str | None, seen: Sequence[Seen]) -> DataFrame:
+    """Keep the rows that nothing which may still come can change any more.
 
     A stream in append mode emits exactly those. In batch the same bound is computed from the rows that
-    were read: the newest event time less the delay, cut to milliseconds as Spark cuts its watermark.
+    were read: of each source the newest event time less the delay, cut to milliseconds as Spark cuts its
+    watermark, and of several sources the one that is furthest behind, which is Spark's rule too.
+    A row that does not say when it closes was final from the first.
     """
     if rows.isStreaming or closes_at is None:
         return rows
-    delay: timedelta = lateness.delay
-    newest = F.date_trunc("millisecond", F.max(time))
-    bound = seen.agg((newest - interval(delay)).alias("_bound"))
-    return rows.join(F.broadcast(bound), F.col(closes_at) <= F.col("_bound"), "inner").drop(
-        "_bound"
+    bounds = [
+        read.agg(
+            (F.date_trunc("millisecond", F.max(time)) - interval(lateness.delay)).alias("_bound")
+        )
+        for read, time, lateness in seen
+    ]
+    # A source without rows has no bound, and nothing that waits for it is final.
+    bound = reduce(DataFrame.unionAll, bounds).agg(
+        F.when(F.count("_bound") == len(bounds), F.min("_bound")).alias("_bound")
     )
+    is_final = F.col(closes_at).isNull() | (F.col(closes_at) <= F.col("_bound"))
+    return rows.join(F.broadcast(bound), is_final, "inner").drop("_bound")

@@ -12,11 +12,15 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from jobs.core.lateness import Lateness
+from jobs.core.parse import parse_json
 from quality.rules import Rule
 
 Transform: TypeAlias = Callable[..., DataFrame]
+Parse: TypeAlias = Callable[[DataFrame, StructType], DataFrame]
+"""Adds the declared fields and ``_problem`` to rows of bronze."""
 
 
 class Layer(StrEnum):
@@ -43,10 +47,12 @@ class Topic:
     Args:
         name: Its name in the cluster.
         partitions: How many to create where the project makes the topic itself.
+        parse: How its payloads are read; a new format is one such function.
     """
 
     name: str
     partitions: int = 4
+    parse: Parse = parse_json
 
     def __str__(self) -> str:
         """Return the topic's name."""
@@ -94,16 +100,13 @@ class Table:
     def summary(self) -> str:
         """Return what the table's module says of itself."""
         module = inspect.getmodule(self.transform) if self.transform else None
-        return inspect.getdoc(module) or f"{self.topic} as received"
+        topics = " and ".join(map(str, self.topics))
+        return inspect.getdoc(module) or f"{topics} as received"
 
     @property
-    def topic(self) -> Topic:
-        """Return the topic that a bronze table is filled from."""
-        (source,) = self.reads
-        if not isinstance(source, Topic):
-            message = f"{self.id} reads {source.id}, not a topic"
-            raise TypeError(message)
-        return source
+    def topics(self) -> tuple[Topic, ...]:
+        """Return the topics that a bronze table is filled from."""
+        return tuple(source for source in self.reads if isinstance(source, Topic))
 
     @property
     def upstream(self) -> "tuple[Table, ...]":

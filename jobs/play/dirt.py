@@ -15,6 +15,8 @@ from typing import TypeAlias
 
 import orjson
 
+from jobs.play.kinds import Kind
+
 Spoil: TypeAlias = Callable[[bytes, int], bytes]
 Fields: TypeAlias = dict[str, object]
 
@@ -47,7 +49,8 @@ def _with(change: Callable[[Fields], object]) -> Spoil:
     return spoil
 
 
-def _wrong(field: str, kind: str, value: Callable[[object], object]) -> Variant:
+def wrong(field: str, kind: str, value: Callable[[object], object]) -> Variant:
+    """Return a field of another type than declared."""
     return Variant(
         name=f"{field}_{kind}",
         reason="wrong_type",
@@ -55,7 +58,8 @@ def _wrong(field: str, kind: str, value: Callable[[object], object]) -> Variant:
     )
 
 
-def _missing(field: str) -> tuple[Variant, Variant]:
+def missing(field: str) -> tuple[Variant, Variant]:
+    """Return a demanded field that is absent, and one that is null."""
     reason = f"missing:{field}"
     return (
         Variant(
@@ -69,7 +73,8 @@ def _missing(field: str) -> tuple[Variant, Variant]:
     )
 
 
-def _unknown(name: str, extra: Fields) -> Variant:
+def unknown(name: str, extra: Fields) -> Variant:
+    """Return a good payload with more in it than anybody declared."""
     return Variant(name=name, reason=None, spoil=_with(lambda fields: fields.update(extra)))
 
 
@@ -91,35 +96,52 @@ MALFORMED = (
 )
 
 WRONG_TYPE = (
-    _wrong("value", "string", str),
-    _wrong("value", "object", lambda value: {"celsius": value}),
-    _wrong("value", "array", lambda value: [value]),
-    _wrong("value", "boolean", lambda _: True),
-    _wrong("event_at", "word", lambda _: "yesterday"),
-    _wrong("event_at", "impossible_date", lambda at: f"{str(at)[:4]}-02-30{str(at)[10:]}"),
-    _wrong("event_at", "number", lambda at: _milliseconds(str(at))),
-    _wrong("meta", "string", lambda _: "1.4.2"),
-    _wrong("meta", "array", lambda meta: [meta]),
+    wrong("value", "string", str),
+    wrong("value", "object", lambda value: {"celsius": value}),
+    wrong("value", "array", lambda value: [value]),
+    wrong("value", "boolean", lambda _: True),
+    wrong("event_at", "word", lambda _: "yesterday"),
+    wrong("event_at", "impossible_date", lambda at: f"{str(at)[:4]}-02-30{str(at)[10:]}"),
+    wrong("event_at", "number", lambda at: _milliseconds(str(at))),
+    wrong("meta", "string", lambda _: "1.4.2"),
+    wrong("meta", "array", lambda meta: [meta]),
 )
 
 MISSING = (
-    *_missing("event_id"),
-    *_missing("device_id"),
-    *_missing("event_at"),
-    *_missing("signal"),
-    *_missing("value"),
+    *missing("event_id"),
+    *missing("device_id"),
+    *missing("event_at"),
+    *missing("signal"),
+    *missing("value"),
 )
 
 UNKNOWN_FIELD = (
-    _unknown("number", {"rssi": -67}),
-    _unknown("object", {"debug": {"value": "21.5", "free": [20344, None]}}),
-    _unknown("text_beyond_ascii", {"place": "Gerätehaus №7, 二階"}),
+    unknown("number", {"rssi": -67}),
+    unknown("object", {"debug": {"value": "21.5", "free": [20344, None]}}),
+    unknown("text_beyond_ascii", {"place": "Gerätehaus №7, 二階"}),
     Variant(
         name="in_meta",
         reason=None,
         spoil=_with(lambda fields: fields.update(meta=_beside(fields["meta"], {"board": "rev-c"}))),
     ),
 )
+
+
+OF_ANY_OBJECT = tuple(v for v in MALFORMED if v.name not in {"not_a_number", "bad_utf8"})
+"""Ways to be malformed that need no field of a reading."""
+
+
+def objects(*names: str, time: str = "event_at") -> dict[Kind, tuple[Variant, ...]]:
+    """Return the ways in which an object with these demanded texts and a time can be odd."""
+    return {
+        Kind.MALFORMED: OF_ANY_OBJECT,
+        Kind.WRONG_TYPE: (
+            wrong(time, "word", lambda _: "yesterday"),
+            wrong(time, "object", lambda at: {"at": at}),
+        ),
+        Kind.MISSING: tuple(variant for name in (*names, time) for variant in missing(name)),
+        Kind.UNKNOWN_FIELD: (unknown("object", {"client": {"version": 7}}),),
+    }
 
 
 def _replace_value(clean: bytes, literal: bytes) -> bytes:

@@ -43,8 +43,8 @@ class Story:
 
     def __init__(self, plan: Plan) -> None:
         """Prepare the bounds that the draws are compared with."""
-        self._plan = plan
-        self._chance = Chance(plan.seed)
+        self.plan = plan
+        self.chance = Chance(plan.seed)
         self._late = plan.late // MILLISECOND
         self._early = plan.early // MILLISECOND
         self._kinds = parts(
@@ -61,9 +61,9 @@ class Story:
 
     def arrived_at(self, numbers: Numbers) -> Numbers:
         """Return the arrivals in milliseconds; a larger number never arrives before a smaller one."""
-        span, events = self._plan.span_ms, self._plan.events
-        within = self._chance.below(span, "arrival", numbers)
-        return self._plan.since_ms + (numbers * span + within) // events
+        span, events = self.plan.span_ms, self.plan.events
+        within = self.chance.below(span, "arrival", numbers)
+        return self.plan.since_ms + (numbers * span + within) // events
 
     def kinds(self, numbers: Numbers) -> tuple[Numbers, Numbers]:
         """Return what each event is, and the number of the event whose payload it carries.
@@ -81,20 +81,20 @@ class Story:
 
     def drawn(self, numbers: Numbers) -> Numbers:
         """Return what each event was meant to be, before copies looked for an original."""
-        return self._chance.pick(self._kinds, "kind", numbers)
+        return self.chance.pick(self._kinds, "kind", numbers)
 
     def happened_at(self, numbers: Numbers, kinds: Numbers) -> Numbers:
         """Return the event times in milliseconds, as the law of lateness asks of each kind."""
         believed = np.clip(
-            self._usual_delay(numbers),
+            self.usual_delay(numbers),
             min(MARGIN - self._early, 0),
             max(self._late - MARGIN, 0),
         )
-        on_bound = self._chance.below(20_000, "on the bound", numbers)
+        on_bound = self.chance.below(20_000, "on the bound", numbers)
         is_good = kinds == Kind.GOOD
         believed[is_good & (on_bound == 0)] = self._late
         believed[is_good & (on_bound == 1)] = -self._early
-        beyond = MARGIN + self._chance.below(SIX_HOURS, "beyond", numbers)
+        beyond = MARGIN + self.chance.below(SIX_HOURS, "beyond", numbers)
         delay = np.select(
             [kinds == Kind.LATE, kinds == Kind.EARLY],
             [self._late + beyond, -self._early - beyond],
@@ -102,24 +102,27 @@ class Story:
         )
         return self.arrived_at(numbers) - delay
 
-    def _usual_delay(self, numbers: Numbers) -> Numbers:
-        """Return mostly seconds, sometimes minutes (a device out of reach), sometimes a fast clock."""
-        x = self._chance.below(1 << 16, "delay", numbers)
+    def usual_delay(self, numbers: Numbers) -> Numbers:
+        """Return mostly seconds, sometimes minutes (a device out of reach), sometimes a fast clock.
+
+        What a source overrides when its events answer others.
+        """
+        x = self.chance.below(1 << 16, "delay", numbers)
         seconds = 20 + (x * x * x >> 32) * 30_000 // (1 << 16)
-        minutes = 60_000 + self._chance.below(max(self._late // 3, 1), "outage", numbers)
-        ahead = -self._chance.below(60_000, "fast clock", numbers)
-        manner = self._chance.below(1_000, "manner", numbers)
+        minutes = 60_000 + self.chance.below(max(self._late // 3, 1), "outage", numbers)
+        ahead = -self.chance.below(60_000, "fast clock", numbers)
+        manner = self.chance.below(1_000, "manner", numbers)
         return np.select([manner < 30, manner < 40], [minutes, ahead], seconds)  # noqa: PLR2004  # 3 % and 1 %
 
     def _originals(self, copies: Numbers) -> Numbers:
         """Return for each copy the event to repeat, or -1."""
-        plan = self._plan
+        plan = self.plan
         near = max(plan.events * COPY_WITHIN // plan.span_ms, 1)
-        x = self._chance.below(1 << 16, "how far back", copies)
+        x = self.chance.below(1 << 16, "how far back", copies)
         back = 1 + (x * x >> 16) * near // (1 << 16)
         candidates = copies - 1 - (back - 1) % np.maximum(copies, 1)
         # Half of the copies choose among few originals, so that some are repeated more than once.
-        is_again = self._chance.below(2, "again", copies) == 0
+        is_again = self.chance.below(2, "again", copies) == 0
         candidates[is_again] -= candidates[is_again] % 16
         earliest = self.arrived_at(copies) - self._late + MARGIN
         originals = np.full_like(copies, -1)

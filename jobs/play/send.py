@@ -13,19 +13,18 @@ A broker killed with ``kill -9`` and started again within the patience cost no e
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from jobs.bronze import device_telemetry as bronze
 from jobs.core.errors import DataError, TransientError
-from jobs.core.table import Topic
+from jobs.play.domain import Part, domain
 from jobs.play.interrupt import Interrupt
 from jobs.play.plan import Plan
-from jobs.play.telemetry import CHUNK, Chunk, Fleet
-from jobs.play.truth import Tally, Truth
-from jobs.run.kafka import Log
+from jobs.play.player import CHUNK, Chunk
+from jobs.play.truth import Tally, Truth, told
+from jobs.run.backlog import Backlog
 from jobs.run.topics import JAVA_ONLY, create_topic
 
 PATIENCE = 30.0
@@ -79,10 +78,10 @@ def send(  # one call that needs no preparation
     address: str,
     options: Mapping[str, str],
     *,
-    topic: Topic = bronze.TABLE.topic,
+    parts: Sequence[Part] | None = None,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> Sent:
-    """Send a plan's events; the topic is made when it does not exist.
+    """Send a plan's events; a topic is made when it does not exist.
 
     The first Ctrl-C ends the run after the current portion, in good order; a second one at once.
 
@@ -90,7 +89,7 @@ def send(  # one call that needs no preparation
         plan: Which events.
         address: host:port of a broker.
         options: Properties of the C client, such as ``security.protocol``.
-        topic: Where to.
+        parts: The sources and where they go; the whole domain when absent.
         on_progress: Told how many events are acknowledged so far, several times a second.
 
     Raises:
@@ -98,20 +97,22 @@ def send(  # one call that needs no preparation
         TransientError: No broker answers, or it went away; ``acknowledged`` says how many events arrived.
         DataError: The topic has grown by less than what its broker acknowledged.
     """
-    create_topic(address, topic.name, topic.partitions, options)
-    log = Log(address, options, topic)
+    sources = domain(plan) if parts is None else parts
+    topics = [part.topic for part in sources]
+    for topic in topics:
+        create_topic(address, topic.name, topic.partitions, options)
+    log = Backlog(address, options, topics)
     try:
         before = _end(log)
         with Interrupt() as interrupt:
-            sending = _Sending(plan, address, options, topic.name, on_progress)
-            sent = sending.run(interrupt)
+            sent = _Sending(plan, address, options, sources, on_progress).run(interrupt)
         grown = _end(log) - before
     finally:
         log.close()
     if grown < sent.events:
         raise DataError(
-            f"{sent.events} events were acknowledged, but {topic.name} has grown by {grown} only",
-            hint="see whether the topic is compacted, expires old timestamps, or was made anew.",
+            f"{sent.events} events were acknowledged, but their topics have grown by {grown} only",
+            hint="see whether a topic is compacted, expires old timestamps, or was made anew.",
             acknowledged=sent.events,
             grown=grown,
         )
@@ -125,9 +126,10 @@ class _Sending:
     plan: Plan
     address: str
     options: Mapping[str, str]
-    topic: str
+    parts: Sequence[Part]
     on_progress: Callable[[int], None]
-    tally: Tally = field(default_factory=Tally)
+    tallies: list[tuple[Part, Tally]] = field(init=False)
+    handed_over: int = 0
     failed: int = 0
     complaint: str = "it stopped answering"
     acknowledged: int = 0
@@ -135,6 +137,7 @@ class _Sending:
     producer: Producer = field(init=False)
 
     def __post_init__(self) -> None:
+        self.tallies = [(part, Tally()) for part in self.parts]
         own = {k: v for k, v in self.options.items() if not k.startswith(JAVA_ONLY)}
         self.producer = Producer(
             {
@@ -152,12 +155,14 @@ class _Sending:
         rate = self.plan.rate
         size = CHUNK if rate is None else max(1, min(CHUNK, int(rate * TICK)))
         try:
-            for chunk in Fleet(self.plan).chunks(size):
+            for part, tally, chunk in self._portions(size):
                 if rate is not None:
-                    self._wait_until(begun + self.tally.events / rate, interrupt)
+                    self._wait_until(begun + self.handed_over / rate, interrupt)
                 if interrupt.asked:
                     break
-                self._hand_over(chunk)
+                self._hand_over(part, chunk)
+                tally.add(chunk)
+                self.handed_over += len(chunk.values)
                 self._look(0)
             while len(self.producer):
                 self._look(0.1)
@@ -171,12 +176,21 @@ class _Sending:
         return Sent(
             events=self.acknowledged,
             seconds=time.monotonic() - begun,
-            truth=self.tally.truth(self.plan, self.topic),
-            is_whole=self.tally.events == self.plan.events,
+            truth=told(self.plan, self.tallies),
+            is_whole=self.handed_over == self.plan.events,
         )
 
-    def _hand_over(self, chunk: Chunk) -> None:
-        produce, topic = self.producer.produce, self.topic
+    def _portions(self, size: int) -> Iterator[tuple[Part, Tally, Chunk]]:
+        """Yield portions of all sources side by side, each source spread over the whole run."""
+        rounds = max(-(-self.plan.events // size), 1)
+        for number in range(rounds):
+            for part, tally in self.tallies:
+                start, stop = (part.events * n // rounds for n in (number, number + 1))
+                if stop > start:
+                    yield part, tally, part.player.chunk(start, stop)
+
+    def _hand_over(self, part: Part, chunk: Chunk) -> None:
+        produce, topic = self.producer.produce, part.topic.name
         for key, value, arrived_at in zip(chunk.keys, chunk.values, chunk.arrived_at, strict=True):
             while True:
                 try:
@@ -185,7 +199,6 @@ class _Sending:
                     self._look(0.05)
                 else:
                     break
-        self.tally.add(chunk)
 
     def _wait_until(self, moment: float, interrupt: Interrupt) -> None:
         while (left := moment - time.monotonic()) > 0 and not interrupt.asked:
@@ -196,7 +209,7 @@ class _Sending:
         self.producer.poll(seconds)
         now = time.monotonic()
         waiting = len(self.producer)
-        acknowledged = max(self.tally.events - waiting - self.failed, self.acknowledged)
+        acknowledged = max(self.handed_over - waiting - self.failed, self.acknowledged)
         if acknowledged > self.acknowledged or not waiting:
             self.acknowledged, self.moved_at = acknowledged, now
             self.on_progress(acknowledged)
@@ -222,8 +235,8 @@ class _Sending:
         self.complaint = error.str()
 
 
-def _end(log: Log) -> int:
-    """Return how many offsets the topic has given out so far."""
+def _end(log: Backlog) -> int:
+    """Return how many offsets the topics have given out so far."""
     # For a moment after a topic was made its partitions may answer "not leader" (seen on a busy machine).
     deadline = time.monotonic() + SETTLED_WITHIN
     while True:

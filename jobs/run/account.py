@@ -8,7 +8,7 @@ even that lies after the watermark, none was refused, which is the law's normal 
 Otherwise the range is read once more and the rows below the watermark are counted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import DataFrame, SparkSession
@@ -21,21 +21,22 @@ from jobs.run.lake import Lake
 from jobs.run.ledger import Added, Entry
 from jobs.run.meter import code_version
 
-Parts = Sequence[tuple[int, Added]]
+Parts = Mapping[str, Sequence[tuple[int, Added]]]
+"""By source: the versions that a batch reads, and what each adds."""
 
 
 def opened(table: Table, lake: Lake, plan: Planned, mode: str) -> tuple[Entry, Parts]:
     """Begin the entry of a batch with what is known before it runs."""
-    (source,) = table.upstream
-    parts = plan.input(lake.table(source))
+    found = {source.id: plan.input(lake.table(source)) for source in table.upstream}
+    parts = {source: versions for source, versions in found.items() if versions}
     entry = Entry(
         table=table.id,
         mode=mode,
         stream=stream_id(lake.checkpoint(table)) or "",
         batch=plan.number,
-        source=source.id,
-        versions=(parts[0][0], parts[-1][0]) if parts else None,
-        read=sum(part.rows for _, part in parts),
+        source=", ".join(found),
+        versions={source: (read[0][0], read[-1][0]) for source, read in parts.items()},
+        read=sum(part.rows for read in parts.values() for _, part in read),
         watermark=_text(plan.watermark_ms),
         code=code_version(table),
     )
@@ -44,19 +45,22 @@ def opened(table: Table, lake: Lake, plan: Planned, mode: str) -> tuple[Entry, P
 
 def dropped(spark: SparkSession, table: Table, plan: Planned, parts: Parts) -> int:
     """Count the rows that the state refused because they lie below the watermark."""
-    if not plan.late_ms or not parts:
+    if not plan.late_ms:
         return 0
-    if _oldest(table, parts) > plan.late_ms:
-        return 0
-    files = [file for _, part in parts for file in part.files]
-    return _below(spark.read.parquet(*files), table, plan.late_ms)
+    lost = 0
+    for source in table.upstream:
+        read = [part for _, part in parts.get(source.id, ())]
+        if read and _oldest(table, source, read) <= plan.late_ms:
+            files = [file for part in read for file in part.files]
+            lost += _below(spark.read.parquet(*files), table, source, plan.late_ms)
+    return lost
 
 
-def _oldest(table: Table, parts: Parts) -> float:
+def _oldest(table: Table, source: Table, read: Sequence[Added]) -> float:
     """Return a bound, in milliseconds, that no row's time lies below; from statistics alone."""
     silver = _is_silver(table)
-    columns = ("_arrived_at", "_ingested_at") if silver else (_time(table),)
-    lowest = [part.lowest.get(column) for _, part in parts for column in columns]
+    columns = ("_arrived_at", "_ingested_at") if silver else (str(source.event_at),)
+    lowest = [part.lowest.get(column) for part in read for column in columns]
     known = [datetime.fromisoformat(moment) for moment in lowest if moment]
     if len(known) < len(lowest):
         return 0.0
@@ -64,24 +68,19 @@ def _oldest(table: Table, parts: Parts) -> float:
     return (min(known) - slack).timestamp() * 1000
 
 
-def _below(rows: DataFrame, table: Table, late_ms: int) -> int:
+def _below(rows: DataFrame, table: Table, source: Table, late_ms: int) -> int:
     """Count by the same comparison that Spark makes: at the watermark is too late."""
     if _is_silver(table):
         moment = judged(rows, table).select(F.col("_time").alias("moment"))
     elif table.window:
-        moment = rows.select(F.window(_time(table), table.window)["end"].alias("moment"))
+        moment = rows.select(F.window(str(source.event_at), table.window)["end"].alias("moment"))
     else:
-        moment = rows.select(F.col(_time(table)).alias("moment"))
+        moment = rows.select(F.col(str(source.event_at)).alias("moment"))
     return moment.where(F.col("moment") <= F.timestamp_millis(F.lit(late_ms))).count()
 
 
 def _is_silver(table: Table) -> bool:
     return table.layer is Layer.SILVER
-
-
-def _time(table: Table) -> str:
-    (source,) = table.upstream
-    return str(source.event_at)
 
 
 def _text(watermark_ms: int) -> str | None:

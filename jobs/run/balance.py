@@ -104,23 +104,45 @@ def _offset_faults(found: Entries) -> Iterator[str]:
 
 def _source_faults(table: Table, lake: Lake, found: Entries, sheet: Balance) -> Iterator[str]:
     """Check that each batch leaves nothing unread of the versions up to its last; none is cut in two."""
-    (source,) = table.upstream
-    there = _in_force(list(entries(lake.table(source))))
-    versions = [version for version, _ in there]
-    totals = list(accumulate((entry.written for _, entry in there), initial=0))
-    sheet.waiting = totals[-1] - sheet.read
-    read = 0
+    sources = {source.id: _Rows.of(lake.table(source)) for source in table.upstream}
+    sheet.waiting = sum(rows.total for rows in sources.values()) - sheet.read
+    names = " and ".join(sources)
+    read, held = 0, dict.fromkeys(sources, 0)
     for version, entry in found:
         read += entry.read
-        if entry.versions is None:
+        if not entry.versions:
             continue
-        last = entry.versions[1]
-        held = totals[bisect_right(versions, last)]
-        if read != held:
+        held |= {name: sources[name].up_to(last) for name, (_, last) in entry.versions.items()}
+        if read != sum(held.values()):
             yield (
-                f"batch {entry.batch} (version {version}): {read} rows of {source.id} were read so far, "
-                f"which holds {held} up to version {last}"
+                f"batch {entry.batch} (version {version}): {read} rows of {names} were read so far, "
+                f"which holds {sum(held.values())} up to version {_lasts(entry)}"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """How many rows a source had after each of its versions."""
+
+    versions: list[int]
+    totals: list[int]
+
+    @classmethod
+    def of(cls, path: Path) -> "_Rows":
+        there = _in_force(list(entries(path)))
+        totals = accumulate((entry.written for _, entry in there), initial=0)
+        return cls([version for version, _ in there], list(totals))
+
+    @property
+    def total(self) -> int:
+        return self.totals[-1]
+
+    def up_to(self, version: int) -> int:
+        return self.totals[bisect_right(self.versions, version)]
+
+
+def _lasts(entry: Entry) -> str:
+    return ", ".join(str(last) for _, last in entry.versions.values())
 
 
 def _row_faults(table: Table, lake: Lake, found: Entries, sheet: Balance) -> Iterator[str]:

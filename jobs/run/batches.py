@@ -4,8 +4,9 @@ Its commit takes away every file and adds the new ones, so a reader sees the old
 """
 
 from collections import Counter
+from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Layer, Table
@@ -26,8 +27,7 @@ def compute(spark: SparkSession, table: Table, lake: Lake) -> Entry:
     Raises:
         DefinitionError: A stream owns the table.
     """
-    (source,) = table.upstream
-    path, origin = lake.table(table), lake.table(source)
+    path = lake.table(table)
     newest = last_entry(path)
     if newest is not None and newest[1].stream != STREAM:
         raise DefinitionError(
@@ -36,8 +36,8 @@ def compute(spark: SparkSession, table: Table, lake: Lake) -> Entry:
             table=table.id,
         )
     meter = Meter(spark)
-    version = latest_version(origin)
-    rows = spark.read.format("delta").option("versionAsOf", version).load(str(origin))
+    versions = {source: latest_version(lake.table(source)) for source in table.upstream}
+    rows = [_at(spark, lake.table(source), version) for source, version in versions.items()]
     result = shaped(rows, table)
     make(spark, table, lake, result)
     entry = Entry(
@@ -45,9 +45,9 @@ def compute(spark: SparkSession, table: Table, lake: Lake) -> Entry:
         mode="batch",
         stream=STREAM,
         batch=newest[1].batch + 1 if newest else 0,
-        source=source.id,
-        versions=(0, version),
-        read=_rows(lake, source),
+        source=", ".join(source.id for source in versions),
+        versions={source.id: (0, version) for source, version in versions.items()},
+        read=sum(_rows(lake, source) for source in versions),
         replaced=True,
         code=code_version(table),
     )
@@ -65,6 +65,10 @@ def compute(spark: SparkSession, table: Table, lake: Lake) -> Entry:
     final = settled.closed(written=written, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
     commit.commit(final.encoded())
     return final
+
+
+def _at(spark: SparkSession, path: Path, version: int) -> DataFrame:
+    return spark.read.format("delta").option("versionAsOf", version).load(str(path))
 
 
 def _rows(lake: Lake, source: Table) -> int:

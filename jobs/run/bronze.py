@@ -3,7 +3,7 @@
 Why there is no Spark checkpoint here: bronze has no state but the offsets that it has read, and those ride in
 the same commit as the rows. The next slice begins where the newest entry ends, so whatever is killed whenever,
 no offset is read twice or skipped, and there is no second record that could disagree. It also leaves the
-choice of each slice to us, which is what keeps arrivals in order (jobs/run/kafka.py), and one path serves
+choice of each slice to us, which is what keeps arrivals in order (jobs/run/backlog.py), and one path serves
 batch, catch-up and stream.
 """
 
@@ -18,6 +18,7 @@ from jobs.core.errors import DataError
 from jobs.core.received import RECEIVED
 from jobs.core.table import Table
 from jobs.run import delta, kafka
+from jobs.run.backlog import Backlog, Bounds, Part, Positions
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, last_entry
 from jobs.run.meter import Meter, code_version
@@ -60,9 +61,8 @@ class Intake:
             "kafka.group.id": f"strandline-{table.name}",
             **kafka.java_options(options),
         }
-        self._log = kafka.Log(address, options, table.topic)
-        self._log.partitions()
-        self._stream = self._log.identity()
+        self._log = Backlog(address, options, table.topics)
+        self._stream = _identity(self._log.identities())
         self._refuse_another_topic()
         delta.create(spark, self._path, RECEIVED, properties=PROPERTIES)
 
@@ -90,25 +90,35 @@ class Intake:
                 return
             yield self._append(start, stops)
 
-    def _positions(self, bounds: Mapping[int, tuple[int, int]]) -> dict[int, int]:
+    def _positions(self, bounds: Bounds) -> dict[Part, int]:
         """Return the next offset of each partition: where its last slice ended, or the first there is."""
-        positions = {p: first for p, (first, _) in bounds.items()}
+        positions = {part: first for part, (first, _) in bounds.items()}
         newest = last_entry(self._path)
         if newest is not None:
-            positions |= {int(p): end for p, (_, end) in newest[1].offsets.items()}
+            positions |= {_part(name): end for name, (_, end) in newest[1].offsets.items()}
         return positions
 
     def _refuse_another_topic(self) -> None:
-        newest = last_entry(self._path)
-        if newest is not None and newest[1].stream != self._stream:
-            raise DataError(
-                f"{self._table.id} was filled from another topic of the name {self._table.topic.name}: "
-                "the topic was made anew",
-                hint="its offsets mean other records now; use another lake for the new topic.",
-                table=self._table.id,
-            )
+        """See that every topic is the one that was read before; a new one may join.
 
-    def _append(self, start: Mapping[int, int], stops: Mapping[int, int]) -> Entry:
+        Raises:
+            DataError: A topic was made anew.
+        """
+        newest = last_entry(self._path)
+        if newest is None:
+            return
+        now = _identities(self._stream)
+        for topic, known in _identities(newest[1].stream).items():
+            if now.get(topic, known) != known:
+                raise DataError(
+                    f"{self._table.id} was filled from another topic of the name {topic}: "
+                    "the topic was made anew",
+                    hint="its offsets mean other records now; use another lake for the new topic.",
+                    table=self._table.id,
+                    topic=topic,
+                )
+
+    def _append(self, start: Positions, stops: Positions) -> Entry:
         meter = Meter(self._spark)
         newest = last_entry(self._path)
         number = newest[1].batch + 1 if newest else 0
@@ -117,15 +127,16 @@ class Intake:
         written = commit.write(self._records(start, stops, number, span))
         if written.rows != span:
             self._prove_complete(start, stops, written.rows)
-        unread = {p: (o, o) for p, o in start.items() if p not in stops}
-        offsets = {p: (start[p], stop) for p, stop in stops.items()} | unread
+        ranges = {part: (offset, stops.get(part, offset)) for part, offset in start.items()}
         entry = Entry(
             table=self._table.id,
             mode=self._mode,
             stream=self._stream,
             batch=number,
-            source=self._table.topic.name,
-            offsets={str(p): offsets[p] for p in sorted(offsets)},
+            source=", ".join(topic.name for topic in self._table.topics),
+            offsets={
+                f"{topic}/{number}": ranges[topic, number] for topic, number in sorted(ranges)
+            },
             read=written.rows,
             good=written.rows,
             written=written.rows,
@@ -137,16 +148,13 @@ class Intake:
         commit.commit(entry.encoded())
         return entry
 
-    def _records(
-        self, start: Mapping[int, int], stops: Mapping[int, int], number: int, span: int
-    ) -> DataFrame:
-        topic = self._table.topic.name
+    def _records(self, start: Positions, stops: Positions, number: int, span: int) -> DataFrame:
         records = (
             self._spark.read.format("kafka")
             .options(**self._java)
-            .option("assign", json.dumps({topic: sorted(stops)}))
-            .option("startingOffsets", json.dumps({topic: {p: start[p] for p in stops}}))
-            .option("endingOffsets", json.dumps({topic: dict(stops)}))
+            .option("assign", json.dumps({t: sorted(ends) for t, ends in _by_topic(stops).items()}))
+            .option("startingOffsets", json.dumps(_by_topic({p: start[p] for p in stops})))
+            .option("endingOffsets", json.dumps(_by_topic(stops)))
             .option("includeHeaders", "true")
             .load()
         )
@@ -164,9 +172,7 @@ class Intake:
             F.lit(self._clock()).cast("timestamp").alias("_ingested_at"),
         )
 
-    def _prove_complete(
-        self, start: Mapping[int, int], stops: Mapping[int, int], rows: int
-    ) -> None:
+    def _prove_complete(self, start: Positions, stops: Positions, rows: int) -> None:
         """Ask Kafka's other client how many records there are: markers and compaction leave gaps.
 
         Raises:
@@ -175,9 +181,29 @@ class Intake:
         there = self._log.count(start, stops)
         if there != rows:
             raise DataError(
-                f"{self._table.id}: Spark read {rows} records of {self._table.topic.name}, "
-                f"but the topic has {there} between the same offsets",
+                f"{self._table.id}: Spark read {rows} records, "
+                f"but Kafka has {there} between the same offsets",
                 hint="nothing was written; run it again, and look at the broker if it stays so.",
                 table=self._table.id,
-                offsets={str(p): (start[p], stop) for p, stop in stops.items()},
+                offsets={f"{t}/{n}": (start[t, n], stop) for (t, n), stop in stops.items()},
             )
+
+
+def _identity(topics: Mapping[str, str]) -> str:
+    return ",".join(f"{name}@{topics[name]}" for name in sorted(topics))
+
+
+def _identities(stream: str) -> dict[str, str]:
+    return dict(topic.rsplit("@", 1) for topic in stream.split(",") if "@" in topic)
+
+
+def _part(text: str) -> Part:
+    topic, _, number = text.rpartition("/")
+    return topic, int(number)
+
+
+def _by_topic(positions: Positions) -> dict[str, dict[int, int]]:
+    found: dict[str, dict[int, int]] = {}
+    for (topic, number), offset in sorted(positions.items()):
+        found.setdefault(topic, {})[number] = offset
+    return found

@@ -5,11 +5,15 @@ names exactly what a replay after a crash will read again.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
-from jobs.run.ledger import Added, added
+from jobs.run.ledger import Added, added, table_id
+
+NOTHING_YET = "-"
+"""What Spark writes for a source that has no offset yet."""
 
 WHOLE = 1 << 40
 """Delta marks "every file of this version" with a number beyond any real position."""
@@ -21,6 +25,12 @@ class Position:
 
     version: int
     files: int = 0
+
+
+Positions: TypeAlias = Mapping[str, Position]
+"""Where a stream stands in each of its sources, by the id that Delta gave to the source's table."""
+
+NOWHERE = Position(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,28 +46,23 @@ class Planned:
     """
 
     number: int
-    start: Position
-    end: Position
+    start: Positions
+    end: Positions
     watermark_ms: int
     late_ms: int
 
     def input(self, source: Path) -> "list[tuple[int, Added]]":
-        """Return the versions that the batch reads, and what each adds."""
-        found = ((v, added(source, v, files=files)) for v, files in self._parts())
+        """Return the versions of a source that the batch reads, and what each adds."""
+        name = table_id(source)
+        parts = _parts(self.start.get(name, NOWHERE), self.end.get(name, NOWHERE))
+        found = ((version, added(source, version, files=files)) for version, files in parts)
         return [(version, part) for version, part in found if part.rows]
-
-    def _parts(self) -> Iterator[tuple[int, tuple[int, int | None]]]:
-        for version in range(self.start.version, self.end.version + 1):
-            first = self.start.files if version == self.start.version else 0
-            last = self.end.files if version == self.end.version else None
-            if last is None or last > first:
-                yield version, (first, None if last is not None and last >= WHOLE else last)
 
 
 def planned(checkpoint: Path, number: int) -> Planned:
     """Read one batch of the offset log, and the one before it."""
     watermark, end = _line(checkpoint, number)
-    late, start = _line(checkpoint, number - 1) if number > 0 else (0, Position(0))
+    late, start = _line(checkpoint, number - 1) if number > 0 else (0, {})
     return Planned(number=number, start=start, end=end, watermark_ms=watermark, late_ms=late)
 
 
@@ -67,7 +72,7 @@ def stream_id(checkpoint: Path) -> str | None:
     return str(json.loads(file.read_text())["id"]) if file.exists() else None
 
 
-def is_ahead(checkpoint: Path, newest: int | None, source: Path) -> bool:
+def is_ahead(checkpoint: Path, newest: int | None, sources: Sequence[Path]) -> bool:
     """Tell whether Spark believes rows to be written that the table's newest entry knows nothing of.
 
     Batches without rows have no entry and prove nothing; a stream that starts before its source has rows commits
@@ -76,15 +81,52 @@ def is_ahead(checkpoint: Path, newest: int | None, source: Path) -> bool:
     done = [int(file.name) for file in (checkpoint / "commits").glob("*") if file.name.isdigit()]
     if not done or (newest is not None and max(done) <= newest):
         return False
-    start = Position(0) if newest is None else _line(checkpoint, newest)[1]
+    start = {} if newest is None else _line(checkpoint, newest)[1]
     end = _line(checkpoint, max(done))[1]
     between = Planned(number=max(done), start=start, end=end, watermark_ms=0, late_ms=0)
-    return bool(between.input(source))
+    return any(between.input(source) for source in sources)
 
 
-def _line(checkpoint: Path, number: int) -> tuple[int, Position]:
-    _, metadata, offset = (checkpoint / "offsets" / str(number)).read_text().splitlines()[:3]
-    found = json.loads(offset)
-    # An index counts the files of a version from 0 and names the last one read; below 0 is none.
-    position = Position(found["reservoirVersion"], max(found["index"] + 1, 0))
-    return int(json.loads(metadata)["batchWatermarkMs"]), position
+def is_idle(checkpoint: Path, *, speaks_of_time: bool) -> bool:
+    """Tell whether the last planned batch has ended, and the one that its last watermark asks for too.
+
+    Args:
+        checkpoint: Of the stream.
+        speaks_of_time: Whether a new watermark makes a batch of its own.
+    """
+    planned, done = _newest(checkpoint / "offsets"), _newest(checkpoint / "commits")
+    if planned is None:
+        return True
+    if done is None or planned.name != done.name:
+        return False
+    if not speaks_of_time:
+        return True
+    before = json.loads(planned.read_text().splitlines()[1])["batchWatermarkMs"]
+    after = json.loads(done.read_text().splitlines()[1])["nextBatchWatermarkMs"]
+    return bool(before == after)
+
+
+def _newest(folder: Path) -> Path | None:
+    numbered = [file for file in folder.glob("*") if file.name.isdigit()]
+    return max(numbered, key=lambda file: int(file.name), default=None)
+
+
+def _parts(start: Position, end: Position) -> Iterator[tuple[int, tuple[int, int | None]]]:
+    for version in range(start.version, end.version + 1):
+        first = start.files if version == start.version else 0
+        last = end.files if version == end.version else None
+        if last is None or last > first:
+            yield version, (first, None if last is not None and last >= WHOLE else last)
+
+
+def _line(checkpoint: Path, number: int) -> tuple[int, dict[str, Position]]:
+    _, metadata, *offsets = (checkpoint / "offsets" / str(number)).read_text().splitlines()
+    positions = {}
+    for text in offsets:
+        if text == NOTHING_YET:
+            continue
+        found = json.loads(text)
+        # An index counts the files of a version from 0 and names the last one read; below 0 is none.
+        at = Position(found["reservoirVersion"], max(found["index"] + 1, 0))
+        positions[str(found["reservoirId"])] = at
+    return int(json.loads(metadata)["batchWatermarkMs"]), positions

@@ -5,6 +5,7 @@ difference. Floats are not compared because there are none. Bronze is left out: 
 cut into commits, and when, is no property of the data.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import duckdb
 from deltalake import DeltaTable
 
 from jobs.core.errors import DefinitionError
-from jobs.core.table import Layer, Table
+from jobs.core.table import Table
 from jobs.run.lake import Lake
 
 SAMPLES = 3
@@ -35,28 +36,38 @@ class Comparison:
         return self.only_left == 0 and self.only_right == 0
 
 
-def compare(table: Table, left: Lake, right: Lake) -> list[Comparison]:
+def compare(
+    table: Table, left: Lake, right: Lake, *, at: Sequence[int] | None = None
+) -> list[Comparison]:
     """Compare a table, and its quarantine if it has one.
+
+    Args:
+        table: What to compare.
+        left: One lake.
+        right: Another.
+        at: The versions of the left table's folders; the newest when absent.
 
     Raises:
         DefinitionError: One of the lakes has no such table.
     """
-    found = [_compared(table.id, left.table(table), right.table(table))]
-    if table.layer is Layer.SILVER:
-        name = f"quarantine.{table.name}"
-        found.append(_compared(name, left.quarantine(table), right.quarantine(table)))
-    return found
+    names = (table.id, f"quarantine.{table.name}")
+    folders = zip(left.folders(table), right.folders(table), strict=True)
+    versions: Sequence[int | None] = at or [None] * len(left.folders(table))
+    return [
+        _compared(name, here, there, version)
+        for name, (here, there), version in zip(names, folders, versions, strict=False)
+    ]
 
 
-def _compared(name: str, left: Path, right: Path) -> Comparison:
+def _compared(name: str, left: Path, right: Path, version: int | None) -> Comparison:
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
-    for side, path in (("l", left), ("r", right)):
+    for side, path, at in (("l", left, version), ("r", right, None)):
         if not (path / "_delta_log").is_dir():
             raise DefinitionError(
                 f"there is no table at {path}", hint="run it first: `strandline run`.", table=name
             )
-        connection.register(side, DeltaTable(path).to_pyarrow_table())
+        connection.register(side, DeltaTable(path, version=at).to_pyarrow_table())
     names, others = (
         [str(row[0]) for row in connection.execute(f"DESCRIBE {side}").fetchall()] for side in "lr"
     )

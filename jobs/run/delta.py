@@ -33,15 +33,18 @@ ALWAYS = {
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Files that were written and not yet committed."""
+    """Files that were written and not yet committed, each as the log will say it."""
 
-    actions: Any
+    files: tuple[str, ...]
     rows: int
 
     @property
     def is_empty(self) -> bool:
         """Tell whether there is no row in them."""
         return self.rows == 0
+
+
+NOTHING = Written((), 0)
 
 
 def create(
@@ -82,32 +85,38 @@ class Commit:
     def write(self, rows: DataFrame) -> Written:
         """Write rows to files that nobody sees before the commit."""
         files = self._java(self._transaction.writeFiles(rows._jdf))  # noqa: SLF001
-        added = 0
+        added, told = 0, []
         for file in files:
             count = int(json.loads(file.stats())["numRecords"])
             added += count
             if count:  # a task without rows writes an empty file all the same
                 self._actions.add(file)
-        return Written(files, added)
+                told.append(str(file.json()))
+        return Written(tuple(told), added)
 
-    def take_out(self, predicate: str) -> DataFrame | None:
-        """Take away the files that may hold rows of which the predicate holds.
+    def files(self) -> list[str]:
+        """Return every file of the table, each as the log says it; a Spark job over the whole log."""
+        told = self._transaction.snapshot().allFiles().toJSON().collectAsList()
+        lines = str(self._jvm.java.lang.String.join("\n", told)).splitlines()
+        return [f'{{"add":{line}}}' for line in lines]
 
-        Returns:
-            What the files held, for the caller to write back what must stay; None when there was no file.
+    def take_out(self, files: Sequence[str]) -> DataFrame:
+        """Take files away, and return what they held, for the caller to write back what must stay.
+
+        Args:
+            files: As ``files`` and ``write`` tell them.
         """
-        parser = classic(self._spark).sessionState().sqlParser()
-        expressions = self._jvm.java.util.ArrayList()
-        expressions.add(parser.parseExpression(predicate))
-        # Of two overloads only the one with a second argument, "keep the number of rows", takes predicates.
-        files = self._transaction.filterFiles(self._scala(expressions), False)
-        if files.isEmpty():
-            return None
-        for file in self._java(files):
+        found = self._jvm.java.util.ArrayList()
+        action = self._jvm.org.apache.spark.sql.delta.actions.Action
+        for file in files:
+            found.add(action.fromJson(file))
+        for file in found:
             self._actions.add(file.remove())
         snapshot = self._transaction.snapshot()
         none = self._jvm.scala.Option.empty()
-        rows = snapshot.deltaLog().createDataFrame(snapshot, files, False, none)  # not a stream
+        rows = snapshot.deltaLog().createDataFrame(
+            snapshot, self._scala(found), False, none
+        )  # not a stream
         return DataFrame(rows, self._spark)
 
     def take_out_all(self) -> None:

@@ -15,7 +15,7 @@ from datetime import datetime
 
 from jobs.core.modes import Mode
 from jobs.core.table import Layer, Table
-from jobs.run.kafka import Log
+from jobs.run.backlog import Backlog
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, Tail, last_entry
 from jobs.run.runner import Site, run
@@ -129,12 +129,15 @@ class Host:
             return None
         newest = last_entry(self._lake.table(table))
         read = newest[1].offsets if newest else {}
-        log = Log(self._site.address, self._site.options, table.topic)
+        backlog = Backlog(self._site.address, self._site.options, table.topics)
         try:
-            bounds = log.bounds()
+            bounds = backlog.bounds()
         finally:
-            log.close()
-        return sum(end - read.get(str(p), (0, first))[1] for p, (first, end) in bounds.items())
+            backlog.close()
+        return sum(
+            end - read.get(f"{topic}/{number}", (0, first))[1]
+            for (topic, number), (first, end) in bounds.items()
+        )
 
     def _beat(self, *, is_alive: bool) -> None:
         at: datetime = self._site.clock()

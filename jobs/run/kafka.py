@@ -1,14 +1,7 @@
-"""What Kafka holds, and which slice of it to read next.
-
-Why slices are aligned by time: a backlog read with a limit per batch must not run ahead in one partition and
-lag in another, because event-time state believes the newest row it has seen. Spark's own
-``maxOffsetsPerTrigger`` splits a batch in proportion to each partition's backlog; a partition whose
-events all lie in the last hour is then read hours ahead of the others, the watermark follows it, and
-everything that the others still hold is dropped as late. Here a slice ends at one moment in all partitions.
-"""
+"""What one topic of Kafka holds, asked with the C client, which starts no JVM."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -69,12 +62,12 @@ class Log:
         return sorted(found.partitions)
 
     def identity(self) -> str:
-        """Return the topic's name and the id that the cluster gave it; one made anew has another."""
+        """Return the id that the cluster gave the topic; one made anew has another."""
         name = self.topic.name
         client = admin(self.address, self._options)  # must outlive its answer
         asked = client.describe_topics(TopicCollection([name]))
         try:
-            return f"{name}@{asked[name].result(timeout=TIMEOUT).topic_id}"
+            return str(asked[name].result(timeout=TIMEOUT).topic_id)
         except KafkaException as error:
             raise self._silent(error) from error
 
@@ -92,27 +85,6 @@ class Log:
                 if not error.args[0].retriable() or time.monotonic() > deadline:
                     raise self._silent(error) from error
                 time.sleep(0.1)
-
-    def slice(self, start: Positions, end: Positions, limit: int | None) -> dict[int, int]:
-        """Return where to stop, so that at most about ``limit`` records are read, all up to one moment."""
-        waiting = {p: end[p] - start[p] for p in end if end[p] > start[p]}
-        if limit is None or sum(waiting.values()) <= limit:
-            return {p: end[p] for p in waiting}
-        # About 40 questions of a millisecond each, in which the broker only looks at its time index.
-        low, high = 0, time.time_ns() // 1_000_000
-        stops = dict(start)
-        while low < high:  # the latest moment that stays within the limit
-            moment = (low + high + 1) // 2
-            candidate = self._until(moment, start, end, waiting)
-            if sum(candidate[p] - start[p] for p in waiting) <= limit:
-                low, stops = moment, candidate
-            else:
-                high = moment - 1
-        if all(stops[p] == start[p] for p in waiting):
-            # More records than the limit carry one and the same time: take them in order of partition.
-            first = min(waiting)
-            return {first: min(start[first] + limit, end[first])}
-        return {p: stops[p] for p in waiting if stops[p] > start[p]}
 
     def count(self, start: Positions, end: Positions) -> int:
         """Count the committed records between two positions by reading them."""
@@ -132,20 +104,14 @@ class Log:
         self._consumer.unassign()
         return seen
 
-    def _until(
-        self, moment: int, start: Positions, end: Positions, waiting: Positions
-    ) -> dict[int, int]:
-        asked = [TopicPartition(self.topic.name, p, moment) for p in waiting]
+    def offsets_at(self, moment: int, partitions: Sequence[int]) -> dict[int, int | None]:
+        """Return where each partition first reaches a moment in milliseconds; None where nothing is as new."""
+        asked = [TopicPartition(self.topic.name, p, moment) for p in partitions]
         try:
             found = self._consumer.offsets_for_times(asked, timeout=TIMEOUT)
         except KafkaException as error:
             raise self._silent(error) from error
-        stops = dict(start)
-        for part in found:
-            # A negative offset says that nothing in the partition is as new as the moment.
-            stop = end[part.partition] if part.offset < 0 else part.offset
-            stops[part.partition] = min(max(stop, start[part.partition]), end[part.partition])
-        return stops
+        return {part.partition: part.offset if part.offset >= 0 else None for part in found}
 
     def _at(self, partition: int) -> TopicPartition:
         return TopicPartition(self.topic.name, partition)
@@ -158,26 +124,33 @@ class Log:
         )
 
 
-def check_positions(table: str, start: Positions, bounds: Mapping[int, tuple[int, int]]) -> None:
+def check_positions(
+    table: str,
+    start: Mapping[tuple[str, int], int],
+    bounds: Mapping[tuple[str, int], tuple[int, int]],
+) -> None:
     """Refuse to read on when Kafka no longer holds what comes next.
 
     Raises:
         DataError: Records expired before they were read, or the topic was made anew.
     """
-    for partition, offset in start.items():
-        first, end = bounds.get(partition, (0, 0))
+    for part, offset in start.items():
+        topic, partition = part
+        first, end = bounds.get(part, (0, 0))
         if offset > end:
             raise DataError(
-                f"{table} has read partition {partition} up to offset {offset}, "
+                f"{table} has read partition {partition} of {topic} up to offset {offset}, "
                 f"but the topic ends at {end}: it was made anew, or lost its end",
                 hint="use another topic or another lake; its rows are not those that were read.",
+                topic=topic,
                 partition=partition,
             )
         if offset < first:
             raise DataError(
-                f"{table}: offsets {offset} to {first - 1} of partition {partition} "
+                f"{table}: offsets {offset} to {first - 1} of partition {partition} of {topic} "
                 "expired in Kafka before they were read",
                 hint="they are lost to this lake; raise the topic's retention and rebuild the table.",
+                topic=topic,
                 partition=partition,
             )
 

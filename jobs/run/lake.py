@@ -30,6 +30,10 @@ class Lake:
         """Return the file whose lock makes one process the table's writer."""
         return self.root / "_leases" / f"{table.id}.lock"
 
+    def certificate(self, table: Table) -> Path:
+        """Return the file that says how the table was last verified."""
+        return self.root / "_certificates" / f"{table.id}.json"
+
     def log(self, name: str) -> Path:
         """Return the file for the log of a program."""
         return self.root / "_logs" / f"{name}.log"

@@ -34,9 +34,9 @@ class Entry:
         mode: The mode that wrote it.
         stream: Identity of the checkpoint, so that a new one is noticed.
         batch: The batch's number within its stream.
-        source: What was read: a topic or a table.
+        source: What was read: topics or tables.
         offsets: For a topic, the range of each partition.
-        versions: For a table, the first version and the last, both included; absent when none had rows.
+        versions: For each table that was read, the first version and the last, both included; none without rows.
         read: Rows that came in.
         good: Rows believed (for a window: rows counted in it).
         duplicates: Copies of rows believed earlier.
@@ -57,7 +57,7 @@ class Entry:
     batch: int
     source: str
     offsets: Offsets = field(default_factory=dict)
-    versions: tuple[int, int] | None = None
+    versions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     read: int = 0
     good: int = 0
     duplicates: int = 0
@@ -182,6 +182,13 @@ def added(path: Path, version: int, *, files: tuple[int, int | None] = (0, None)
     return Added(rows=rows, lowest=lowest, files=tuple(names))
 
 
+def table_id(path: Path) -> str:
+    """Return the id that Delta gave to a table when it was made."""
+    with _commit(path, 0).open() as log:
+        told = next(line for line in log if line.startswith('{"metaData":'))
+    return str(json.loads(told)["metaData"]["id"])
+
+
 def _commits(path: Path) -> list[Path]:
     """List the commits of a table's log, which holds other JSON files as well."""
     files = (path / "_delta_log").glob("[0-9]*.json")
@@ -207,8 +214,14 @@ def _entry(file: Path) -> Entry | None:
         return None
     known = {f.name for f in fields(Entry)}
     values = {name: value for name, value in found.items() if name in known}
-    values["offsets"] = {name: (a, b) for name, (a, b) in found["offsets"].items()}
-    values["versions"] = tuple(found["versions"]) if found["versions"] else None
+    source, versions = found["source"], found["versions"] or {}
+    if isinstance(versions, list):  # as written while a table had one source only
+        versions = {source: versions}
+    values["versions"] = {name: (a, b) for name, (a, b) in versions.items()}
+    values["offsets"] = {
+        name if "/" in name else f"{source}/{name}": (a, b)
+        for name, (a, b) in found["offsets"].items()
+    }
     try:
         return Entry(**values)
     except TypeError as error:

@@ -111,7 +111,9 @@ def _take_in(job: _Job, mode: Mode) -> None:
             case MicroBatch(every=every, max_offsets=limit):
                 while not job.stopped():
                     due = time.monotonic() + every
-                    _each(job, intake, limit)
+                    if not _each(job, intake, limit):
+                        # Asking Kafka without a pause would take Python from the queries beside this one.
+                        due = max(due, time.monotonic() + POLL)
                     while time.monotonic() < due and not job.stopped():
                         time.sleep(POLL)
             case _:
@@ -120,9 +122,13 @@ def _take_in(job: _Job, mode: Mode) -> None:
         intake.close()
 
 
-def _each(job: _Job, intake: Intake, limit: int | None) -> None:
+def _each(job: _Job, intake: Intake, limit: int | None) -> int:
+    """Read what there is, and return how many commits it made."""
+    commits = 0
     for entry in intake.catch_up(limit, job.stopped):
         job.tell(entry)
+        commits += 1
+    return commits
 
 
 def _derive(job: _Job, mode: Mode) -> None:

@@ -4,7 +4,7 @@ Every source is read from ``startingVersion=0``: the initial snapshot of a Delta
 files, not of commits, and with a watermark that loses rows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -18,12 +18,12 @@ from jobs.core.table import Layer, Speaks, Table
 from jobs.core.verdict import DUPLICATE_OF, good_rows, judged
 from jobs.run import delta
 from jobs.run.account import dropped, opened
-from jobs.run.checkpoint import is_ahead, planned, stream_id
+from jobs.run.checkpoint import is_ahead, is_idle, planned, stream_id
 from jobs.run.fork import Fork
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, last_entry
 from jobs.run.meter import Meter
-from jobs.run.session import for_sorted_state
+from jobs.run.session import for_rows_alone, for_sorted_state
 from jobs.run.windows import Windows
 
 EVERYTHING = 2**31 - 1
@@ -45,6 +45,7 @@ class Writer:
         self._lake = lake
         self._mode = mode
         self._tell = tell
+        self._windows = Windows(table, lake.table(table))
         self.error: Exception | None = None
 
     def __call__(self, rows: DataFrame, number: int) -> None:
@@ -75,8 +76,8 @@ class Writer:
                 meter,
                 held_already=self._has(quarantine, number),
             )
-        windows = Windows(table=table, path=path)
-        write = windows.append if table.speaks is Speaks.ON_CLOSE else windows.change
+        on_close = table.speaks is Speaks.ON_CLOSE
+        write = self._windows.append if on_close else self._windows.change
 
         def settle() -> Entry:
             refused = lost()
@@ -109,16 +110,9 @@ def start(
     Raises:
         DefinitionError: Table and checkpoint do not belong together.
     """
-    (source,) = table.upstream
     refuse_strangers(table, lake)
-    session = for_sorted_state(spark) if table.layer is Layer.SILVER else spark
-    rows = (
-        session.readStream.format("delta")
-        .option("startingVersion", 0)
-        .option("maxFilesPerTrigger", EVERYTHING)
-        .load(str(lake.table(source)))
-    )
-    result = shaped(rows, table)
+    session = _session(spark, table)
+    result = shaped([_followed(session, lake.table(source)) for source in table.upstream], table)
     make(spark, table, lake, result)
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", table.id)
     mode = "update" if table.speaks is Speaks.ON_CHANGE and table.layer is Layer.GOLD else "append"
@@ -133,19 +127,54 @@ def start(
     return query.trigger(processingTime=f"{int(every * 1000)} milliseconds").start()
 
 
-def shaped(rows: DataFrame, table: Table) -> DataFrame:
-    """Return the table's rows from those of its source, whichever mode reads them."""
+def shaped(sources: Sequence[DataFrame], table: Table) -> DataFrame:
+    """Return the table's rows from those of its sources, whichever mode reads them."""
     if table.layer is Layer.SILVER:
-        verdicts = watermarked(judged(rows, table), "_time", table.lateness)
+        (events,) = sources
+        verdicts = watermarked(judged(events, table), "_time", table.lateness)
         return first_copies(verdicts, DUPLICATE_OF, ORDER)
-    (source,) = table.upstream
-    if table.transform is None or source.event_at is None:
-        message = f"{table.id} lacks its function, or {source.id} its event time"
+    if table.transform is None:
+        message = f"{table.id} lacks its function"
         raise TypeError(message)
-    answers = table.transform(watermarked(rows, source.event_at, source.lateness))
+    clocks = [(_event_at(source), source.lateness) for source in table.upstream]
+    read = [watermarked(rows, *clock) for rows, clock in zip(sources, clocks, strict=True)]
+    answers = table.transform(*read)
     if table.speaks is Speaks.ON_CLOSE:
-        return final(answers, table.closes_at, rows, source.event_at, source.lateness)
+        seen = [(rows, *clock) for rows, clock in zip(sources, clocks, strict=True)]
+        return final(answers, table.closes_at, seen)
     return answers
+
+
+def speaks_of_time(table: Table) -> bool:
+    """Tell whether a table says something because time has passed, and not only because rows came."""
+    return table.layer is Layer.GOLD and table.speaks is Speaks.ON_CLOSE
+
+
+def is_settled(table: Table, lake: Lake) -> bool:
+    """Tell whether a table's stream has ended all batches that it planned, and those that they ask for."""
+    return is_idle(lake.checkpoint(table), speaks_of_time=speaks_of_time(table))
+
+
+def _session(spark: SparkSession, table: Table) -> SparkSession:
+    if table.layer is Layer.SILVER:
+        return for_sorted_state(spark)
+    return spark if speaks_of_time(table) else for_rows_alone(spark)
+
+
+def _followed(spark: SparkSession, path: Path) -> DataFrame:
+    return (
+        spark.readStream.format("delta")
+        .option("startingVersion", 0)
+        .option("maxFilesPerTrigger", EVERYTHING)
+        .load(str(path))
+    )
+
+
+def _event_at(source: Table) -> str:
+    if source.event_at is None:
+        message = f"{source.id} lacks its event time"
+        raise TypeError(message)
+    return source.event_at
 
 
 def make(spark: SparkSession, table: Table, lake: Lake, result: DataFrame) -> None:
@@ -189,16 +218,17 @@ def refuse_strangers(table: Table, lake: Lake) -> None:
             hint="run it with `--mode batch`, or use another lake for the stream.",
             table=table.id,
         )
-    (source,) = table.upstream
-    read = last_entry(lake.table(source))
-    if read is not None and read[1].replaced:
-        raise DefinitionError(
-            f"{source.id} is replaced as a whole by batch runs, so no stream can follow it",
-            hint=f"run {table.id} with `--mode batch` as well.",
-            table=table.id,
-            source=source.id,
-        )
-    if is_ahead(checkpoint, newest.batch if newest else None, lake.table(source)):
+    for source in table.upstream:
+        read = last_entry(lake.table(source))
+        if read is not None and read[1].replaced:
+            raise DefinitionError(
+                f"{source.id} is replaced as a whole by batch runs, so no stream can follow it",
+                hint=f"run {table.id} with `--mode batch` as well.",
+                table=table.id,
+                source=source.id,
+            )
+    sources = [lake.table(source) for source in table.upstream]
+    if is_ahead(checkpoint, newest.batch if newest else None, sources):
         raise DefinitionError(
             f"{table.id} lacks rows that its stream's checkpoint says were written",
             hint=f"remove {lake.table(table)} and {checkpoint}, so that the table is made anew.",

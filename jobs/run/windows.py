@@ -1,13 +1,11 @@
 """Writing gold: windows once when they close, or their latest state whenever they change.
 
 Why a change is no MERGE: MERGE reads its target twice and joins it whole. A table that speaks on change is
-partitioned by the start of its windows, so the log names the files that a batch touches, and what those hold
-beside the changed rows is copied within the same write.
+partitioned by the start of its windows, so it is known which files a batch touches (jobs/run/shelf.py), and
+what those hold beside the changed rows is copied within the same write.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from pyspark import StorageLevel
@@ -18,54 +16,55 @@ from jobs.core.table import Table
 from jobs.run import delta
 from jobs.run.ledger import Entry
 from jobs.run.meter import Meter
+from jobs.run.shelf import Shelf
 
 Settle = Callable[[], Entry]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Windows:
     """A gold table as its stream writes it."""
 
-    table: Table
-    path: Path
+    def __init__(self, table: Table, path: Path) -> None:
+        """Prepare; one for the life of a stream, because it remembers where each window lies."""
+        self._table = table
+        self._path = path
+        self._shelf = Shelf(str(table.window_from))
 
     def append(self, rows: DataFrame, settle: Settle, meter: Meter) -> Entry | None:
         """Add windows that are final."""
-        commit = delta.Commit(rows.sparkSession, self.path)
+        commit = delta.Commit(rows.sparkSession, self._path)
         written = commit.write(rows.coalesce(1)).rows
-        return _end(commit, settle(), written, meter)
+        entry = _entry(settle(), written, meter)
+        if entry is not None:
+            commit.commit(entry.encoded())
+        return entry
 
     def change(self, rows: DataFrame, settle: Settle, meter: Meter) -> Entry | None:
         """Put windows in the place of what was known of them."""
-        starts = str(self.table.window_from)
+        starts = str(self._table.window_from)
         kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            touched = [row[0] for row in kept.select(F.unix_micros(starts)).distinct().collect()]
-            commit = delta.Commit(rows.sparkSession, self.path)
-            written = 0
-            if touched:
-                listed = ", ".join(f"TIMESTAMP '{_utc(micros)}'" for micros in sorted(touched))
-                older = commit.take_out(f"{starts} IN ({listed})")
-                latest = kept
-                if older is not None:
-                    changed = F.broadcast(kept.select(*self.table.key))
-                    latest = kept.unionByName(
-                        older.join(changed, list(self.table.key), "left_anti")
-                    )
-                written = commit.write(latest.coalesce(1)).rows
-            return _end(commit, settle(), written, meter)
+            touched = {row[0] for row in kept.select(F.unix_micros(starts)).distinct().collect()}
+            commit = delta.Commit(rows.sparkSession, self._path)
+            older = self._shelf.holding(commit, touched)
+            latest = kept
+            if older:
+                key = list(self._table.key)
+                changed = F.broadcast(kept.select(*key))
+                others = commit.take_out(older).join(changed, key, "left_anti")
+                latest = kept.unionByName(others)
+            written = commit.write(latest.coalesce(1)) if touched else delta.NOTHING
+            entry = _entry(settle(), written.rows, meter)
+            if entry is not None:
+                version = commit.commit(entry.encoded())
+                self._shelf.replaced(version, touched, written)
+            return entry
         finally:
             kept.unpersist()
 
 
-def _end(commit: delta.Commit, entry: Entry, written: int, meter: Meter) -> Entry | None:
+def _entry(entry: Entry, written: int, meter: Meter) -> Entry | None:
+    """Close an entry; there is none for a batch in which nothing was read and nothing said."""
     if not entry.read and not written:
         return None
-    final = entry.closed(written=written, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
-    commit.commit(final.encoded())
-    return final
-
-
-def _utc(micros: int) -> str:
-    seconds, rest = divmod(micros, 1_000_000)
-    return f"{datetime.fromtimestamp(seconds, tz=UTC):%Y-%m-%d %H:%M:%S}.{rest:06d}"
+    return entry.closed(written=written, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())

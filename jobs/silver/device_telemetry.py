@@ -3,16 +3,19 @@
 Grain: one row a reading, by the event id that the device gave it.
 Reads: bronze.device_telemetry. Read by: gold.device_signal_10m.
 Late data: up to an hour; later ones, and those of clocks that run ahead, go to the quarantine.
+
+Devices of the older kind call things otherwise and measure in other units. Their readings are translated here,
+in decimals, so that the same line always gives the same value.
 """
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DecimalType, LongType, StringType, StructType, TimestampType
 
 from jobs.bronze import device_telemetry as bronze
-from jobs.core.parse import parse_json
 from jobs.core.received import CARRIED
 from jobs.core.table import Layer, Table
+from jobs.core.unite import united
 from quality.rules import required
 
 FIELDS = (
@@ -24,11 +27,34 @@ FIELDS = (
     .add("event_at", TimestampType())
     .add("meta", StructType().add("firmware", StringType()).add("seq", LongType()))
 )
+OLDER_FIELDS = (
+    StructType()
+    .add("event_id", StringType())
+    .add("device_id", StringType())
+    .add("metric", StringType())
+    .add("reading", DecimalType(14, 4))
+    .add("at_ms", LongType())
+    .add("firmware", StringType())
+    .add("seq", LongType())
+)
+SIGNALS = {
+    "temp": "temperature",
+    "hum": "humidity",
+    "batt": "battery",
+    "press": "pressure",
+    "vibr": "vibration",
+}
+"""What older devices call a signal; one that is not listed keeps its name."""
 
 
 def device_telemetry(events: DataFrame) -> DataFrame:
-    """Read each event's payload as a reading."""
-    readings = parse_json(events, FIELDS)
+    """Read each event's payload as a reading, whichever shape it has."""
+    return united(events, {bronze.NEWER: newer, bronze.OLDER: older})
+
+
+def newer(events: DataFrame) -> DataFrame:
+    """Read the shape of today."""
+    readings = bronze.NEWER.parse(events, FIELDS)
     return readings.select(
         *CARRIED,
         "event_id",
@@ -38,6 +64,32 @@ def device_telemetry(events: DataFrame) -> DataFrame:
         "event_at",
         F.col("meta.firmware").alias("firmware"),
         F.col("meta.seq").alias("seq"),
+    )
+
+
+def older(events: DataFrame) -> DataFrame:
+    """Read the shape of devices that nobody has updated."""
+    lines = bronze.OLDER.parse(events, OLDER_FIELDS)
+    names = F.create_map(*(F.lit(name) for pair in SIGNALS.items() for name in pair))
+    return lines.select(
+        *CARRIED,
+        "event_id",
+        "device_id",
+        F.coalesce(names[F.col("metric")], "metric").alias("signal"),
+        _translated().alias("value"),
+        F.timestamp_millis("at_ms").alias("event_at"),
+        "firmware",
+        "seq",
+    )
+
+
+def _translated() -> Column:
+    celsius = F.expr("CAST((reading - 32) * 5 / 9 AS DECIMAL(14, 4))")
+    hectopascal = F.expr("CAST(reading * 10 AS DECIMAL(14, 4))")
+    return (
+        F.when(F.col("metric") == "temp", celsius)
+        .when(F.col("metric") == "press", hectopascal)
+        .otherwise(F.col("reading"))
     )
 
 

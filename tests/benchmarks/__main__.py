@@ -13,11 +13,12 @@ from pathlib import Path
 from rich.console import Console
 
 from jobs.core.table import Topic
+from jobs.play.domain import readings
 from jobs.play.plan import Plan
 from jobs.play.send import send
 from jobs.run import broker, topics
 from jobs.run.kafka import Log
-from tests.benchmarks import catch_up, machine
+from tests.benchmarks import catch_up, history, machine
 from tests.benchmarks.ground import Ground
 from tests.benchmarks.report import Report
 from tests.benchmarks.samples import Samples
@@ -102,6 +103,8 @@ def _engine(wanted: Wanted, work: Path, address: str) -> Report:
             hundreds.run(wanted.rounds, BATCH_ROWS)
         if hundreds is not None and "chain" in wanted.parts:
             hundreds.run_chain(wanted.rounds)
+        if "history" in wanted.parts:
+            history.run(ground, EVENT_ROWS)
         facts = {**machine.facts(), "java": started["strandline"].facts["java"]}
     shutil.rmtree(work / "run", ignore_errors=True)
     return Report(command=wanted.command, events=wanted.events, machine=facts, samples=samples)
@@ -115,7 +118,7 @@ def _preload(plan: Plan, address: str, topic: Topic) -> None:
     if there:
         message = f"topic {topic.name} has {there} events instead of {plan.events}; remove its lake"
         raise SystemExit(message)
-    sent = send(plan, address, {}, topic=topic)
+    sent = send(plan, address, {}, parts=readings(plan, topic))
     screen.print(f"preloaded {sent.events:,} events in {sent.seconds:.1f} s")
 
 
@@ -138,7 +141,7 @@ def _wanted(arguments: list[str]) -> Wanted:
     parser.add_argument(
         "--warm", type=int, default=5, help="batches before those that are measured"
     )
-    parser.add_argument("--parts", default="events,batch,chain", help="what to measure")
+    parser.add_argument("--parts", default="events,batch,chain,history", help="what to measure")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "reports")
     parser.add_argument(
         "--work", type=Path, default=Path(".lake/benchmarks"), help="tables and logs"

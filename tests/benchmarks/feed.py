@@ -14,7 +14,8 @@ from urllib.parse import unquote
 from confluent_kafka import Producer
 
 from jobs.play.plan import Plan
-from jobs.play.telemetry import Chunk, Fleet
+from jobs.play.player import Chunk
+from jobs.play.telemetry import Fleet
 from jobs.run.topics import create_topic
 
 ROWS = 100

@@ -37,7 +37,7 @@ def truth(plan: Plan, events: int) -> Counts:
         if tally.events >= events:
             break
         tally.add(chunk)
-    return tally.truth(plan, "").tables[SILVER]
+    return tally.counts()
 
 
 def check_bronze(place: Place, events: int, contestant: str) -> None:

@@ -8,14 +8,14 @@ from jobs.core.received import IDENTITY, ORDER, RECEIVED
 from jobs.run.lake import Lake
 from jobs.run.ledger import entries
 from jobs.silver import device_telemetry as silver
-from tests.support.events import Event, received
+from tests.support.events import TOPIC, Event, received
 from tests.support.modes import proven
 from tests.support.rows import NOON
 
 
-def test_it_reads_one_topic_and_makes_nothing_of_it() -> None:
+def test_it_reads_both_shapes_and_makes_nothing_of_them() -> None:
     """What is in it was sent; everything else can be made again from it."""
-    assert TABLE.topic.name == "device-telemetry"
+    assert [topic.name for topic in TABLE.topics] == ["device-telemetry", "device-telemetry-v1"]
     assert TABLE.transform is None
     assert silver.TABLE.reads == (TABLE,)
 
@@ -48,8 +48,8 @@ def test_literal_events_stand_in_the_ledger_as_those_from_kafka_do(
 
     found = [entry for _, entry in entries(lake.table(TABLE))]
     assert [dict(entry.offsets) for entry in found] == [
-        {"0": (0, 2), "3": (0, 1)},
-        {"0": (2, 4), "3": (1, 2)},
+        {f"{TOPIC}/0": (0, 2), f"{TOPIC}/3": (0, 1)},
+        {f"{TOPIC}/0": (2, 4), f"{TOPIC}/3": (1, 2)},
     ]
     assert [entry.batch for entry in found] == [0, 1]
     assert NOON.tzinfo is not None

@@ -67,7 +67,7 @@ def test_the_truth_is_json() -> None:
     """It is written to a file and read by whoever checks the lake."""
     told = orjson.loads(orjson.dumps(truth(PLAN).as_dict()))
 
-    assert told["topic"] == "device-telemetry"
+    assert told["topics"] == {"device-telemetry": 100}
     assert told["events"] == 100
     assert told["plan"]["since"] == "2026-11-19T00:00:00+00:00"
     assert told["plan"]["late"] == 3600.0

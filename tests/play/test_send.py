@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from jobs.core.errors import DefinitionError, TransientError
 from jobs.core.table import Topic
 from jobs.play import send as sending
+from jobs.play.domain import readings
 from jobs.play.interrupt import Interrupt
 from jobs.play.plan import Plan
 from jobs.play.send import send
@@ -51,7 +52,7 @@ def test_kafka_holds_every_event_with_its_key_and_time_and_copies_behind_their_o
     topic = Topic(name="whole", partitions=3)
     told: list[int] = []
 
-    sent = send(PLAN, address, {}, topic=topic, on_progress=told.append)
+    sent = send(PLAN, address, {}, parts=readings(PLAN, topic), on_progress=told.append)
 
     messages = received(address, topic)
     rows = [
@@ -82,7 +83,7 @@ def test_an_interrupt_ends_the_run_in_good_order(address: str) -> None:
             pressed.append(count)
             signal.raise_signal(signal.SIGINT)
 
-    sent = send(plan, address, {}, topic=topic, on_progress=press)
+    sent = send(plan, address, {}, parts=readings(plan, topic), on_progress=press)
 
     assert not sent.is_whole
     assert 2_000 < sent.events < 200_000
@@ -92,7 +93,9 @@ def test_an_interrupt_ends_the_run_in_good_order(address: str) -> None:
 @pytest.mark.kafka
 def test_a_rate_is_kept(address: str) -> None:
     """A load test with a rate of its own must not wait for the slower side."""
-    sent = send(replace(PLAN, events=1_000, rate=1_000), address, {}, topic=Topic(name="paced"))
+    plan = replace(PLAN, events=1_000, rate=1_000)
+
+    sent = send(plan, address, {}, parts=readings(plan, Topic(name="paced")))
 
     assert sent.events == 1_000
     assert 0.9 < sent.seconds < 20
@@ -101,7 +104,9 @@ def test_a_rate_is_kept(address: str) -> None:
 @pytest.mark.kafka
 def test_a_plan_without_events_sends_none(address: str) -> None:
     """Nothing asked for is nothing wrong."""
-    sent = send(replace(PLAN, events=0), address, {}, topic=Topic(name="empty"))
+    plan = replace(PLAN, events=0)
+
+    sent = send(plan, address, {}, parts=readings(plan, Topic(name="empty")))
 
     assert (sent.events, sent.is_whole) == (0, True)
 

@@ -76,14 +76,14 @@ def test_a_gap_in_the_offsets_is_a_fault_of_the_batch_behind_it(sound: Lake) -> 
     """An offset between two batches was never read."""
     tampered(sound, BRONZE, 1, offsets={"0": [4, 6]})
 
-    assert "batch 1 (version 1) begins partition 0 at 4, not at 3" in faults(sound, BRONZE)
+    assert "batch 1 (version 1) begins partition x/0 at 4, not at 3" in faults(sound, BRONZE)
 
 
 def test_offsets_that_are_read_twice_are_a_fault(sound: Lake) -> None:
     """An overlap is as wrong as a gap."""
     tampered(sound, BRONZE, 1, offsets={"0": [2, 4]})
 
-    assert "batch 1 (version 1) begins partition 0 at 2, not at 3" in faults(sound, BRONZE)
+    assert "batch 1 (version 1) begins partition x/0 at 2, not at 3" in faults(sound, BRONZE)
 
 
 def test_a_span_without_its_records_is_a_fault(sound: Lake) -> None:
@@ -131,7 +131,7 @@ def test_a_reader_that_passed_over_rows_of_its_source_is_a_fault_of_its_batch(so
     tampered(sound, SILVER, 0, read=4, good=2)
     more = entry(BRONZE, batch=2, offsets={"0": (5, 9)}, read=4, good=4, written=4)
     written(sound.table(BRONZE), numbers(4), more.encoded())
-    rest = entry(SILVER, batch=1, versions=(2, 2), read=4, good=4, written=4)
+    rest = entry(SILVER, batch=1, versions={BRONZE.id: (2, 2)}, read=4, good=4, written=4)
     written(sound.table(SILVER), numbers(4), rest.encoded())
 
     told = faults(sound, SILVER)
@@ -154,7 +154,14 @@ def test_what_was_not_read_yet_waits_and_is_no_fault(sound: Lake) -> None:
 def test_a_table_that_was_computed_anew_is_accounted_for_from_then_on(sound: Lake) -> None:
     """A batch replaces the rows, and with them what was said of them."""
     again = entry(
-        SILVER, mode="batch", batch=1, versions=(0, 1), read=5, good=5, written=5, replaced=True
+        SILVER,
+        mode="batch",
+        batch=1,
+        versions={BRONZE.id: (0, 1)},
+        read=5,
+        good=5,
+        written=5,
+        replaced=True,
     )
     written(sound.table(SILVER), numbers(5), again.encoded(), mode="overwrite")
     written(sound.quarantine(SILVER), [], again.encoded(), mode="overwrite")

@@ -54,22 +54,22 @@ def refusal(table: Table, lake: Lake, site: Site) -> DataError:
 def test_slices_follow_each_other_without_a_gap(table: Table, lake: Lake, site: Site) -> None:
     """Three runs and many slices leave one unbroken range of each partition."""
     address = str(site.address)
-    make(address, table.topic)
+    make(address, table.topics[0])
     for hour in range(3):
-        put(address, table.topic, [(n % 2, hour * HOUR + n * 1000) for n in range(50)])
+        put(address, table.topics[0], [(n % 2, hour * HOUR + n * 1000) for n in range(50)])
         filled(table, lake, site, limit=20)
 
     sheet = balance(table, lake)
     assert sheet.balanced, sheet.faults
     assert (sheet.read, sheet.rows, sheet.batches) == (150, 150, 9)
     offsets = [one.offsets for _, one in entries(lake.table(table))]
-    assert offsets[-1] == {"0": (offsets[-1]["0"][0], 75), "1": (offsets[-1]["1"][0], 75)}
+    assert [end for _, end in offsets[-1].values()] == [75, 75]
 
 
 def test_a_run_with_nothing_new_commits_nothing(table: Table, lake: Lake, site: Site) -> None:
     """A schedule that finds nothing must not fill the log."""
-    make(str(site.address), table.topic)
-    put(str(site.address), table.topic, [(0, 0)])
+    make(str(site.address), table.topics[0])
+    put(str(site.address), table.topics[0], [(0, 0)])
     filled(table, lake, site)
     before = last_entry(lake.table(table))
 
@@ -80,15 +80,15 @@ def test_a_run_with_nothing_new_commits_nothing(table: Table, lake: Lake, site: 
 
 def test_what_was_received_is_kept_byte_by_byte(table: Table, lake: Lake, site: Site) -> None:
     """Bytes that are no text, a tombstone, a header: bronze judges nothing."""
-    make(str(site.address), table.topic)
-    put(str(site.address), table.topic, [(1, 7)], key="k\u00e9y")
+    make(str(site.address), table.topics[0])
+    put(str(site.address), table.topics[0], [(1, 7)], key="k\u00e9y")
 
     filled(table, lake, site)
 
     (row,) = site.spark.read.format("delta").load(str(lake.table(table))).collect()
     assert bytes(row["_payload"]) == b"1/0"
     assert bytes(row["_message_key"]) == "k\u00e9y".encode()
-    assert (row["_topic"], row["_partition"], row["_offset"]) == (table.topic.name, 1, 0)
+    assert (row["_topic"], row["_partition"], row["_offset"]) == (table.topics[0].name, 1, 0)
     assert row["_arrived_at"].isoformat() == "2026-11-20T12:00:00.007000"
 
 
@@ -96,8 +96,8 @@ def test_aborted_transactions_and_markers_are_offsets_without_a_record(
     table: Table, lake: Lake, site: Site
 ) -> None:
     """They are proved by counting with another client, not believed because a number was smaller."""
-    make(str(site.address), table.topic)
-    put_transactions(str(site.address), table.topic, [5, -4, 3, -2])
+    make(str(site.address), table.topics[0])
+    put_transactions(str(site.address), table.topics[0], [5, -4, 3, -2])
 
     sheet = filled(table, lake, site, limit=6)
 
@@ -108,8 +108,8 @@ def test_aborted_transactions_and_markers_are_offsets_without_a_record(
 
 def test_a_topic_of_aborted_records_only_ends(table: Table, lake: Lake, site: Site) -> None:
     """The position must pass them, or every run would ask for them again."""
-    make(str(site.address), table.topic)
-    put_transactions(str(site.address), table.topic, [-5])
+    make(str(site.address), table.topics[0])
+    put_transactions(str(site.address), table.topics[0], [-5])
 
     sheet = filled(table, lake, site)
 
@@ -122,7 +122,7 @@ def test_a_topic_of_aborted_records_only_ends(table: Table, lake: Lake, site: Si
 @pytest.mark.slow
 def test_a_compacted_topic_balances(table: Table, lake: Lake, site: Site) -> None:
     """Compaction leaves the last record of each key, and holes where the others were."""
-    address, topic = str(site.address), replace(table.topic, partitions=1)
+    address, topic = str(site.address), replace(table.topics[0], partitions=1)
     table = replace(table, reads=(topic,))
     eager = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.001"}
     make(address, topic, {**eager, "max.compaction.lag.ms": "1"})
@@ -142,19 +142,19 @@ def test_a_compacted_topic_balances(table: Table, lake: Lake, site: Site) -> Non
     assert sheet.balanced, sheet.faults
     found = last_entry(lake.table(table))
     assert found is not None
-    assert found[1].offsets == {"0": (0, 41)}
+    assert found[1].offsets == {f"{topic.name}/0": (0, 41)}
     assert (found[1].read + found[1].without_record, found[1].without_record > 0) == (41, True)
 
 
 def test_a_topic_that_was_made_anew_is_refused(table: Table, lake: Lake, site: Site) -> None:
     """Its offsets count other records; nothing is written."""
     address = str(site.address)
-    make(address, table.topic)
-    put(address, table.topic, [(0, n) for n in range(10)])
+    make(address, table.topics[0])
+    put(address, table.topics[0], [(0, n) for n in range(10)])
     filled(table, lake, site)
-    drop(address, table.topic)
-    make(address, table.topic)
-    put(address, table.topic, [(0, 0)])
+    drop(address, table.topics[0])
+    make(address, table.topics[0])
+    put(address, table.topics[0], [(0, 0)])
 
     error = refusal(table, lake, site)
 
@@ -167,12 +167,12 @@ def test_a_topic_made_anew_is_refused_also_when_it_has_outgrown_the_old_one(
 ) -> None:
     """Kafka gives each topic an identity; the ledger could remember it."""
     address = str(site.address)
-    make(address, table.topic)
-    put(address, table.topic, [(0, n) for n in range(5)])
+    make(address, table.topics[0])
+    put(address, table.topics[0], [(0, n) for n in range(5)])
     filled(table, lake, site)
-    drop(address, table.topic)
-    make(address, table.topic)
-    put(address, table.topic, [(0, n) for n in range(20)])
+    drop(address, table.topics[0])
+    make(address, table.topics[0])
+    put(address, table.topics[0], [(0, n) for n in range(20)])
 
     refusal(table, lake, site)
 
@@ -182,15 +182,16 @@ def test_records_that_expired_before_they_were_read_are_told(
 ) -> None:
     """Which ones, so that somebody can look for them elsewhere."""
     address = str(site.address)
-    make(address, table.topic)
-    put(address, table.topic, [(0, 0), (0, 1), (0, 2)])
+    make(address, table.topics[0])
+    put(address, table.topics[0], [(0, 0), (0, 1), (0, 2)])
     filled(table, lake, site)
-    put(address, table.topic, [(0, n) for n in range(3, 10)])
-    expire(address, table.topic, 7)
+    put(address, table.topics[0], [(0, n) for n in range(3, 10)])
+    expire(address, table.topics[0], 7)
 
     error = refusal(table, lake, site)
 
-    assert "offsets 3 to 6 of partition 0 expired" in error.message
+    told = f"offsets 3 to 6 of partition 0 of {table.topics[0].name} expired"
+    assert told in error.message
 
 
 def test_a_topic_that_lost_its_beginning_long_ago_is_read_from_what_is_left(
@@ -198,9 +199,9 @@ def test_a_topic_that_lost_its_beginning_long_ago_is_read_from_what_is_left(
 ) -> None:
     """A new lake cannot have what was gone before it began."""
     address = str(site.address)
-    make(address, table.topic)
-    put(address, table.topic, [(0, n) for n in range(10)])
-    expire(address, table.topic, 4)
+    make(address, table.topics[0])
+    put(address, table.topics[0], [(0, n) for n in range(10)])
+    expire(address, table.topics[0], 4)
 
     sheet = filled(table, lake, site)
 
@@ -213,12 +214,14 @@ def test_a_partition_that_was_added_is_read_from_its_beginning(
 ) -> None:
     """Topics grow while their readers sleep."""
     address = str(site.address)
-    make(address, table.topic)
-    put(address, table.topic, [(0, 0), (1, 1)])
+    make(address, table.topics[0])
+    put(address, table.topics[0], [(0, 0), (1, 1)])
     filled(table, lake, site)
     client = admin(address)
-    client.create_partitions([NewPartitions(table.topic.name, 3)])[table.topic.name].result(20)
-    put(address, table.topic, [(2, 2), (2, 3), (0, 4)])
+    client.create_partitions([NewPartitions(table.topics[0].name, 3)])[table.topics[0].name].result(
+        20
+    )
+    put(address, table.topics[0], [(2, 2), (2, 3), (0, 4)])
 
     sheet = filled(table, lake, site)
 

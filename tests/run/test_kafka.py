@@ -1,97 +1,15 @@
-"""A backlog is read in slices that end at one moment in all partitions."""
-
-from collections.abc import Iterator
+"""What a topic holds, and what is no longer in it."""
 
 import pytest
 
 from jobs.core.errors import DataError, DefinitionError, TransientError
 from jobs.core.table import Topic
+from jobs.run.backlog import Part
 from jobs.run.kafka import Log, check_positions, java_options
-from tests.run.records import HOUR, Record, make, put, put_transactions, transactional
+from tests.run.records import HOUR, make, put, put_transactions, transactional
 
 NOBODY = "127.0.0.1:1"
 TEN_YEARS = 10 * 365 * 24 * HOUR
-
-
-def sliced(address: str, topic: Topic, limit: int) -> Iterator[dict[int, tuple[int, int]]]:
-    """Yield the range that each slice reads of each partition, until there is nothing more."""
-    log = Log(address, {}, topic)
-    bounds = log.bounds()
-    position = {p: first for p, (first, _) in bounds.items()}
-    end = {p: last for p, (_, last) in bounds.items()}
-    while stops := log.slice(position, end, limit):
-        yield {p: (position[p], stop) for p, stop in stops.items()}
-        position |= stops
-    assert position == end
-    log.close()
-
-
-def times(records: list[Record], partition: int) -> list[int]:
-    return [at for p, at in records if p == partition]
-
-
-@pytest.mark.kafka
-def test_a_partition_whose_records_are_all_new_waits_for_the_others(
-    kafka: str, topic: Topic
-) -> None:
-    """Read ahead, its newest event would move the watermark past everything the others still hold."""
-    day = [(0, number * 10 * HOUR // 1000) for number in range(1000)]
-    last_hour = [(1, 9 * HOUR + number * HOUR // 1000) for number in range(1000)]
-    make(kafka, topic)
-    put(kafka, topic, [*day, *last_hour])
-
-    slices = list(sliced(kafka, topic, 200))
-
-    newest = {0: -1, 1: -1}
-    waiting = {0: times(day, 0), 1: times(last_hour, 1)}
-    for ranges in slices:
-        for partition, (start, stop) in ranges.items():
-            newest[partition] = (day, last_hour)[partition][stop - 1][1]
-            waiting[partition] = waiting[partition][stop - start :]
-        oldest_waiting = min((left[0] for left in waiting.values() if left), default=TEN_YEARS)
-        assert max(newest.values()) <= oldest_waiting
-    assert all(set(ranges) == {0} for ranges in slices[:4])
-    assert all(sum(b - a for a, b in ranges.values()) <= 200 for ranges in slices)
-
-
-@pytest.mark.kafka
-def test_without_a_limit_there_is_one_slice(kafka: str, topic: Topic) -> None:
-    """Nothing is asked of the broker's time index."""
-    make(kafka, topic)
-    put(kafka, topic, [(0, 0), (0, 1), (1, 0)])
-
-    assert list(sliced(kafka, topic, 10**9)) == [{0: (0, 2), 1: (0, 1)}]
-
-
-@pytest.mark.kafka
-@pytest.mark.parametrize(
-    "records",
-    [
-        [(number % 2, 0) for number in range(100)],
-        [(0, number // 50) for number in range(100)],
-        [(0, 100 - number) for number in range(100)],
-        [(number % 2, TEN_YEARS + number) for number in range(100)],
-        [(number % 2, 0 if number % 3 else TEN_YEARS) for number in range(100)],
-    ],
-    ids=[
-        "all at one time",
-        "more at one time than the limit",
-        "backwards",
-        "from the future",
-        "mixed",
-    ],
-)
-def test_a_slice_is_never_empty_and_all_is_read_once(
-    records: list[Record], kafka: str, topic: Topic
-) -> None:
-    """Whatever times the records carry, a backlog comes to its end."""
-    make(kafka, topic)
-    put(kafka, topic, records)
-
-    read = [offset for ranges in sliced(kafka, topic, 10) for offset in ranges.items()]
-
-    assert sum(stop - start for _, (start, stop) in read) == 100
-    assert all(stop > start for _, (start, stop) in read)
 
 
 @pytest.mark.kafka
@@ -153,13 +71,13 @@ def test_a_broker_that_is_down_is_told_with_its_address(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("start", "bounds", "word"),
     [
-        ({0: 10}, {0: (0, 3)}, "made anew"),
-        ({0: 10}, {}, "made anew"),
-        ({0: 3}, {0: (7, 20)}, "offsets 3 to 6 of partition 0 expired"),
+        ({("t", 0): 10}, {("t", 0): (0, 3)}, "made anew"),
+        ({("t", 0): 10}, {}, "made anew"),
+        ({("t", 0): 3}, {("t", 0): (7, 20)}, "offsets 3 to 6 of partition 0 of t expired"),
     ],
 )
 def test_positions_that_kafka_no_longer_has_are_refused(
-    start: dict[int, int], bounds: dict[int, tuple[int, int]], word: str
+    start: dict[Part, int], bounds: dict[Part, tuple[int, int]], word: str
 ) -> None:
     """Going on from somewhere else would be a silent gap."""
     with pytest.raises(DataError, match=word):
@@ -168,7 +86,7 @@ def test_positions_that_kafka_no_longer_has_are_refused(
 
 def test_positions_at_either_end_are_fine() -> None:
     """Nothing was read yet, or everything."""
-    check_positions("bronze.x", {0: 3, 1: 9}, {0: (3, 9), 1: (3, 9)})
+    check_positions("bronze.x", {("t", 0): 3, ("t", 1): 9}, {("t", 0): (3, 9), ("t", 1): (3, 9)})
 
 
 def test_options_are_translated_for_the_java_client() -> None:

@@ -16,8 +16,8 @@ FULL = Entry(
     stream="7c2a",
     batch=17,
     source="bronze.device_telemetry",
-    offsets={"0": (5, 9), "1": (0, 0)},
-    versions=(3, 5),
+    offsets={"t/0": (5, 9), "t/1": (0, 0)},
+    versions={"bronze.device_telemetry": (3, 5)},
     read=100,
     good=80,
     duplicates=7,
@@ -149,3 +149,16 @@ def test_what_a_version_added_is_told_whole_or_file_by_file(tmp_path: Path) -> N
     assert (whole.rows, len(whole.files), whole.lowest) == (3, 1, {"at": rows[0]["at"]})
     assert (none.rows, none.files, none.lowest) == (0, (), {})
     assert Path(whole.files[0]).is_file()
+
+
+def test_entries_from_before_tables_had_several_sources_are_still_read(tmp_path: Path) -> None:
+    """A lake outlives the code that began it."""
+    bronze = json.loads(entry(BRONZE, source="t", offsets={}).encoded())
+    silver = json.loads(entry(SILVER, source="bronze.x").encoded())
+    written(tmp_path, numbers(1), json.dumps(bronze | {"offsets": {"3": [0, 7]}, "versions": None}))
+    written(tmp_path, numbers(1), json.dumps(silver | {"versions": [2, 4]}))
+
+    found = [one for _, one in entries(tmp_path)]
+
+    assert (found[0].offsets, found[0].versions) == ({"t/3": (0, 7)}, {})
+    assert found[1].versions == {"bronze.x": (2, 4)}

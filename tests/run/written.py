@@ -50,7 +50,7 @@ def small_lake(root: Path) -> Lake:
         written(lake.table(BRONZE), numbers(count), one.encoded())
     good = entry(
         SILVER,
-        versions=(0, 1),
+        versions={BRONZE.id: (0, 1)},
         read=5,
         good=3,
         duplicates=1,
@@ -59,6 +59,6 @@ def small_lake(root: Path) -> Lake:
     )
     written(lake.quarantine(SILVER), numbers(1), good.encoded())
     written(lake.table(SILVER), numbers(3), good.encoded())
-    one = entry(GOLD, versions=(0, 0), read=3, good=3, written=1)
+    one = entry(GOLD, versions={SILVER.id: (0, 0)}, read=3, good=3, written=1)
     written(lake.table(GOLD), numbers(1), one.encoded())
     return lake

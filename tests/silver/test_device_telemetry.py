@@ -15,6 +15,7 @@ from jobs.silver.device_telemetry import TABLE, device_telemetry
 from tests.support.events import frame, readings, received
 from tests.support.modes import Answers, answers_of, derive, in_every_mode, proven
 from tests.support.rows import rows
+from tests.support.sources import judged_as_the_truth_says, read
 
 DIRTY = """
     batch | partition | id | device | value | event_at | arrived_at | payload
@@ -54,8 +55,9 @@ def test_every_event_is_in_one_place_with_all_its_reasons(
 
 COPIES = """
     batch | partition | id | value | event_at | arrived_at | firmware
-    1     | 3         | a  | 13    | 09:00:00 | 09:00:01   | later partition
-    1     | 1         | a  | 11    | 09:00:00 | 09:00:05   | the one
+    1     | 0         | a  | 13    | 09:00:00 | 09:00:01   | later arrival
+    1     | 3         | a  | 15    | 09:00:00 | 09:00:00   | later partition
+    1     | 1         | a  | 11    | 09:00:00 | 09:00:00   | the one
     1     | 1         | a  | 12    | 09:00:00 | 09:00:00   | later offset
     1     | 2         | b  | 21    | 09:00:00 | 09:00:00   | the one
     1     | 2         | b  | 21    | 09:00:00 | 09:00:00   | the one
@@ -168,7 +170,8 @@ def settled(entry: Entry) -> tuple[int, int, int, dict[str, int], int]:
 def test_what_the_watermark_drops_is_counted_to_the_row(spark: SparkSession, lake: Lake) -> None:
     """Old arrivals that are sent again after new ones are the one thing that state cannot admit.
 
-    The watermark of the third batch's rows is 12:00:00 less 75 minutes; a row exactly there is dropped.
+    What the third batch drops lies below the watermark that the second one began with, 12:00:00 less 75 minutes;
+    a row exactly there is dropped.
     """
     events = readings("""
         batch | id | event_at        | arrived_at      | payload
@@ -190,8 +193,8 @@ def test_what_the_watermark_drops_is_counted_to_the_row(spark: SparkSession, lak
 
     assert last(lake).watermark == "2026-11-20T10:45:01+00:00"
     answers = answers_of(lake)
-    assert settled(last(lake)) == (9, 1, 1, {"malformed": 1, "late": 1}, 5)
-    assert [row["event_id"] for row in answers.silver] == ["a", "b", "f"]
+    assert settled(last(lake)) == (9, 2, 1, {"malformed": 1, "late": 1}, 4)
+    assert [row["event_id"] for row in answers.silver] == ["a", "b", "e", "f"]
     assert len(answers.quarantine) == 2
     assert proven(lake, (TABLE,))
 
@@ -236,6 +239,10 @@ def test_a_clock_of_the_reader_that_ran_back_does_not_turn_drops_into_duplicates
         """,
         """
             id | event_at | arrived_at | ingested_at
+            z  | 12:00:00 | 12:00:00   | 12:00:00
+        """,
+        """
+            id | event_at | arrived_at | ingested_at
             b  | 12:01:00 | 12:01:00   | 10:00:00
             c  | 12:01:00 | 12:01:00   | 12:01:00
         """,
@@ -267,3 +274,32 @@ def test_nested_fields_become_columns_of_their_own(spark: SparkSession) -> None:
     assert row is not None
     assert (row["firmware"], row["seq"]) == ("2.0.0", None)
     assert {*RECEIVED.fieldNames(), "_problem"} < {*row.asDict()}
+
+
+OLDER = b"e1,dev-00207,temp,70.43,1795162530123,1.1.0,17"
+
+
+def test_a_reading_of_the_older_shape_is_translated(spark: SparkSession) -> None:
+    """Other names, Fahrenheit, kilopascals; what has no other name keeps its own."""
+    lines = (
+        OLDER,
+        OLDER.replace(b"temp,70.43", b"press,101.3250"),
+        OLDER.replace(b"temp,70.43", b"co2,412"),
+        OLDER.replace(b"70.43", b""),
+    )
+
+    found = read(spark, TABLE, *lines, topic="device-telemetry-v1")
+
+    assert [(row["signal"], row["value"]) for row in found] == [
+        ("temperature", "21.3500"),
+        ("pressure", "1013.2500"),
+        ("co2", "412.0000"),
+        ("temperature", "-"),
+    ]
+    assert {row["event_at"] for row in found} == {"08:15:30.123000"}
+    assert {row["_problem"] for row in found} == {"-"}
+
+
+def test_both_shapes_get_the_reasons_that_the_truth_says(spark: SparkSession) -> None:
+    """To the last event, against code that shares nothing with the table."""
+    assert judged_as_the_truth_says(spark, TABLE)

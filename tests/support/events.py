@@ -21,7 +21,7 @@ from jobs.silver import device_telemetry as silver
 from tests.support.rows import NOON, NULL, Row, at, lines
 
 TABLE = bronze.TABLE
-TOPIC = TABLE.topic.name
+TOPIC = TABLE.topics[0].name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,12 +108,13 @@ def commits(events: Iterable[Event]) -> list[list[Event]]:
 
 def _append(spark: SparkSession, lake: Lake, events: Sequence[Event], files: int) -> Entry:
     newest = last_entry(lake.table(TABLE))
-    start = {int(p): end for p, (_, end) in newest[1].offsets.items()} if newest else {}
+    known = newest[1].offsets if newest else {}
+    start = {int(name.rpartition("/")[2]): end for name, (_, end) in known.items()}
     numbered = _numbered(events, start)
     records = _frame(spark, numbered, newest[1].batch + 1 if newest else 0)
     spread = records.repartition(files, "_partition") if files > 1 else records.coalesce(1)
     ends = start | {p: offset + 1 for p, offset, _ in numbered}
-    offsets = {str(p): (start.get(p, 0), end) for p, end in sorted(ends.items())}
+    offsets = {f"{TOPIC}/{p}": (start.get(p, 0), end) for p, end in sorted(ends.items())}
     return _commit(spark, lake, TABLE, spread, offsets)
 
 

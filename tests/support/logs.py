@@ -4,7 +4,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from jobs.silver.device_telemetry import TABLE
 from tests.support.events import Event, reading
@@ -65,21 +65,22 @@ def halved(log: Sequence[Told]) -> list[Told]:
 def expected(log: Sequence[Told]) -> tuple[set[tuple[int, int]], Counter[str], int]:
     """Return where the good rows stood, how many rows are held for which reason, and how many are copies.
 
-    Of copies the first by commit, partition and offset is the good one.
+    Of copies the first by commit, arrival, partition and offset is the good one.
     """
     offsets = Counter[int]()
-    first: dict[tuple[str, str], tuple[int, int, int]] = {}
+    first: dict[tuple[str, str], tuple[int, datetime, int, int]] = {}
     held = Counter[str]()
     copies = 0
     for each in log:
-        place = (each.event.batch, each.event.partition, offsets[each.event.partition])
+        event = each.event
+        place = (event.batch, event.arrived_at, event.partition, offsets[event.partition])
         offsets[each.event.partition] += 1
         if each.same is None:
             held[str(each.reason)] += 1
         else:
             copies += each.same in first
             first[each.same] = min(place, first.get(each.same, place))
-    return {(partition, offset) for _, partition, offset in first.values()}, held, copies
+    return {(partition, offset) for _, _, partition, offset in first.values()}, held, copies
 
 
 def _good(chance: random.Random, number: int, arrived: timedelta) -> Told:

@@ -1,11 +1,11 @@
 """One log of events, run in every mode, each in a lake of its own; the answers must be the same rows."""
 
-import json
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
+from typing import TypeVar
 
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
@@ -18,6 +18,7 @@ from jobs.run.lake import Lake
 from jobs.run.ledger import entries
 from jobs.run.report import Report
 from jobs.run.runner import Site, run
+from jobs.run.streams import is_settled
 from jobs.silver import device_telemetry as silver
 from tests.support.events import TABLE, Event, commits, received
 from tests.support.rows import NOON, Row, shown
@@ -27,6 +28,7 @@ ON_CHANGE = replace(gold.TABLE, name="device_signal_10m_now", speaks=Speaks.ON_C
 
 TABLES = (silver.TABLE, gold.TABLE, ON_CHANGE)
 EVERY = 0.05
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +133,7 @@ def _always(
     received(spark, lake, waiting[0])
     later = waiting[1:]
     for table in tables:
-        stream(spark, lake, table, later)
+        stream(spark, lake, table, later, lambda batch: received(spark, lake, batch))
 
 
 WAYS: dict[str, Callable[[SparkSession, Lake, list[list[Event]], Sequence[Table]], None]] = {
@@ -143,14 +145,20 @@ WAYS: dict[str, Callable[[SparkSession, Lake, list[list[Event]], Sequence[Table]
 STREAMED = tuple(WAYS)[1:]
 
 
-def stream(spark: SparkSession, lake: Lake, table: Table, waiting: list[list[Event]]) -> None:
-    """Run a table always on, take in a waiting commit whenever it caught up, and stop it when none is left."""
+def stream(
+    spark: SparkSession,
+    lake: Lake,
+    table: Table,
+    waiting: list[T],
+    take_in: Callable[[T], object],
+) -> None:
+    """Run a table always on, take in what waits whenever it caught up, and stop it when nothing is left."""
 
     def stopped() -> bool:
         if not has_caught_up(lake, table):
             return False
         if waiting:
-            received(spark, lake, waiting.pop(0))
+            take_in(waiting.pop(0))
             return False
         return True
 
@@ -160,22 +168,12 @@ def stream(spark: SparkSession, lake: Lake, table: Table, waiting: list[list[Eve
 
 def has_caught_up(lake: Lake, table: Table) -> bool:
     """Tell whether a stream has read all there is, and ended the batch that its last watermark asks for."""
-    (source,) = table.upstream
-    there = sum(entry.written for _, entry in entries(lake.table(source)))
+    there = sum(
+        entry.written for source in table.upstream for _, entry in entries(lake.table(source))
+    )
     if sum(entry.read for _, entry in entries(lake.table(table))) < there:
         return False
-    checkpoint = lake.checkpoint(table)
-    planned, done = _newest(checkpoint / "offsets"), _newest(checkpoint / "commits")
-    if planned is None or done is None or planned.name != done.name:
-        return False
-    before = json.loads(planned.read_text().splitlines()[1])["batchWatermarkMs"]
-    after = json.loads(done.read_text().splitlines()[1])["nextBatchWatermarkMs"]
-    return bool(before == after)
-
-
-def _newest(folder: Path) -> Path | None:
-    numbered = [file for file in folder.glob("*") if file.name.isdigit()]
-    return max(numbered, key=lambda file: int(file.name), default=None)
+    return is_settled(table, lake)
 
 
 def _read(path: Path) -> list[Row]:

@@ -1,0 +1,14 @@
+"""What devices and the DHCP server say about addresses, as received.
+
+Grain: one row a Kafka record.
+Reads: topic dhcp-events. Read by: silver.dhcp_events.
+Late data: bronze knows no time but the arrival.
+"""
+
+from jobs.core.table import Layer, Table, Topic
+
+TABLE = Table(
+    layer=Layer.BRONZE,
+    name="dhcp_events",
+    reads=(Topic(name="dhcp-events", partitions=2),),
+)

@@ -1,0 +1,14 @@
+"""Connections through the network, as received.
+
+Grain: one row a Kafka record.
+Reads: topic network-connections. Read by: silver.network_connections.
+Late data: bronze knows no time but the arrival.
+"""
+
+from jobs.core.table import Layer, Table, Topic
+
+TABLE = Table(
+    layer=Layer.BRONZE,
+    name="network_connections",
+    reads=(Topic(name="network-connections", partitions=2),),
+)

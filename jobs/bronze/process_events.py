@@ -1,0 +1,14 @@
+"""Programs that were started, as received.
+
+Grain: one row a Kafka record.
+Reads: topic process-events. Read by: silver.process_events.
+Late data: bronze knows no time but the arrival.
+"""
+
+from jobs.core.table import Layer, Table, Topic
+
+TABLE = Table(
+    layer=Layer.BRONZE,
+    name="process_events",
+    reads=(Topic(name="process-events", partitions=2),),
+)

@@ -1,0 +1,14 @@
+"""What users do, as received.
+
+Grain: one row a Kafka record.
+Reads: topic user-actions. Read by: silver.user_actions.
+Late data: bronze knows no time but the arrival.
+"""
+
+from jobs.core.table import Layer, Table, Topic
+
+TABLE = Table(
+    layer=Layer.BRONZE,
+    name="user_actions",
+    reads=(Topic(name="user-actions", partitions=2),),
+)

@@ -1,0 +1,116 @@
+"""``verify``: the proof that a table is what its log says, whichever way it is computed."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from jobs import catalog
+from jobs.cli import engine, place
+from jobs.cli.place import JsonOption, LakeOption
+from jobs.cli.screen import emit, note, say, show
+from jobs.core.errors import DataError, DefinitionError
+from jobs.core.table import Layer, Table
+from jobs.run.certificate import Certificate
+from jobs.run.lake import Lake
+from jobs.run.verify import Trial, refuse_unsettled, verify
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("verify")(verify_)
+
+
+def verify_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
+    tables: Annotated[
+        list[str] | None, typer.Argument(metavar="TABLE", help="Silver or gold tables.")
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every silver and gold table of the lake.")
+    ] = False,
+    splits: Annotated[
+        int, typer.Option(min=1, help="Micro-batches into which the log is cut.")
+    ] = 5,
+    kills: Annotated[
+        int, typer.Option(min=0, help="How often the stream is killed with kill -9.")
+    ] = 2,
+    seed: Annotated[
+        int | None, typer.Option(help="Decides where; drawn and told when absent.")
+    ] = None,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Recompute tables from bronze, as one batch and as a stream that is killed, and compare row for row.
+
+    Works in a folder of its own inside the lake and writes nothing but certificates, which `strandline tables`
+    shows. Exits with 4 when a row differs.
+
+    \b
+    strandline verify gold.device_signal_10m
+    strandline verify --all --splits 5 --kills 2 --seed 7
+    """
+    found, where = place.existing(lake)
+    chosen = _everything(where) if everything else _chosen(tables)
+    refuse_unsettled(chosen, where)
+    trial = Trial(splits=splits, kills=kills, **({} if seed is None else {"seed": seed}))
+    note(f"seed {trial.seed}; starting Spark …")
+    site = engine.site(found, where, None, is_brief=True)
+    certificates = verify(chosen, where, trial, site, tell=note)
+    site.spark.stop()
+    if as_json:
+        emit([asdict(each) for each in certificates])
+    else:
+        _print(certificates)
+    different = [each.table for each in certificates if not each.equal]
+    if different:
+        raise DataError(
+            f"{', '.join(different)}: the live rows are not what bronze says",
+            hint=f"the same cuts and kills again: --seed {trial.seed}.",
+            tables=different,
+        )
+
+
+def _everything(lake: Lake) -> list[Table]:
+    """Return the silver and gold tables of a lake; those never run have nothing to be verified."""
+    derived = [table for table in catalog.tables() if table.layer is not Layer.BRONZE]
+    found = [table for table in derived if lake.exists(table)]
+    if not found:
+        raise DefinitionError(
+            f"there is nothing to verify in {lake.root} yet",
+            hint="fill the lake first: `strandline produce`, then `strandline run`.",
+        )
+    return found
+
+
+def _chosen(names: list[str] | None) -> list[Table]:
+    chosen = place.named(names) if names else []
+    bronze = [table.id for table in chosen if table.layer is Layer.BRONZE]
+    if bronze or not chosen:
+        raise DefinitionError(
+            f"{', '.join(bronze)}: bronze is what everything else is verified against"
+            if bronze
+            else "no table was named",
+            hint="name silver or gold tables, or give --all.",
+        )
+    return chosen
+
+
+def _print(certificates: list[Certificate]) -> None:
+    columns = ("table", "rows", "splits", "kills", "seed", "version", "code", "equal")
+    rows = [
+        (
+            each.table,
+            each.rows,
+            each.splits,
+            each.kills,
+            each.seed,
+            each.versions[each.table],
+            each.code,
+            "yes" if each.equal else "NO",
+        )
+        for each in certificates
+    ]
+    show("certificates", columns, rows)
+    for each in certificates:
+        for line in each.differences:
+            say(line)

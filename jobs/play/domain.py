@@ -1,0 +1,88 @@
+"""All sources of the playground: which player fills which topic, and with how large a share of the events."""
+
+from dataclasses import dataclass, replace
+
+from jobs.bronze import (
+    device_inventory,
+    device_telemetry,
+    dhcp_events,
+    network_connections,
+    process_events,
+    user_actions,
+    user_confirmations,
+)
+from jobs.core.table import Table, Topic
+from jobs.play.assets import Inventory, Processes
+from jobs.play.logins import Actions, Confirmations
+from jobs.play.network import Connections, Dhcp
+from jobs.play.plan import Plan
+from jobs.play.player import Player
+from jobs.play.telemetry import Fleet
+from jobs.play.telemetry_v1 import OldFleet
+
+ONE_IN = {
+    "older": 10,
+    "actions": 20,
+    "dhcp": 20,
+    "connections": 10,
+    "inventory": 100,
+    "processes": 10,
+}
+"""One event of a source for so many events in all; what is left are readings."""
+
+SEEDS_APART = 1 << 32
+"""Between the seeds of two sources, so that neighbouring plans have nothing in common."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One source of a run.
+
+    Args:
+        player: Makes its events.
+        topic: Where they are sent.
+        table: The name that its bronze and its silver table share.
+    """
+
+    player: Player
+    topic: Topic
+    table: str
+
+    @property
+    def events(self) -> int:
+        """Return how many there are."""
+        return self.player.plan.events
+
+
+def domain(plan: Plan) -> tuple[Part, ...]:
+    """Deal the events of a plan to all sources."""
+    old, actions, addresses, connections, inventory, processes = (
+        replace(plan, events=plan.events // one_in, seed=_seed(plan, number))
+        for number, one_in in enumerate(ONE_IN.values(), start=1)
+    )
+    answers = replace(actions, events=actions.events * 4 // 5, seed=_seed(plan, len(ONE_IN) + 1))
+    dhcp = Dhcp(addresses)
+    others = (
+        _part(OldFleet(old), device_telemetry.TABLE, device_telemetry.OLDER),
+        _part(Actions(actions), user_actions.TABLE),
+        _part(Confirmations(answers, actions), user_confirmations.TABLE),
+        _part(dhcp, dhcp_events.TABLE),
+        _part(Connections(connections, dhcp.schedule), network_connections.TABLE),
+        _part(Inventory(inventory), device_inventory.TABLE),
+        _part(Processes(processes), process_events.TABLE),
+    )
+    rest = plan.events - sum(part.events for part in others)
+    return (*readings(replace(plan, events=rest)), *others)
+
+
+def readings(plan: Plan, topic: Topic = device_telemetry.NEWER) -> tuple[Part, ...]:
+    """Make all events of a plan readings."""
+    return (_part(Fleet(plan), device_telemetry.TABLE, topic),)
+
+
+def _part(player: Player, table: Table, topic: Topic | None = None) -> Part:
+    return Part(player=player, topic=topic or table.topics[0], table=table.name)
+
+
+def _seed(plan: Plan, number: int) -> int:
+    return plan.seed + number * SEEDS_APART

@@ -1,0 +1,99 @@
+"""What is still to be read of all the topics of a bronze table, and which slice of it comes next.
+
+Why slices are aligned by time: a backlog read with a limit per batch must not run ahead in one partition and
+lag in another, because event-time state believes the newest row it has seen. Spark's own
+``maxOffsetsPerTrigger`` splits a batch in proportion to each partition's backlog; a partition whose
+events all lie in the last hour is then read hours ahead of the others, the watermark follows it, and
+everything that the others still hold is dropped as late. Here a slice ends at one moment in all partitions.
+
+Why several topics fill one table: for the same reason. Two shapes of one event that are read by two queries
+come in whatever order those queries happen to run, and the slower one's rows meet a watermark that the
+other has moved. Read together they arrive in the order of their time.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from jobs.core.table import Topic
+from jobs.run.kafka import Log
+
+Part: TypeAlias = tuple[str, int]
+"""A topic's name and a number of its partitions."""
+Positions: TypeAlias = Mapping[Part, int]
+Bounds: TypeAlias = Mapping[Part, tuple[int, int]]
+
+
+class Backlog:
+    """The topics of one table as one log."""
+
+    def __init__(self, address: str, options: Mapping[str, str], topics: Sequence[Topic]) -> None:
+        """Connect; nothing is asked of the cluster yet."""
+        self._logs = {topic.name: Log(address, options, topic) for topic in topics}
+
+    def close(self) -> None:
+        """Disconnect."""
+        for log in self._logs.values():
+            log.close()
+
+    def identities(self) -> dict[str, str]:
+        """Return the id that the cluster gave to each topic; a topic made anew has another.
+
+        Raises:
+            TransientError: The cluster does not answer.
+            DefinitionError: A topic does not exist.
+        """
+        for log in self._logs.values():
+            log.partitions()
+        return {name: log.identity() for name, log in self._logs.items()}
+
+    def bounds(self) -> dict[Part, tuple[int, int]]:
+        """Return for each partition the first offset still there and the one after the last."""
+        return {
+            (name, number): ends
+            for name, log in self._logs.items()
+            for number, ends in log.bounds().items()
+        }
+
+    def slice(self, start: Positions, end: Positions, limit: int | None) -> dict[Part, int]:
+        """Return where to stop, so that at most about ``limit`` records are read, all up to one moment."""
+        waiting = {part: end[part] - start[part] for part in end if end[part] > start[part]}
+        if limit is None or sum(waiting.values()) <= limit:
+            return {part: end[part] for part in waiting}
+        # About 40 questions of a millisecond each, in which the broker only looks at its time index.
+        low, high = 0, time.time_ns() // 1_000_000
+        stops = dict(start)
+        while low < high:  # the latest moment that stays within the limit
+            moment = (low + high + 1) // 2
+            candidate = self._until(moment, start, end, waiting)
+            if sum(candidate[part] - start[part] for part in waiting) <= limit:
+                low, stops = moment, candidate
+            else:
+                high = moment - 1
+        if all(stops[part] == start[part] for part in waiting):
+            # More records than the limit carry one and the same time: take them in order of partition.
+            first = min(waiting)
+            return {first: min(start[first] + limit, end[first])}
+        return {part: stops[part] for part in waiting if stops[part] > start[part]}
+
+    def count(self, start: Positions, end: Positions) -> int:
+        """Count the committed records between two positions by reading them."""
+        return sum(
+            log.count(_within(start, name), _within(end, name)) for name, log in self._logs.items()
+        )
+
+    def _until(
+        self, moment: int, start: Positions, end: Positions, waiting: Positions
+    ) -> dict[Part, int]:
+        stops = dict(start)
+        for name, log in self._logs.items():
+            asked = sorted(_within(waiting, name))
+            for number, offset in log.offsets_at(moment, asked).items() if asked else ():
+                part = (name, number)
+                stop = end[part] if offset is None else offset
+                stops[part] = min(max(stop, start[part]), end[part])
+        return stops
+
+
+def _within(positions: Positions, topic: str) -> dict[int, int]:
+    return {number: offset for (name, number), offset in positions.items() if name == topic}

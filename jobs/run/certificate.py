@@ -1,0 +1,74 @@
+"""What a verification found, kept beside the table it speaks of."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+
+from jobs.core.table import Table
+from jobs.run.lake import Lake
+from jobs.run.meter import code_version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """The result of one verification of one table.
+
+    Args:
+        table: The table's one name.
+        equal: Whether all recomputations and the live table have the same rows.
+        rows: Rows of the live table, its quarantine included.
+        splits: Micro-batches into which the log was cut.
+        kills: How often the streaming process was killed in between.
+        seed: What decided where it was cut and killed.
+        offsets: Per topic and partition the range of bronze that was recomputed.
+        versions: The live Delta version that was compared, and those of the bronze tables below it.
+        code: Hash of the code that recomputed it.
+        at: When.
+        seconds: How long all tables of that verification took together.
+        differences: Rows that one side has and another has not, as text.
+    """
+
+    table: str
+    equal: bool
+    rows: int
+    splits: int
+    kills: int
+    seed: int
+    offsets: Mapping[str, tuple[int, int]]
+    versions: Mapping[str, int]
+    code: str
+    at: str
+    seconds: float
+    differences: tuple[str, ...] = field(default=())
+
+
+def keep(certificate: Certificate, table: Table, lake: Lake) -> None:
+    """Put a certificate beside its table; a reader sees the old one or the new one."""
+    file = lake.certificate(table)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_suffix(".new")
+    draft.write_text(json.dumps(asdict(certificate), indent=1) + "\n")
+    draft.replace(file)
+
+
+def kept(table: Table, lake: Lake) -> Certificate | None:
+    """Return a table's last certificate."""
+    file = lake.certificate(table)
+    if not file.exists():
+        return None
+    found = json.loads(file.read_text())
+    known = {each.name for each in fields(Certificate)}
+    values = {name: value for name, value in found.items() if name in known}
+    values["offsets"] = {name: (a, b) for name, (a, b) in found["offsets"].items()}
+    values["differences"] = tuple(found["differences"])
+    return Certificate(**values)
+
+
+def standing(table: Table, lake: Lake) -> str:
+    """Say in a word or two what a table's last certificate is worth today."""
+    found = kept(table, lake)
+    if found is None:
+        return "none"
+    if not found.equal:
+        return "NOT EQUAL"
+    return "equal" if found.code == code_version(table) else "equal, by other code"

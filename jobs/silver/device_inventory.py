@@ -1,0 +1,41 @@
+"""What was decided about a device: where it is, which model, whose.
+
+Grain: one row a change, by its own id.
+Reads: bronze.device_inventory. Read by: whoever asks where a device was.
+Late data: up to an hour; later ones, and those of clocks that run ahead, go to the quarantine.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StringType, StructType, TimestampType
+
+from jobs.bronze import device_inventory as bronze
+from jobs.core.received import CARRIED
+from jobs.core.table import Layer, Table
+from quality.rules import required
+
+FIELDS = (
+    StructType()
+    .add("change_id", StringType())
+    .add("device_id", StringType())
+    .add("site", StringType())
+    .add("model", StringType())
+    .add("owner", StringType())
+    .add("event_at", TimestampType())
+)
+
+
+def device_inventory(events: DataFrame) -> DataFrame:
+    """Read each event's payload as a change."""
+    (topic,) = bronze.TABLE.topics
+    return topic.parse(events, FIELDS).select(*CARRIED, *FIELDS.fieldNames())
+
+
+TABLE = Table(
+    layer=Layer.SILVER,
+    name="device_inventory",
+    reads=(bronze.TABLE,),
+    transform=device_inventory,
+    key=("change_id",),
+    event_at="event_at",
+    rules=required("change_id", "device_id", "event_at"),
+)

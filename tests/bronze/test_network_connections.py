@@ -1,0 +1,11 @@
+"""bronze.network_connections is as received."""
+
+from jobs.bronze.network_connections import TABLE
+from jobs.silver import network_connections as silver
+
+
+def test_it_reads_its_topic_and_makes_nothing_of_it() -> None:
+    """What is in it was sent; everything else can be made again from it."""
+    assert [topic.name for topic in TABLE.topics] == ["network-connections"]
+    assert TABLE.transform is None
+    assert silver.TABLE.reads == (TABLE,)

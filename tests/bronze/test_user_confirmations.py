@@ -1,0 +1,11 @@
+"""bronze.user_confirmations is as received."""
+
+from jobs.bronze.user_confirmations import TABLE
+from jobs.silver import user_confirmations as silver
+
+
+def test_it_reads_its_topic_and_makes_nothing_of_it() -> None:
+    """What is in it was sent; everything else can be made again from it."""
+    assert [topic.name for topic in TABLE.topics] == ["user-confirmations"]
+    assert TABLE.transform is None
+    assert silver.TABLE.reads == (TABLE,)

@@ -1,0 +1,77 @@
+"""State is what may still matter and nothing else: once the watermark has passed, the rest is gone."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.core.table import Table
+from jobs.gold import confirmed_logins
+from jobs.gold import device_signal_10m as gold
+from jobs.run.lake import Lake
+from jobs.silver import device_telemetry as silver
+from jobs.silver import user_actions, user_confirmations
+from tests.support.events import readings, received
+from tests.support.literal import put
+from tests.support.modes import derive
+
+
+def state(spark: SparkSession, lake: Lake, table: Table, **options: str) -> int:
+    """Return how many rows a table's stream remembers, as Spark's own reader of state finds them."""
+    reader = spark.read.format("statestore").options(**options)
+    return reader.load(str(lake.checkpoint(table))).count()
+
+
+@pytest.mark.slow
+def test_copies_and_windows_are_forgotten_when_the_watermark_has_passed(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """A hundred readings of two windows, a bad one, and then a clock three hours later."""
+    morning = "\n".join(f"0 | e{n} | s{n % 5} | 09:{n % 20:02}:00 | 09:20:00" for n in range(100))
+    head = "batch | id | signal | event_at | arrived_at"
+    received(spark, lake, readings(f"{head}\n{morning}\n0 | - | s | 09:00:00 | 09:20:00"))
+    derive(spark, lake, silver.TABLE, gold.TABLE)
+    before = [state(spark, lake, table) for table in (silver.TABLE, gold.TABLE)]
+
+    for clock in ("12:20:00", "12:20:01"):  # silver forgets when the next rows come
+        received(spark, lake, readings(f"{head}\n0 | {clock} | s | {clock} | {clock}"))
+        derive(spark, lake, silver.TABLE, gold.TABLE)
+
+    after = [state(spark, lake, table) for table in (silver.TABLE, gold.TABLE)]
+    assert before == [101, 10]
+    assert after == [2, 1]
+
+
+@pytest.mark.slow
+def test_log_ins_are_forgotten_when_nothing_can_confirm_them_any_more(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Both sides of a join remember, and both must forget."""
+    lake = Lake(tmp_path).open_for_writing()
+    log = {
+        user_actions.TABLE: (
+            user_actions.FIELDS,
+            """
+            batch | action_id | user_id | action | event_at
+            1     | a         | u1      | login  | 09:00:00
+            1     | b         | u1      | login  | 09:01:00
+            2     | clock     | u9      | login  | 12:00:00
+            """,
+        ),
+        user_confirmations.TABLE: (
+            user_confirmations.FIELDS,
+            """
+            batch | confirmation_id | action_id | user_id | event_at
+            1     | x               | other     | u1      | 09:00:30
+            2     | clock           | none      | u9      | 12:00:00
+            """,
+        ),
+    }
+    found = []
+    for batch in ("1", "2"):
+        put(spark, lake, log, batch)
+        derive(spark, lake, confirmed_logins.TABLE)
+        sides = ("left", "right")
+        found.append([state(spark, lake, confirmed_logins.TABLE, joinSide=s) for s in sides])
+
+    assert found == [[2, 1], [1, 1]]

@@ -1,0 +1,28 @@
+"""silver.device_inventory believes what is whole, of the declared types, in time and not there yet."""
+
+from pyspark.sql import SparkSession
+
+from jobs.silver.device_inventory import TABLE
+from tests.support.sources import judged_as_the_truth_says, read
+
+CLEAN = b'{"change_id": "i1", "device_id": "d1", "site": "berlin", "model": "th-200", "owner": "research", "event_at": "2026-11-20T08:15:30Z"}'
+
+
+def test_a_clean_payload_is_a_row(spark: SparkSession) -> None:
+    """Field by field, so that a name that was mixed up is seen."""
+    (row,) = read(spark, TABLE, CLEAN)
+
+    assert row == {
+        "_problem": "-",
+        "change_id": "i1",
+        "device_id": "d1",
+        "site": "berlin",
+        "model": "th-200",
+        "owner": "research",
+        "event_at": "08:15:30",
+    }
+
+
+def test_every_kind_of_dirt_gets_its_reason(spark: SparkSession) -> None:
+    """To the last event, against code that shares nothing with the table."""
+    assert judged_as_the_truth_says(spark, TABLE)

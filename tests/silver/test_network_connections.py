@@ -1,0 +1,29 @@
+"""silver.network_connections believes what is whole, of the declared types, in time and not there yet."""
+
+from pyspark.sql import SparkSession
+
+from jobs.silver.network_connections import TABLE
+from tests.support.sources import judged_as_the_truth_says, read
+
+CLEAN = b'{"connection_id": "n1", "src_ip": "10.20.0.42", "dst_ip": "198.51.100.7", "dst_port": 443, "bytes_out": 1200, "bytes_in": 90211, "event_at": "2026-11-20T08:15:30Z"}'
+
+
+def test_a_clean_payload_is_a_row(spark: SparkSession) -> None:
+    """Field by field, so that a name that was mixed up is seen."""
+    (row,) = read(spark, TABLE, CLEAN)
+
+    assert row == {
+        "_problem": "-",
+        "connection_id": "n1",
+        "src_ip": "10.20.0.42",
+        "dst_ip": "198.51.100.7",
+        "dst_port": "443",
+        "bytes_out": "1200",
+        "bytes_in": "90211",
+        "event_at": "08:15:30",
+    }
+
+
+def test_every_kind_of_dirt_gets_its_reason(spark: SparkSession) -> None:
+    """To the last event, against code that shares nothing with the table."""
+    assert judged_as_the_truth_says(spark, TABLE)

@@ -1,0 +1,32 @@
+"""silver.process_events believes what is whole, of the declared types, in time and not there yet."""
+
+from pyspark.sql import SparkSession
+
+from jobs.silver.process_events import TABLE
+from tests.support.sources import judged_as_the_truth_says, read
+
+CLEAN = b'{"ProcessGuid": "p1", "UtcTime": "2026-11-20T08:15:30Z", "Computer": "d1", "User": "CORP\\\\u1", "Image": "C:\\\\cmd.exe", "CommandLine": "cmd.exe /c \\"dir\\"", "ParentImage": "C:\\\\explorer.exe", "ParentCommandLine": "explorer.exe", "ProcessId": 4242, "Hashes": "SHA256=00"}'
+
+
+def test_a_clean_payload_is_a_row(spark: SparkSession) -> None:
+    """Field by field, so that a name that was mixed up is seen."""
+    (row,) = read(spark, TABLE, CLEAN)
+
+    assert row == {
+        "_problem": "-",
+        "ProcessGuid": "p1",
+        "Computer": "d1",
+        "User": "CORP\\u1",
+        "Image": "C:\\cmd.exe",
+        "CommandLine": 'cmd.exe /c "dir"',
+        "ParentImage": "C:\\explorer.exe",
+        "ParentCommandLine": "explorer.exe",
+        "ProcessId": "4242",
+        "Hashes": "SHA256=00",
+        "UtcTime": "08:15:30",
+    }
+
+
+def test_every_kind_of_dirt_gets_its_reason(spark: SparkSession) -> None:
+    """To the last event, against code that shares nothing with the table."""
+    assert judged_as_the_truth_says(spark, TABLE)

@@ -1,0 +1,27 @@
+"""silver.user_confirmations believes what is whole, of the declared types, in time and not there yet."""
+
+from pyspark.sql import SparkSession
+
+from jobs.silver.user_confirmations import TABLE
+from tests.support.sources import judged_as_the_truth_says, read
+
+CLEAN = b'{"confirmation_id": "c1", "action_id": "a1", "user_id": "u1", "method": "totp", "event_at": "2026-11-20T08:15:30Z"}'
+
+
+def test_a_clean_payload_is_a_row(spark: SparkSession) -> None:
+    """Field by field, so that a name that was mixed up is seen."""
+    (row,) = read(spark, TABLE, CLEAN)
+
+    assert row == {
+        "_problem": "-",
+        "confirmation_id": "c1",
+        "action_id": "a1",
+        "user_id": "u1",
+        "method": "totp",
+        "event_at": "08:15:30",
+    }
+
+
+def test_every_kind_of_dirt_gets_its_reason(spark: SparkSession) -> None:
+    """To the last event, against code that shares nothing with the table."""
+    assert judged_as_the_truth_says(spark, TABLE)

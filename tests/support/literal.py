@@ -1,0 +1,98 @@
+"""Tables of literal rows for tests of gold, and gold computed from them in every way there is."""
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+from pyspark.sql.types import DecimalType, IntegerType, LongType, StructType, TimestampType
+
+from jobs.core.modes import Batch
+from jobs.core.table import Table
+from jobs.run import delta
+from jobs.run.balance import balance
+from jobs.run.lake import Lake
+from jobs.run.ledger import Entry, last_entry
+from tests.support.modes import derive, stream
+from tests.support.rows import NULL, Row, at, lines, shown
+
+Log = Mapping[Table, tuple[StructType, str]]
+"""For each source its columns, and its rows as text; ``batch`` says in which commit a row comes."""
+
+
+def in_every_way(spark: SparkSession, root: Path, table: Table, log: Log) -> list[Row]:
+    """Compute a gold table in every mode and return the one answer.
+
+    Raises:
+        AssertionError: Two modes disagree, or a ledger does not balance.
+    """
+    batches = sorted({row["batch"] for _, text in log.values() for row in lines(text)})
+    answers = {}
+    for way in ("batch", "at once", "step by step", "always on"):
+        lake = Lake(root / way).open_for_writing()
+        for number in batches[:1] if way == "always on" else batches:
+            put(spark, lake, log, number)
+            if way == "step by step":
+                derive(spark, lake, table)
+        if way == "batch":
+            derive(spark, lake, table, mode=Batch())
+        elif way == "at once":
+            derive(spark, lake, table)
+        elif way == "always on":
+            later = list(batches[1:])
+            stream(
+                spark, lake, table, later, lambda number, lake=lake: put(spark, lake, log, number)
+            )
+        assert balance(table, lake).faults == [], way
+        answers[way] = shown(DeltaTable(lake.table(table)).to_pyarrow_table().to_pylist())
+    expected = answers["batch"]
+    for way, answer in answers.items():
+        assert answer == expected, f"{way} is not batch"
+    return expected
+
+
+def put(spark: SparkSession, lake: Lake, log: Log, batch: str) -> None:
+    """Append the rows of one batch number to each source; a source without any is made all the same."""
+    for table, (schema, text) in log.items():
+        chosen = [row for row in lines(text) if row["batch"] == batch]
+        appended(spark, lake, table, schema, chosen)
+
+
+def appended(
+    spark: SparkSession, lake: Lake, table: Table, schema: StructType, rows: Sequence[Row]
+) -> None:
+    """Append rows to a table in one commit, with a ledger entry."""
+    path = lake.table(table)
+    delta.create(spark, path, schema)
+    if not rows:
+        return
+    values = [tuple(_value(row.get(f.name, NULL), f.dataType) for f in schema) for row in rows]
+    newest = last_entry(path)
+    commit = delta.Commit(spark, path)
+    written = commit.write(spark.createDataFrame(values, schema).coalesce(1)).rows
+    entry = Entry(
+        table=table.id,
+        mode="available-now",
+        stream="literal",
+        batch=newest[1].batch + 1 if newest else 0,
+        source="literal",
+        read=written,
+        good=written,
+        written=written,
+    )
+    commit.commit(entry.encoded())
+
+
+def _value(text: str, kind: object) -> object:
+    if text == NULL:
+        return None
+    match kind:
+        case TimestampType():
+            return at(text)
+        case LongType() | IntegerType():
+            return int(text)
+        case DecimalType():
+            return Decimal(text)
+        case _:
+            return text
