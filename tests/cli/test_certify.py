@@ -1,0 +1,51 @@
+"""What cannot be verified is refused before Spark starts, and a picture of the lake can be drawn without it."""
+
+from pathlib import Path
+
+from rich.console import Console
+
+from jobs.cli.graph import picture
+from jobs.run.lake import Lake
+from tests.cli.typed import strandline
+
+
+def test_bronze_is_what_everything_else_is_verified_against(filled: Path) -> None:
+    answer = strandline("verify", "bronze.device_telemetry", "--lake", filled)
+
+    assert answer.code == 2
+    assert "bronze.device_telemetry" in answer.err
+    assert "hint: name silver or gold tables" in answer.err
+
+
+def test_a_verification_names_its_tables(filled: Path) -> None:
+    answer = strandline("verify", "--lake", filled)
+
+    assert answer.code == 2
+    assert "no table was named" in answer.err
+
+
+def test_a_table_that_was_never_run_is_told_with_what_to_type(filled: Path) -> None:
+    answer = strandline("verify", "gold.confirmed_logins", "--lake", filled)
+
+    assert answer.code == 2
+    assert "`strandline run gold.confirmed_logins`" in answer.err
+
+
+def test_an_empty_lake_has_nothing_to_verify(tmp_path: Path) -> None:
+    answer = strandline("verify", "--all", "--lake", tmp_path)
+
+    assert answer.code == 2
+    assert "hint:" in answer.err
+
+
+def test_the_picture_shows_every_topic_table_and_lag(filled: Path) -> None:
+    """A table that reads two is drawn once, and named below the other."""
+    console = Console(width=200, record=True)
+    console.print(picture(Lake(filled)))
+
+    lines = console.export_text().splitlines()
+    shown = "\n".join(lines)
+    assert "topic device-telemetry + device-telemetry-v1" in shown
+    assert "silver.device_telemetry 3 rows, 1 held, lag 0" in shown
+    assert "silver.user_actions never run" in shown
+    assert sum("gold.confirmed_logins" in line for line in lines) == 2
