@@ -57,7 +57,9 @@ def grid(title: str | None, columns: Sequence[str], rows: Sequence[Row]) -> Grid
     table = Grid(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for index, name in enumerate(columns):
         is_number = any(isinstance(row[index], int | float) for row in rows)
-        table.add_column(name, justify="right" if is_number else "left")
+        # What a row is about is never cut, however narrow the terminal.
+        whole = max((len(str(row[0])) for row in rows), default=0) if index == 0 else None
+        table.add_column(name, justify="right" if is_number else "left", min_width=whole)
     for row in rows:
         table.add_row(*(escape(number(cell)) for cell in row))
     return table

@@ -161,8 +161,8 @@ def test_a_lake_with_nothing_in_it(place: Path) -> None:
 
 
 def test_lakes_that_cannot_be_compared(place: Path) -> None:
-    """One of them has no such table."""
-    refused(strandline("compare", place, place), 2, "there is no table at")
+    """They have no table in common."""
+    refused(strandline("compare", place, place), 2, "no silver or gold table in common")
 
 
 def test_a_question_that_would_change_something(place: Path) -> None:

@@ -82,7 +82,7 @@ def sheets(lake: Path) -> dict[str, dict[str, Any]]:
 
 def finished(lake: Path, address: str, truth: Mapping[str, Any]) -> None:
     """Bring a lake up to date and see that it is what was really sent, and that the ledger balances."""
-    succeeded("run", "--lake", lake, env={"STRANDLINE_KAFKA": address})
+    succeeded("run", *SLICE, "--lake", lake, env={"STRANDLINE_KAFKA": address})
     silver = sheets(lake)["silver.device_telemetry"]
     expected = truth["tables"]["silver.device_telemetry"]
     assert {name: silver[name] for name in expected} == expected

@@ -24,7 +24,7 @@ def test_three_kills_at_random_moments_change_nothing(
     seed = random.SystemRandom().randrange(10**6)
     chance = random.Random(seed)  # noqa: S311  # moments, not secrets
     truth = tmp_path / "truth.json"
-    words = ("--events", 16_000, "--rate", 200, "--hours", 12, "--seed", seed, "--truth", truth)
+    words = ("--events", 14_000, "--rate", 200, "--hours", 12, "--seed", seed, "--truth", truth)
     producer = start("produce", *words, "--lake", fresh, log=tmp_path / "produce.log")
     try:
         reached = progress(fresh)

@@ -15,7 +15,6 @@ from jobs.silver.device_telemetry import TABLE, device_telemetry
 from tests.support.events import frame, readings, received
 from tests.support.modes import Answers, answers_of, derive, in_every_mode, proven
 from tests.support.rows import rows
-from tests.support.sources import judged_as_the_truth_says, read
 
 DIRTY = """
     batch | partition | id | device | value | event_at | arrived_at | payload
@@ -274,32 +273,3 @@ def test_nested_fields_become_columns_of_their_own(spark: SparkSession) -> None:
     assert row is not None
     assert (row["firmware"], row["seq"]) == ("2.0.0", None)
     assert {*RECEIVED.fieldNames(), "_problem"} < {*row.asDict()}
-
-
-OLDER = b"e1,dev-00207,temp,70.43,1795162530123,1.1.0,17"
-
-
-def test_a_reading_of_the_older_shape_is_translated(spark: SparkSession) -> None:
-    """Other names, Fahrenheit, kilopascals; what has no other name keeps its own."""
-    lines = (
-        OLDER,
-        OLDER.replace(b"temp,70.43", b"press,101.3250"),
-        OLDER.replace(b"temp,70.43", b"co2,412"),
-        OLDER.replace(b"70.43", b""),
-    )
-
-    found = read(spark, TABLE, *lines, topic="device-telemetry-v1")
-
-    assert [(row["signal"], row["value"]) for row in found] == [
-        ("temperature", "21.3500"),
-        ("pressure", "1013.2500"),
-        ("co2", "412.0000"),
-        ("temperature", "-"),
-    ]
-    assert {row["event_at"] for row in found} == {"08:15:30.123000"}
-    assert {row["_problem"] for row in found} == {"-"}
-
-
-def test_both_shapes_get_the_reasons_that_the_truth_says(spark: SparkSession) -> None:
-    """To the last event, against code that shares nothing with the table."""
-    assert judged_as_the_truth_says(spark, TABLE)
