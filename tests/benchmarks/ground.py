@@ -1,6 +1,7 @@
 """Where the contestants meet: folders, a broker, a process for each, and a fair order."""
 
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -78,8 +79,10 @@ class Ground:
 
     def fresh(self, row: Row, name: str, *, topic: str | None = None) -> Place:
         """Return a place that nobody has used; the last one is removed."""
-        root = self.work / "run"
-        shutil.rmtree(root, ignore_errors=True)
+        runs = self.work / "run"
+        shutil.rmtree(runs, ignore_errors=True)
+        # Never the same folder again: a state store of the run before may still write to it.
+        root = runs / str(time.time_ns())
         root.mkdir(parents=True)
         place = self.place(root, topic or self.topic)
         partitions = 2 if name.endswith(FEW) else place.partitions
