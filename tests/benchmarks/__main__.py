@@ -141,7 +141,7 @@ def _wanted(arguments: list[str]) -> Wanted:
     parser.add_argument(
         "--warm", type=int, default=5, help="batches before those that are measured"
     )
-    parser.add_argument("--parts", default="events,batch,chain,history", help="what to measure")
+    parser.add_argument("--parts", default="events,batch,chain", help="what to measure")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "reports")
     parser.add_argument(
         "--work", type=Path, default=Path(".lake/benchmarks"), help="tables and logs"

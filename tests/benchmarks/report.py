@@ -89,10 +89,7 @@ class Report:
                 "",
                 *self._chain(),
                 "",
-                f"## Batch {OLD} against batch {YOUNG}, a hundred rows each",
-                "",
                 *self._history(),
-                "",
             ]
         )
 
@@ -161,7 +158,10 @@ class Report:
         return lines
 
     def _history(self) -> list[str]:
-        lines = _head(
+        if not self.samples.rows(HISTORY):
+            return []
+        lines = [f"## Batch {OLD} against batch {YOUNG}, a hundred rows each", ""]
+        lines += _head(
             "row", f"ms at {YOUNG}", f"ms at {OLD}", "time", "MB at both", "bytes", "target"
         )
         for row in self.samples.rows(HISTORY):
@@ -177,7 +177,7 @@ class Report:
                     f"≤ {AGED:.2f}",
                 )
             )
-        return lines
+        return [*lines, ""]
 
     def _aged(self, row: str) -> tuple[Sample, Sample]:
         found = {sample.number: sample for sample in self.samples.of(HISTORY, row, "strandline")}
