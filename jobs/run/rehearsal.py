@@ -80,8 +80,9 @@ class Rehearsal:
                     self._await_life()
                     begun = time.monotonic()
                 self._wait()
-                span = min(time.monotonic() - begun, ENOUGH)
-                self.tell(f"streamed commit {number} of {commits} in {span:.1f} s")
+                took = time.monotonic() - begun
+                span = min(took, ENOUGH)
+                self.tell(f"streamed commit {number} of {commits} in {took:.1f} s")
         finally:
             self._end()
 
