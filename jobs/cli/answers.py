@@ -9,7 +9,7 @@ import typer
 from jobs import catalog
 from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
-from jobs.cli.screen import emit, note, say, show
+from jobs.cli.screen import emit, note, say, show, yes
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.table import Layer
 from jobs.run.ask import ask
@@ -194,7 +194,7 @@ def _print_comparison(found: list[Comparison]) -> None:
                 one.right_rows,
                 one.only_left,
                 one.only_right,
-                _yes(one.equal),
+                yes(one.equal),
             )
             for one in found
         ],
@@ -213,13 +213,9 @@ def _row(sheet: Balance) -> tuple[object, ...]:
         sum(sheet.quarantined.values()),
         sheet.dropped_by_watermark,
         sheet.waiting,
-        _yes(sheet.balanced),
+        yes(sheet.balanced),
     )
 
 
 def _as_json(sheet: Balance) -> dict[str, object]:
     return {**asdict(sheet), "balanced": sheet.balanced}
-
-
-def _yes(value: bool) -> str:  # noqa: FBT001  # a word for a truth value
-    return "yes" if value else "NO"

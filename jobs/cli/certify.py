@@ -8,7 +8,7 @@ import typer
 from jobs import catalog
 from jobs.cli import engine, place
 from jobs.cli.place import JsonOption, LakeOption
-from jobs.cli.screen import emit, note, say, show
+from jobs.cli.screen import emit, note, say, show, yes
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.table import Layer, Table
 from jobs.run.certificate import Certificate
@@ -106,7 +106,7 @@ def _print(certificates: list[Certificate]) -> None:
             each.seed,
             each.versions[each.table],
             each.code,
-            "yes" if each.equal else "NO",
+            yes(each.equal),
         )
         for each in certificates
     ]

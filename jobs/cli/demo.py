@@ -66,7 +66,7 @@ def demo(
     refuse_imbalance(sheets)
     _refuse_untruth(sheets, truth)
     say("")
-    draw(picture(where))
+    draw(picture(where, sheets))
     say("")
     say(
         f"balanced: {events:,} events, each in exactly one place, in {time.monotonic() - began:.0f} s"

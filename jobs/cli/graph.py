@@ -1,45 +1,45 @@
 """A picture of the lake: from each topic through the tables, with rows and what still waits."""
 
+from collections.abc import Sequence
+
 from rich.markup import escape
 from rich.tree import Tree
 
 from jobs import catalog
 from jobs.core.table import Layer, Table
-from jobs.run.balance import Balance, balance, live_rows
+from jobs.run.balance import Balance
 from jobs.run.lake import Lake
 
 
-def picture(lake: Lake) -> Tree:
+def picture(lake: Lake, found: Sequence[Balance]) -> Tree:
     """Draw the lake; a table that reads several others is drawn below the first and named below the rest."""
     tables = catalog.tables()
-    sheets = {table.id: balance(table, lake) for table in tables if lake.exists(table)}
+    sheets = {sheet.table: sheet for sheet in found}
     whole = Tree(escape(str(lake.root)))
     drawn: set[str] = set()
     for bronze in (table for table in tables if table.layer is Layer.BRONZE):
         topics = " + ".join(topic.name for topic in bronze.topics)
-        _draw(whole.add(f"topic {escape(topics)}"), bronze, sheets, lake, drawn)
+        _draw(whole.add(f"topic {escape(topics)}"), bronze, sheets, drawn)
     return whole
 
 
-def _draw(
-    above: Tree, table: Table, sheets: dict[str, Balance], lake: Lake, drawn: set[str]
-) -> None:
+def _draw(above: Tree, table: Table, sheets: dict[str, Balance], drawn: set[str]) -> None:
     if table.id in drawn:
         above.add(f"{table.id} [dim](see above)[/dim]")
         return
     drawn.add(table.id)
-    here = above.add(_line(table, sheets.get(table.id), lake))
+    here = above.add(_line(table, sheets.get(table.id)))
     for reader in catalog.tables():
         if table in reader.upstream:
-            _draw(here, reader, sheets, lake, drawn)
+            _draw(here, reader, sheets, drawn)
 
 
-def _line(table: Table, sheet: Balance | None, lake: Lake) -> str:
+def _line(table: Table, sheet: Balance | None) -> str:
     if sheet is None:
         return f"{table.id} [dim]never run[/dim]"
     parts = [f"{sheet.rows:,} rows"]
     if table.layer is Layer.SILVER:
-        parts.append(f"{live_rows(lake.quarantine(table)):,} held")
+        parts.append(f"{sum(sheet.quarantined.values()):,} held")
     if table.layer is not Layer.BRONZE:
         parts.append(f"lag {sheet.waiting:,}")
     return f"[bold]{table.id}[/bold] {', '.join(parts)}"

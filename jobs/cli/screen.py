@@ -52,6 +52,11 @@ def number(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
 
 
+def yes(value: bool) -> str:  # noqa: FBT001  # a word for a truth value
+    """Write whether something is so; what is not is to be seen at a glance."""
+    return "yes" if value else "NO"
+
+
 def grid(title: str | None, columns: Sequence[str], rows: Sequence[Row]) -> Grid:
     """Lay rows out in columns, numbers to the right."""
     table = Grid(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")

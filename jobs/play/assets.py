@@ -68,9 +68,9 @@ class Inventory(Player):
         columns = (
             self.ids(numbers),
             self.keys(numbers),
-            texts(list(SITES))[self.chance.below(len(SITES), "site", numbers)].tolist(),
-            texts(list(MODELS))[self.chance.below(len(MODELS), "model", devices)].tolist(),
-            texts(list(OWNERS))[self.chance.below(len(OWNERS), "owner", numbers)].tolist(),
+            self.one_of(SITES, "site", numbers),
+            self.one_of(MODELS, "model", devices),
+            self.one_of(OWNERS, "owner", numbers),
             *moments(happened_at),
         )
         return list(map(CHANGE.__mod__, zip(*columns, strict=True)))

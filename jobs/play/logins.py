@@ -17,7 +17,7 @@ from jobs.play.chance import Numbers
 from jobs.play.dirt import objects
 from jobs.play.kinds import Story
 from jobs.play.plan import Plan
-from jobs.play.player import Player, moments, texts
+from jobs.play.player import Player, moments
 
 ACTIONS = (b"login", b"login", b"login", b"logout", b"change_password")
 METHODS = (b"totp", b"push", b"key")
@@ -44,11 +44,10 @@ class Actions(Player):
     def clean(self, numbers: Numbers, happened_at: Numbers) -> list[bytes]:
         """Return an action for each event."""
         devices = self.chance.below(self.plan.devices, "device", numbers)
-        action = self.chance.below(len(ACTIONS), "action", numbers)
         columns = (
             self.ids(numbers),
             self.keys(numbers),
-            texts(list(ACTIONS))[action].tolist(),
+            self.one_of(ACTIONS, "action", numbers),
             [b"dev-%05d" % device for device in devices.tolist()],
             *moments(happened_at),
         )
@@ -106,12 +105,11 @@ class Confirmations(Player):
     def clean(self, numbers: Numbers, happened_at: Numbers) -> list[bytes]:
         """Return a confirmation for each event."""
         actions = self._answers.confirmed(numbers)
-        method = self.chance.below(len(METHODS), "method", numbers)
         columns = (
             self.ids(numbers),
             self._actions.ids(actions),
             self._actions.keys(actions),
-            texts(list(METHODS))[method].tolist(),
+            self.one_of(METHODS, "method", numbers),
             *moments(happened_at),
         )
         return list(map(CONFIRMATION.__mod__, zip(*columns, strict=True)))

@@ -6,7 +6,7 @@ is a key, a clean payload, and the ways in which it can be odd.
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -79,6 +79,12 @@ class Player(ABC):
         halves = [self.chance.bits(question, numbers) for question in ("first id", "second id")]
         digits = np.stack(halves, axis=1).astype(">u8").tobytes().hex().encode()
         return [digits[at : at + 32] for at in range(0, len(digits), 32)]
+
+    def one_of(self, options: Sequence[bytes], question: str, numbers: Numbers) -> list[bytes]:
+        """Return one of some texts for each number."""
+        drawn = self.chance.below(len(options), question, numbers)
+        found: list[bytes] = texts(list(options))[drawn].tolist()
+        return found
 
     def _chunk(self, numbers: Numbers) -> Chunk:
         kinds, sources = self.story.kinds(numbers)

@@ -113,14 +113,13 @@ class OldFleet(Player):
             _decimal(unit, SIGNALS[signal][3])
             for unit, signal in zip(units.tolist(), signals.tolist(), strict=True)
         ]
-        firmware = self.chance.below(len(FIRMWARE), "firmware", devices)
         columns = (
             self.ids(numbers),
             self._devices[devices].tolist(),
             self._signals[signals].tolist(),
             values,
             happened_at.tolist(),
-            texts(list(FIRMWARE))[firmware].tolist(),
+            self.one_of(FIRMWARE, "firmware", devices),
             numbers.tolist(),
         )
         return list(map(LINE.__mod__, zip(*columns, strict=True)))

@@ -95,5 +95,17 @@ class Backlog:
         return stops
 
 
+def name_of(part: Part) -> str:
+    """Return a partition's name, as the ledger writes it."""
+    topic, number = part
+    return f"{topic}/{number}"
+
+
+def part_of(name: str) -> Part:
+    """Return the partition of a name."""
+    topic, _, number = name.rpartition("/")
+    return topic, int(number)
+
+
 def _within(positions: Positions, topic: str) -> dict[int, int]:
     return {number: offset for (name, number), offset in positions.items() if name == topic}

@@ -64,6 +64,12 @@ def balance(table: Table, lake: Lake) -> Balance:
     return sheet
 
 
+def waiting(table: Table, lake: Lake) -> int:
+    """Return how many rows of its sources a table has not read yet, from the ledgers alone."""
+    there = sum(_Rows.of(lake.table(source)).total for source in table.upstream)
+    return there - sum(entry.read for _, entry in _in_force(list(entries(lake.table(table)))))
+
+
 def live_rows(path: Path) -> int:
     """Return the rows in a table's current files, as their statistics count them."""
     if not any((path / "_delta_log").glob("*.json")):

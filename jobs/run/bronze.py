@@ -18,7 +18,7 @@ from jobs.core.errors import DataError
 from jobs.core.received import RECEIVED
 from jobs.core.table import Table
 from jobs.run import delta, kafka
-from jobs.run.backlog import Backlog, Bounds, Part, Positions
+from jobs.run.backlog import Backlog, Bounds, Part, Positions, name_of, part_of
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, last_entry
 from jobs.run.meter import Meter, code_version
@@ -95,7 +95,7 @@ class Intake:
         positions = {part: first for part, (first, _) in bounds.items()}
         newest = last_entry(self._path)
         if newest is not None:
-            positions |= {_part(name): end for name, (_, end) in newest[1].offsets.items()}
+            positions |= {part_of(name): end for name, (_, end) in newest[1].offsets.items()}
         return positions
 
     def _refuse_another_topic(self) -> None:
@@ -134,9 +134,7 @@ class Intake:
             stream=self._stream,
             batch=number,
             source=", ".join(topic.name for topic in self._table.topics),
-            offsets={
-                f"{topic}/{number}": ranges[topic, number] for topic, number in sorted(ranges)
-            },
+            offsets={name_of(part): ranges[part] for part in sorted(ranges)},
             read=written.rows,
             good=written.rows,
             written=written.rows,
@@ -185,7 +183,7 @@ class Intake:
                 f"but Kafka has {there} between the same offsets",
                 hint="nothing was written; run it again, and look at the broker if it stays so.",
                 table=self._table.id,
-                offsets={f"{t}/{n}": (start[t, n], stop) for (t, n), stop in stops.items()},
+                offsets={name_of(part): (start[part], stop) for part, stop in stops.items()},
             )
 
 
@@ -195,11 +193,6 @@ def _identity(topics: Mapping[str, str]) -> str:
 
 def _identities(stream: str) -> dict[str, str]:
     return dict(topic.rsplit("@", 1) for topic in stream.split(",") if "@" in topic)
-
-
-def _part(text: str) -> Part:
-    topic, _, number = text.rpartition("/")
-    return topic, int(number)
 
 
 def _by_topic(positions: Positions) -> dict[str, dict[int, int]]:

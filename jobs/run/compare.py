@@ -37,7 +37,12 @@ class Comparison:
 
 
 def compare(
-    table: Table, left: Lake, right: Lake, *, at: Sequence[int] | None = None
+    table: Table,
+    left: Lake,
+    right: Lake,
+    *,
+    at: Sequence[int] | None = None,
+    sides: tuple[str, str] = ("in the first", "in the second"),
 ) -> list[Comparison]:
     """Compare a table, and its quarantine if it has one.
 
@@ -46,6 +51,7 @@ def compare(
         left: One lake.
         right: Another.
         at: The versions of the left table's folders; the newest when absent.
+        sides: How a sample says where it was found.
 
     Raises:
         DefinitionError: One of the lakes has no such table.
@@ -54,15 +60,17 @@ def compare(
     folders = zip(left.folders(table), right.folders(table), strict=True)
     versions: Sequence[int | None] = at or [None] * len(left.folders(table))
     return [
-        _compared(name, here, there, version)
+        _compared(name, (here, there), version, sides)
         for name, (here, there), version in zip(names, folders, versions, strict=False)
     ]
 
 
-def _compared(name: str, left: Path, right: Path, version: int | None) -> Comparison:
+def _compared(
+    name: str, folders: tuple[Path, Path], version: int | None, sides: tuple[str, str]
+) -> Comparison:
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
-    for side, path, at in (("l", left, version), ("r", right, None)):
+    for side, path, at in (("l", folders[0], version), ("r", folders[1], None)):
         if not (path / "_delta_log").is_dir():
             raise DefinitionError(
                 f"there is no table at {path}", hint="run it first: `strandline run`.", table=name
@@ -87,8 +95,8 @@ def _compared(name: str, left: Path, right: Path, version: int | None) -> Compar
     left_only = f"SELECT {columns} FROM l EXCEPT ALL SELECT {columns} FROM r"  # noqa: S608
     right_only = f"SELECT {columns} FROM r EXCEPT ALL SELECT {columns} FROM l"  # noqa: S608
     samples = [
-        f"only in {side}: {row}"
-        for side, query in (("the first", left_only), ("the second", right_only))
+        f"only {side}: {row}"
+        for side, query in zip(sides, (left_only, right_only), strict=True)
         for row in connection.execute(f"{query} ORDER BY ALL LIMIT {SAMPLES}").fetchall()
     ]
     return Comparison(

@@ -15,7 +15,7 @@ from datetime import datetime
 
 from jobs.core.modes import Mode
 from jobs.core.table import Layer, Table
-from jobs.run.backlog import Backlog
+from jobs.run.backlog import Backlog, name_of
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, Tail, last_entry
 from jobs.run.runner import Site, run
@@ -135,8 +135,7 @@ class Host:
         finally:
             backlog.close()
         return sum(
-            end - read.get(f"{topic}/{number}", (0, first))[1]
-            for (topic, number), (first, end) in bounds.items()
+            end - read.get(name_of(part), (0, first))[1] for part, (first, end) in bounds.items()
         )
 
     def _beat(self, *, is_alive: bool) -> None:

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from jobs.core.received import ORDER, RECEIVED
 from jobs.core.table import Table
 from jobs.run import delta
-from jobs.run.bronze import PROPERTIES, SMALL
+from jobs.run.bronze import PROPERTIES
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry
 
@@ -49,7 +49,7 @@ def recut(
 
 def _append(spark: SparkSession, table: Table, path: Path, number: int, part: DataFrame) -> int:
     commit = delta.Commit(spark, path)
-    written = commit.write(part.coalesce(1) if part.count() <= SMALL else part).rows
+    written = commit.write(part).rows
     entry = Entry(
         table=table.id,
         mode="verify",

@@ -20,7 +20,7 @@ import psutil
 
 from jobs.core.errors import TransientError
 from jobs.core.table import Layer, Table
-from jobs.run.balance import balance
+from jobs.run.balance import waiting
 from jobs.run.lake import Lake
 from jobs.run.ledger import added, latest_version
 from jobs.run.streams import is_settled
@@ -134,8 +134,7 @@ class Rehearsal:
     def _is_settled(self, table: Table) -> bool:
         if not self.lake.exists(table):
             return False
-        sheet = balance(table, self.lake)
-        return sheet.waiting == 0 and is_settled(table, self.lake)
+        return waiting(table, self.lake) == 0 and is_settled(table, self.lake)
 
     def _start(self) -> None:
         names = [table.id for table in self.tables]

@@ -136,11 +136,12 @@ def shaped(sources: Sequence[DataFrame], table: Table) -> DataFrame:
     if table.transform is None:
         message = f"{table.id} lacks its function"
         raise TypeError(message)
-    clocks = [(_event_at(source), source.lateness) for source in table.upstream]
-    read = [watermarked(rows, *clock) for rows, clock in zip(sources, clocks, strict=True)]
-    answers = table.transform(*read)
+    seen = [
+        (rows, _event_at(source), source.lateness)
+        for rows, source in zip(sources, table.upstream, strict=True)
+    ]
+    answers = table.transform(*(watermarked(*each) for each in seen))
     if table.speaks is Speaks.ON_CLOSE:
-        seen = [(rows, *clock) for rows, clock in zip(sources, clocks, strict=True)]
         return final(answers, table.closes_at, seen)
     return answers
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from jobs.core.errors import DefinitionError
 from jobs.core.modes import Batch
 from jobs.core.table import Layer, Table
-from jobs.run.balance import balance
+from jobs.run.balance import waiting
 from jobs.run.certificate import Certificate, keep
 from jobs.run.compare import compare
 from jobs.run.lake import Lake
@@ -107,13 +107,13 @@ def refuse_unsettled(tables: Sequence[Table], lake: Lake) -> None:
             )
         newest = last_entry(lake.table(table))
         is_stream = newest is not None and not newest[1].replaced
-        waiting = balance(table, lake).waiting
-        if waiting or (is_stream and not is_settled(table, lake)):
+        behind = waiting(table, lake)
+        if behind or (is_stream and not is_settled(table, lake)):
             raise DefinitionError(
-                f"{table.id} is {waiting:,} rows behind its sources, so there is nothing to compare yet",
+                f"{table.id} is {behind:,} rows behind its sources, so there is nothing to compare yet",
                 hint="let it catch up (`strandline run`), then verify again.",
                 table=table.id,
-                waiting=waiting,
+                waiting=behind,
             )
 
 
@@ -162,7 +162,7 @@ class _Found:
 def _differences(table: Table, live: Lake, at: Sequence[int], others: Mapping[str, Lake]) -> _Found:
     rows, told = 0, []
     for name, other in others.items():
-        found = compare(table, live, other, at=at)
+        found = compare(table, live, other, at=at, sides=("live", f"in {name}"))
         rows = sum(one.left_rows for one in found)
         for one in found:
             if not one.equal:
@@ -170,14 +170,8 @@ def _differences(table: Table, live: Lake, at: Sequence[int], others: Mapping[st
                     f"{one.table}: {one.only_left:,} rows of the live table are not in {name}, "
                     f"and {one.only_right:,} of {name} are not in the live table"
                 )
-                told += [f"{one.table}: {_sided(sample, name)}" for sample in one.samples]
+                told += [f"{one.table}: {sample}" for sample in one.samples]
     return _Found(rows=rows, differences=tuple(told))
-
-
-def _sided(sample: str, name: str) -> str:
-    return sample.replace("only in the first", "only live", 1).replace(
-        "only in the second", f"only in {name}", 1
-    )
 
 
 def _certify(  # noqa: PLR0913, PLR0917  # a certificate says all of it

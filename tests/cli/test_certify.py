@@ -4,6 +4,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from jobs.cli.answers import sheets_of
 from jobs.cli.graph import picture
 from jobs.run.lake import Lake
 from tests.cli.typed import strandline
@@ -41,7 +42,8 @@ def test_an_empty_lake_has_nothing_to_verify(tmp_path: Path) -> None:
 def test_the_picture_shows_every_topic_table_and_lag(filled: Path) -> None:
     """A table that reads two is drawn once, and named below the other."""
     console = Console(width=200, record=True)
-    console.print(picture(Lake(filled)))
+    lake = Lake(filled)
+    console.print(picture(lake, sheets_of(lake)))
 
     lines = console.export_text().splitlines()
     shown = "\n".join(lines)

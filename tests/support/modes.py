@@ -13,9 +13,8 @@ from pyspark.sql import SparkSession
 from jobs.core.modes import AvailableNow, Batch, MicroBatch, Mode
 from jobs.core.table import Speaks, Table
 from jobs.gold import device_signal_10m as gold
-from jobs.run.balance import balance
+from jobs.run.balance import balance, waiting
 from jobs.run.lake import Lake
-from jobs.run.ledger import entries
 from jobs.run.report import Report
 from jobs.run.runner import Site, run
 from jobs.run.streams import is_settled
@@ -168,12 +167,7 @@ def stream(
 
 def has_caught_up(lake: Lake, table: Table) -> bool:
     """Tell whether a stream has read all there is, and ended the batch that its last watermark asks for."""
-    there = sum(
-        entry.written for source in table.upstream for _, entry in entries(lake.table(source))
-    )
-    if sum(entry.read for _, entry in entries(lake.table(table))) < there:
-        return False
-    return is_settled(table, lake)
+    return waiting(table, lake) <= 0 and is_settled(table, lake)
 
 
 def _read(path: Path) -> list[Row]:
