@@ -109,7 +109,12 @@ def stream(
                     note(_line(pulse))
             looks += 1
 
-        host.serve(look)
+        try:
+            host.serve(look)
+        finally:
+            # It ends anyway; a signal that comes now must not change the exit code, which on-call reads.
+            for name in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(name, signal.SIG_IGN)
     show(
         "stopped",
         ("table", "batches", "read"),

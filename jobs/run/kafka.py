@@ -1,16 +1,27 @@
 """What one topic of Kafka holds, asked with the C client, which starts no JVM."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
-from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from jobs.core.errors import DataError, DefinitionError, TransientError
 from jobs.core.table import Topic
 
 TIMEOUT = 10.0
+PASSING = frozenset(
+    {
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError._TRANSPORT,  # noqa: SLF001  # public, though so named
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+    }
+)
+"""What a broker says, or does not say, while it starts; the client calls none of them retriable here."""
 Positions = Mapping[int, int]
+Answer = TypeVar("Answer")
 
 
 class Log:
@@ -73,18 +84,12 @@ class Log:
 
     def bounds(self) -> dict[int, tuple[int, int]]:
         """Return for each partition the first offset still there and the one after the last."""
-        deadline = time.monotonic() + TIMEOUT
-        while True:
-            try:
-                return {
-                    number: self._consumer.get_watermark_offsets(self._at(number), timeout=TIMEOUT)
-                    for number in self.partitions()
-                }
-            except KafkaException as error:
-                # A topic that was just made has partitions before they have leaders.
-                if not error.args[0].retriable() or time.monotonic() > deadline:
-                    raise self._silent(error) from error
-                time.sleep(0.1)
+        return self._patiently(
+            lambda: {
+                number: self._consumer.get_watermark_offsets(self._at(number), timeout=TIMEOUT)
+                for number in self.partitions()
+            }
+        )
 
     def count(self, start: Positions, end: Positions) -> int:
         """Count the committed records between two positions by reading them."""
@@ -107,14 +112,23 @@ class Log:
     def offsets_at(self, moment: int, partitions: Sequence[int]) -> dict[int, int | None]:
         """Return where each partition first reaches a moment in milliseconds; None where nothing is as new."""
         asked = [TopicPartition(self.topic.name, p, moment) for p in partitions]
-        try:
-            found = self._consumer.offsets_for_times(asked, timeout=TIMEOUT)
-        except KafkaException as error:
-            raise self._silent(error) from error
+        found = self._patiently(lambda: self._consumer.offsets_for_times(asked, timeout=TIMEOUT))
         return {part.partition: part.offset if part.offset >= 0 else None for part in found}
 
     def _at(self, partition: int) -> TopicPartition:
         return TopicPartition(self.topic.name, partition)
+
+    def _patiently(self, ask: Callable[[], Answer]) -> Answer:
+        # A topic that was just made has partitions before they have leaders, and so has a broker that was just
+        # started again; a stream outlives both.
+        deadline = time.monotonic() + TIMEOUT
+        while True:
+            try:
+                return ask()
+            except KafkaException as error:
+                if error.args[0].code() not in PASSING or time.monotonic() > deadline:
+                    raise self._silent(error) from error
+                time.sleep(0.1)
 
     def _silent(self, error: KafkaException) -> TransientError:
         return TransientError(
