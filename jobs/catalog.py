@@ -11,7 +11,7 @@ from types import ModuleType
 
 from jobs import bronze, gold, silver
 from jobs.core.errors import DefinitionError
-from jobs.core.table import Layer, Table
+from jobs.core.table import Layer, Speaks, Table
 
 LAYERS = {Layer.BRONZE: bronze, Layer.SILVER: silver, Layer.GOLD: gold}
 
@@ -31,6 +31,13 @@ def tables() -> tuple[Table, ...]:
                 raise DefinitionError(
                     f"{table.id} reads {source.id}, which no module declares",
                     hint="let `reads` name the TABLE of a module in jobs/bronze, silver or gold.",
+                    table=table.id,
+                    source=source.id,
+                )
+            if source.rewrites and table.speaks is not Speaks.AFRESH:
+                raise DefinitionError(
+                    f"{table.id} reads {source.id}, whose rows are replaced by later words; no stream can follow it",
+                    hint=f"declare {table.id} with speaks=Speaks.AFRESH, or let it read what {source.id} reads.",
                     table=table.id,
                     source=source.id,
                 )

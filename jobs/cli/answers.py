@@ -108,9 +108,7 @@ def tables_(lake: LakeOption = None, as_json: JsonOption = False) -> None:
                 "table": table.id,
                 "reads": ", ".join(str(source) for source in table.reads),
                 "rows": live_rows(where.table(table)),
-                "quarantined": live_rows(where.quarantine(table))
-                if table.layer is Layer.SILVER
-                else None,
+                "quarantined": live_rows(where.quarantine(table)) if table.judges else None,
                 "version": newest[0] if newest else None,
                 "mode": newest[1].mode if newest else "never run",
                 "watermark": newest[1].watermark if newest else None,

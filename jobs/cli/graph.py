@@ -38,7 +38,7 @@ def _line(table: Table, sheet: Balance | None) -> str:
     if sheet is None:
         return f"{table.id} [dim]never run[/dim]"
     parts = [f"{sheet.rows:,} rows"]
-    if table.layer is Layer.SILVER:
+    if table.judges:
         parts.append(f"{sum(sheet.quarantined.values()):,} held")
     if table.layer is not Layer.BRONZE:
         parts.append(f"lag {sheet.waiting:,}")

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from jobs.core.fold import Fold, Shell, at_once
 from jobs.core.lateness import Lateness, interval
 
 Seen: TypeAlias = tuple[DataFrame, str, Lateness]
@@ -47,6 +48,35 @@ def final(rows: DataFrame, closes_at: str | None, seen: Sequence[Seen]) -> DataF
     """
     if rows.isStreaming or closes_at is None:
         return rows
+    is_final = F.col(closes_at).isNull() | (F.col(closes_at) <= F.col("_bound"))
+    return rows.join(F.broadcast(_bound(seen)), is_final, "inner").drop("_bound")
+
+
+def folded(rows: DataFrame, fold: Fold, *, time: str, seen: Sequence[Seen] = ()) -> DataFrame:
+    """Run a fold over rows, key by key.
+
+    Args:
+        rows: What to fold; in a stream they carry their watermark.
+        fold: How.
+        time: The column with their event time.
+        seen: The sources whose law decides how much is settled, for a fold that says only what is; in a
+            stream that is the watermark.
+    """
+    columns = dict.fromkeys((*fold.by, *fold.reads, time))
+    named = rows.select(*columns, F.unix_micros(time).alias("at"))
+    if rows.isStreaming:
+        grouped = named.groupBy(*fold.by)
+        return grouped.transformWithState(Shell(fold), fold.says, "Update", "EventTime")
+    settled = F.lit(None).cast("bigint")
+    if seen:
+        named = named.crossJoin(F.broadcast(_bound(seen)))
+        settled = F.coalesce(F.unix_micros("_bound"), F.lit(0))
+    grouped = named.withColumn("settled", settled).groupBy(*fold.by)
+    return grouped.applyInArrow(at_once(fold), fold.says)
+
+
+def _bound(seen: Sequence[Seen]) -> DataFrame:
+    """Return where Spark's watermark would stand after these rows, as the one row of ``_bound``."""
     bounds = [
         read.agg(
             (F.date_trunc("millisecond", F.max(time)) - interval(lateness.delay)).alias("_bound")
@@ -54,8 +84,6 @@ def final(rows: DataFrame, closes_at: str | None, seen: Sequence[Seen]) -> DataF
         for read, time, lateness in seen
     ]
     # A source without rows has no bound, and nothing that waits for it is final.
-    bound = reduce(DataFrame.unionAll, bounds).agg(
+    return reduce(DataFrame.unionAll, bounds).agg(
         F.when(F.count("_bound") == len(bounds), F.min("_bound")).alias("_bound")
     )
-    is_final = F.col(closes_at).isNull() | (F.col(closes_at) <= F.col("_bound"))
-    return rows.join(F.broadcast(bound), is_final, "inner").drop("_bound")

@@ -32,12 +32,16 @@ class Layer(StrEnum):
 
 
 class Speaks(StrEnum):
-    """When a gold table says something about a window."""
+    """When a table says something about a row."""
 
     ON_CLOSE = "on_close"
     """Once, when no admitted row can change it any more."""
     ON_CHANGE = "on_change"
     """Whenever it changes; the table holds the latest word for each key."""
+    AS_SETTLED = "as_settled"
+    """Whenever something about it is final, as time passes; the table holds the latest word for each key."""
+    AFRESH = "afresh"
+    """Whenever a source changes: the windows that it touches are computed afresh from all of their rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,10 +76,11 @@ class Table:
         event_at: The column with the time at which the event happened.
         lateness: The law of time for its rows; gold follows the silver table it reads.
         rules: What must hold of each row, or it goes to the quarantine.
-        speaks: When a gold table says something about a window.
-        window: The length of a gold table's windows, as Spark reads it.
-        window_from: The gold column with the start of a row's window.
+        speaks: When a table above the judged ones says something about a row.
+        window: The length of a gold table's windows, as Spark reads it; of unequal ones the longest.
+        window_from: The column with the start of a row's window, by which a table that is rewritten is divided.
         closes_at: The gold column with the end of a row's window.
+        valid_until: The column with the end of what a row says, where that is longer than a moment; open when NULL.
     """
 
     layer: Layer
@@ -90,6 +95,7 @@ class Table:
     window: str | None = None
     window_from: str | None = None
     closes_at: str | None = None
+    valid_until: str | None = None
 
     @property
     def id(self) -> str:
@@ -112,6 +118,18 @@ class Table:
     def upstream(self) -> "tuple[Table, ...]":
         """Return the tables that this one reads."""
         return tuple(source for source in self.reads if isinstance(source, Table))
+
+    @property
+    def judges(self) -> bool:
+        """Tell whether the table says of each event of bronze whether it is a row; the others go to a quarantine."""
+        reads_bronze = all(source.layer is Layer.BRONZE for source in self.upstream)
+        return self.layer is Layer.SILVER and reads_bronze
+
+    @property
+    def rewrites(self) -> bool:
+        """Tell whether rows are replaced by later words, so that no stream can follow the table."""
+        is_derived = self.layer is not Layer.BRONZE and not self.judges
+        return is_derived and self.speaks is not Speaks.ON_CLOSE
 
     def __str__(self) -> str:
         """Return the one name."""

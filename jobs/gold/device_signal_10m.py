@@ -42,6 +42,7 @@ TABLE = Table(
     reads=(device_telemetry.TABLE,),
     transform=device_signal_10m,
     key=("device_id", "signal", "window_from"),
+    event_at="window_from",
     speaks=Speaks.ON_CLOSE,
     window=WINDOW,
     window_from="window_from",

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.core.table import Layer, Table
+from jobs.core.table import Table
 from jobs.core.verdict import judged
 from jobs.run.checkpoint import Planned, stream_id
 from jobs.run.lake import Lake
@@ -80,7 +80,7 @@ def _below(rows: DataFrame, table: Table, source: Table, late_ms: int) -> int:
 
 
 def _is_silver(table: Table) -> bool:
-    return table.layer is Layer.SILVER
+    return table.judges
 
 
 def _text(watermark_ms: int) -> str | None:

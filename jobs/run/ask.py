@@ -10,7 +10,7 @@ import duckdb
 from deltalake import DeltaTable
 
 from jobs.core.errors import DefinitionError
-from jobs.core.table import Layer, Table
+from jobs.core.table import Table
 from jobs.run.lake import Lake
 
 
@@ -56,7 +56,7 @@ def _offer(
     known = []
     for table in tables:
         folders = {table.id: lake.table(table)}
-        if table.layer is Layer.SILVER:
+        if table.judges:
             folders[f"quarantine.{table.name}"] = lake.quarantine(table)
         for name, path in folders.items():
             if not any((path / "_delta_log").glob("*.json")):

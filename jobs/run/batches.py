@@ -9,7 +9,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.core.errors import DefinitionError
-from jobs.core.table import Layer, Table
+from jobs.core.table import Speaks, Table
 from jobs.run import delta
 from jobs.run.fork import Fork
 from jobs.run.lake import Lake
@@ -21,15 +21,22 @@ STREAM = "batch"
 """What stands in an entry in the place of a checkpoint's identity."""
 
 
-def compute(spark: SparkSession, table: Table, lake: Lake) -> Entry:
+def compute(spark: SparkSession, table: Table, lake: Lake, mode: str = STREAM) -> Entry:
     """Replace the table's rows by what its source holds now.
+
+    Args:
+        spark: The session.
+        table: Silver or gold.
+        lake: Where.
+        mode: What the entry says of the mode.
 
     Raises:
         DefinitionError: A stream owns the table.
     """
     path = lake.table(table)
     newest = last_entry(path)
-    if newest is not None and newest[1].stream != STREAM:
+    owned = newest is not None and newest[1].stream != STREAM
+    if owned and table.speaks is not Speaks.AFRESH:  # what keeps no state belongs to nobody
         raise DefinitionError(
             f"{table.id} belongs to a stream; a batch over everything would pull the table from under it",
             hint=f"use another lake, or remove {path} and {lake.checkpoint(table)} first.",
@@ -37,12 +44,12 @@ def compute(spark: SparkSession, table: Table, lake: Lake) -> Entry:
         )
     meter = Meter(spark)
     versions = {source: latest_version(lake.table(source)) for source in table.upstream}
-    rows = [_at(spark, lake.table(source), version) for source, version in versions.items()]
+    rows = [rows_at(spark, lake.table(source), version) for source, version in versions.items()]
     result = shaped(rows, table)
     make(spark, table, lake, result)
     entry = Entry(
         table=table.id,
-        mode="batch",
+        mode=mode,
         stream=STREAM,
         batch=newest[1].batch + 1 if newest else 0,
         source=", ".join(source.id for source in versions),
@@ -51,7 +58,7 @@ def compute(spark: SparkSession, table: Table, lake: Lake) -> Entry:
         replaced=True,
         code=code_version(table),
     )
-    if table.layer is Layer.SILVER:
+    if table.judges:
         fork = Fork(table=table, path=path, quarantine=lake.quarantine(table), replaces=True)
 
         def settle(good: int, held: Counter[str]) -> Entry:
@@ -67,7 +74,8 @@ def compute(spark: SparkSession, table: Table, lake: Lake) -> Entry:
     return final
 
 
-def _at(spark: SparkSession, path: Path, version: int) -> DataFrame:
+def rows_at(spark: SparkSession, path: Path, version: int) -> DataFrame:
+    """Return the rows of a table at a version."""
     return spark.read.format("delta").option("versionAsOf", version).load(str(path))
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jobs.core.errors import DefinitionError
-from jobs.core.table import Layer, Table
+from jobs.core.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Lake:
     def folders(self, table: Table) -> tuple[Path, ...]:
         """Return the table's Delta folders: its own, and its quarantine if it has one."""
         own = (self.table(table),)
-        return (*own, self.quarantine(table)) if table.layer is Layer.SILVER else own
+        return (*own, self.quarantine(table)) if table.judges else own
 
     def exists(self, table: Table) -> bool:
         """Tell whether the table was ever made."""

@@ -105,6 +105,14 @@ def entries(path: Path) -> Iterator[tuple[int, Entry]]:
             yield int(file.stem), entry
 
 
+def between(path: Path, first: int, last: int) -> Iterator[Entry]:
+    """Yield the entries of some versions, both included, without listing the log."""
+    for version in range(first, last + 1):
+        entry = _entry(_commit(path, version))
+        if entry is not None:
+            yield entry
+
+
 def last_entry(path: Path) -> tuple[int, Entry] | None:
     """Return the newest entry; commits of maintenance have none and are passed over."""
     for version in range(latest_version(path), -1, -1):
@@ -180,6 +188,22 @@ def added(path: Path, version: int, *, files: tuple[int, int | None] = (0, None)
                 lowest[name] = min(value, lowest.get(name, value))
     rows = sum(file["numRecords"] for file in stats)
     return Added(rows=rows, lowest=lowest, files=tuple(names))
+
+
+def files_between(path: Path, first: int, last: int) -> tuple[set[str], set[str]]:
+    """Return the files that some versions added, and those that they took away, less what came and went."""
+    came: set[str] = set()
+    went: set[str] = set()
+    for version in range(first, last + 1):
+        with _commit(path, version).open() as log:
+            actions = [
+                json.loads(line) for line in log if line.startswith(('{"add":', '{"remove":'))
+            ]
+        added_now = {str(path / unquote(each["add"]["path"])) for each in actions if "add" in each}
+        gone = {str(path / unquote(each["remove"]["path"])) for each in actions if "remove" in each}
+        went |= gone - came
+        came = (came - gone) | added_now
+    return came, went
 
 
 def table_id(path: Path) -> str:

@@ -12,7 +12,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from jobs.core.errors import DefinitionError, LakeError
 from jobs.core.modes import AvailableNow, Batch, MicroBatch, Mode
-from jobs.core.table import Layer, Table
+from jobs.core.table import Layer, Speaks, Table
+from jobs.run.afresh import Afresh
 from jobs.run.batches import compute
 from jobs.run.bronze import Intake
 from jobs.run.lake import Lake
@@ -114,8 +115,7 @@ def _take_in(job: _Job, mode: Mode) -> None:
                     if not _each(job, intake, limit):
                         # Asking Kafka without a pause would take Python from the queries beside this one.
                         due = max(due, time.monotonic() + POLL)
-                    while time.monotonic() < due and not job.stopped():
-                        time.sleep(POLL)
+                    _rest(job, due)
             case _:
                 assert_never(mode)
     finally:
@@ -131,12 +131,31 @@ def _each(job: _Job, intake: Intake, limit: int | None) -> int:
     return commits
 
 
+def _again(job: _Job, afresh: Afresh) -> None:
+    entry = afresh.catch_up()
+    if entry is not None:
+        job.tell(entry)
+
+
+def _rest(job: _Job, due: float) -> None:
+    while time.monotonic() < due and not job.stopped():
+        time.sleep(POLL)
+
+
 def _derive(job: _Job, mode: Mode) -> None:
     spark, table, lake = job.site.spark, job.table, job.lake
     writer = Writer(table, lake, mode.name, job.tell)
     match mode:
         case Batch():
             job.tell(compute(spark, table, lake))
+        case AvailableNow() if table.speaks is Speaks.AFRESH:
+            _again(job, Afresh(spark, table, lake, mode.name))
+        case MicroBatch(every=every) if table.speaks is Speaks.AFRESH:
+            afresh = Afresh(spark, table, lake, mode.name)
+            while not job.stopped():
+                due = time.monotonic() + every
+                _again(job, afresh)
+                _rest(job, due)
         case AvailableNow():
             follow(start(spark, table, lake, writer, None), writer, job.stopped)
         case MicroBatch(every=every):

@@ -5,6 +5,7 @@ The figures were taken on 2 cores with warm batches of 100 rows.
 
 import os
 import signal
+import sys
 import threading
 from pathlib import Path
 
@@ -80,6 +81,8 @@ def start(settings: Settings, log: Path, *, is_brief: bool = False) -> SparkSess
         conf.set(name, value)
     os.environ["JAVA_HOME"] = str(_java_home())
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # Spark's Python workers fold state; they need our packages, and the first python3 of the PATH has none.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     with log.open("ab") as stream:
         # The launcher's and the JVM's own lines cannot be configured away, so the whole of stderr moves.
         # A session of its own, because whoever stops us may signal the whole group, and a JVM that hears

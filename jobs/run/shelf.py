@@ -31,10 +31,13 @@ class Shelf:
 
     def holding(self, commit: Commit, starts: Collection[int]) -> list[str]:
         """Return the files with windows that start at these microseconds since 1970."""
-        if self._version != commit.read_version:
-            self._files = self._by_start(commit.files())
-            self._version = commit.read_version
+        self._look(commit)
         return [file for start in sorted(starts) for file in self._files.get(start, ())]
+
+    def between(self, commit: Commit, lowest: int, highest: int) -> list[int]:
+        """Return the starts of all windows that the table holds from one microsecond to another."""
+        self._look(commit)
+        return sorted(start for start in self._files if lowest <= start <= highest)
 
     def replaced(self, version: int, starts: Collection[int], written: Written) -> None:
         """Remember that a commit put new files in the place of all that held these windows."""
@@ -42,6 +45,11 @@ class Shelf:
             self._files.pop(start, None)
         self._files |= self._by_start(written.files)
         self._version = version
+
+    def _look(self, commit: Commit) -> None:
+        if self._version != commit.read_version:
+            self._files = self._by_start(commit.files())
+            self._version = commit.read_version
 
     def _by_start(self, files: Iterable[str]) -> dict[int, list[str]]:
         found = defaultdict(list)

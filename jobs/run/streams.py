@@ -14,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from jobs.core.errors import DefinitionError
 from jobs.core.received import ORDER, QUARANTINE
 from jobs.core.stateful import final, first_copies, watermarked
-from jobs.core.table import Layer, Speaks, Table
+from jobs.core.table import Speaks, Table
 from jobs.core.verdict import DUPLICATE_OF, good_rows, judged
 from jobs.run import delta
 from jobs.run.account import dropped, opened
@@ -68,7 +68,7 @@ class Writer:
         entry, parts = opened(table, lake, plan, self._mode)
         lost = partial(dropped, spark, table, plan, parts)
         path = lake.table(table)
-        if table.layer is Layer.SILVER:
+        if table.judges:
             quarantine = lake.quarantine(table)
             return Fork(table=table, path=path, quarantine=quarantine).write(
                 rows,
@@ -76,8 +76,7 @@ class Writer:
                 meter,
                 held_already=self._has(quarantine, number),
             )
-        on_close = table.speaks is Speaks.ON_CLOSE
-        write = self._windows.append if on_close else self._windows.change
+        write = self._windows.change if table.rewrites else self._windows.append
 
         def settle() -> Entry:
             refused = lost()
@@ -115,7 +114,7 @@ def start(
     result = shaped([_followed(session, lake.table(source)) for source in table.upstream], table)
     make(spark, table, lake, result)
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", table.id)
-    mode = "update" if table.speaks is Speaks.ON_CHANGE and table.layer is Layer.GOLD else "append"
+    mode = "update" if table.rewrites else "append"
     query = (
         result.writeStream.queryName(table.id)
         .outputMode(mode)
@@ -129,7 +128,7 @@ def start(
 
 def shaped(sources: Sequence[DataFrame], table: Table) -> DataFrame:
     """Return the table's rows from those of its sources, whichever mode reads them."""
-    if table.layer is Layer.SILVER:
+    if table.judges:
         (events,) = sources
         verdicts = watermarked(judged(events, table), "_time", table.lateness)
         return first_copies(verdicts, DUPLICATE_OF, ORDER)
@@ -148,7 +147,7 @@ def shaped(sources: Sequence[DataFrame], table: Table) -> DataFrame:
 
 def speaks_of_time(table: Table) -> bool:
     """Tell whether a table says something because time has passed, and not only because rows came."""
-    return table.layer is Layer.GOLD and table.speaks is Speaks.ON_CLOSE
+    return not table.judges and table.speaks in {Speaks.ON_CLOSE, Speaks.AS_SETTLED}
 
 
 def is_settled(table: Table, lake: Lake) -> bool:
@@ -157,7 +156,7 @@ def is_settled(table: Table, lake: Lake) -> bool:
 
 
 def _session(spark: SparkSession, table: Table) -> SparkSession:
-    if table.layer is Layer.SILVER:
+    if table.judges:
         return for_sorted_state(spark)
     return spark if speaks_of_time(table) else for_rows_alone(spark)
 
@@ -180,7 +179,7 @@ def _event_at(source: Table) -> str:
 
 def make(spark: SparkSession, table: Table, lake: Lake, result: DataFrame) -> None:
     """Make the table and its quarantine unless they are there."""
-    if table.layer is Layer.SILVER:
+    if table.judges:
         delta.create(
             spark,
             lake.quarantine(table),
@@ -198,7 +197,7 @@ def make(spark: SparkSession, table: Table, lake: Lake, result: DataFrame) -> No
             properties={"delta.dataSkippingStatsColumns": stats},
         )
         return
-    partition_by = [str(table.window_from)] if table.speaks is Speaks.ON_CHANGE else []
+    partition_by = [str(table.window_from)] if table.rewrites else []
     delta.create(spark, lake.table(table), result.schema, partition_by=partition_by)
 
 

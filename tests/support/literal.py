@@ -21,8 +21,17 @@ Log = Mapping[Table, tuple[StructType, str]]
 """For each source its columns, and its rows as text; ``batch`` says in which commit a row comes."""
 
 
-def in_every_way(spark: SparkSession, root: Path, table: Table, log: Log) -> list[Row]:
-    """Compute a gold table in every mode and return the one answer.
+def in_every_way(
+    spark: SparkSession, root: Path, table: Table, log: Log, through: Sequence[Table] = ()
+) -> list[Row]:
+    """Compute a table in every mode and return the one answer.
+
+    Args:
+        spark: The session.
+        root: A folder for the lakes.
+        table: What to compute.
+        log: The rows of its sources, or of theirs.
+        through: The tables between the log and the table, computed whenever rows were put.
 
     Raises:
         AssertionError: Two modes disagree, or a ledger does not balance.
@@ -34,17 +43,21 @@ def in_every_way(spark: SparkSession, root: Path, table: Table, log: Log) -> lis
         for number in batches[:1] if way == "always on" else batches:
             put(spark, lake, log, number)
             if way == "step by step":
-                derive(spark, lake, table)
+                derive(spark, lake, *through, table)
         if way == "batch":
-            derive(spark, lake, table, mode=Batch())
+            derive(spark, lake, *through, table, mode=Batch())
         elif way == "at once":
-            derive(spark, lake, table)
+            derive(spark, lake, *through, table)
         elif way == "always on":
-            later = list(batches[1:])
-            stream(
-                spark, lake, table, later, lambda number, lake=lake: put(spark, lake, log, number)
-            )
-        assert balance(table, lake).faults == [], way
+            derive(spark, lake, *through)
+
+            def take_in(number: str, lake: Lake = lake) -> None:
+                put(spark, lake, log, number)
+                derive(spark, lake, *through)
+
+            stream(spark, lake, table, list(batches[1:]), take_in)
+        for each in (*through, table):
+            assert balance(each, lake).faults == [], f"{each.id} {way}"
         answers[way] = shown(DeltaTable(lake.table(table)).to_pyarrow_table().to_pylist())
     expected = answers["batch"]
     for way, answer in answers.items():

@@ -1,0 +1,187 @@
+"""Which device held which address, from when until when, and why it ended.
+
+Grain: one row an address and the moment from which it was held; an open hold has no end yet.
+Reads: silver.dhcp_events. Read by: whoever asks who held an address.
+Late data: nothing is said about a moment before no admitted message about it can come any more, so a row is
+never taken back; while a hold is open, its row is replaced when it is renewed and when it ends.
+
+Discover, offer and request promise nothing, so they do not reach the state: a flood of them costs none.
+"""
+
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructType
+
+from jobs.core.fold import Answer, Event, Fold, Folded, State, last_words
+from jobs.core.stateful import folded
+from jobs.core.table import Layer, Speaks, Table
+from jobs.silver import dhcp_events
+
+GIVES = ("ack", "renew")
+ACTS = (*GIVES, "release", "decline")
+"""The messages that begin, prolong or end a hold."""
+
+SECOND = 1_000_000
+LONGEST_LEASE = 10 * 366 * 86_400
+"""Seconds; a lease for ever is written as a very large number."""
+
+HOLD = (
+    StructType()
+    .add("ip", StringType())
+    .add("held_us", LongType())
+    .add("until_us", LongType())
+    .add("leased_us", LongType())
+    .add("mac", StringType())
+    .add("device_id", StringType())
+    .add("ended_by", StringType())
+    .add("renewals", LongType())
+)
+
+
+class Change(NamedTuple):
+    """What an act does to a hold.
+
+    Args:
+        ended: The hold that ends, with its end and why.
+        held: The hold that is open afterwards.
+    """
+
+    ended: State | None
+    held: State | None
+
+
+def act_on(hold: State | None, act: Event) -> Change:
+    """Let one message act on the hold of its address; one whose lease is over has ended by itself before."""
+    lapsed = lapse(hold, act["at"])
+    if lapsed is not None:
+        ended, hold = lapsed, None
+    else:
+        ended = None
+    is_own = hold is not None and hold["mac"] == act["mac"]
+    if act["kind"] in GIVES:
+        if hold is not None and is_own:
+            prolonged = {"leased_us": _leased(act), "renewals": hold["renewals"] + 1}
+            return Change(ended, {**hold, **prolonged})
+        if hold is not None:
+            ended = _ended(hold, act["at"], "taken")
+        return Change(ended, _opened(act))
+    if hold is not None and is_own:
+        return Change(_ended(hold, act["at"], f"{act['kind']}d"), None)
+    return Change(ended, hold)
+
+
+def lapse(hold: State | None, at: int) -> State | None:
+    """Return a hold with its end if its lease is over at a moment."""
+    if hold is None or hold["leased_us"] > at:
+        return None
+    return _ended(hold, hold["leased_us"], "expired")
+
+
+def in_order(acts: list[Event]) -> list[Event]:
+    """Sort messages as they happened; of those of one moment the first that arrived comes first."""
+    return sorted(acts, key=lambda act: (act["at"], act["arrived"], act["part"], act["offset"]))
+
+
+def _step(state: State | None, rows: list[Event], settled: int) -> Folded:
+    """Fold what is settled, keep the rest until it is."""
+    hold: State | None = state["hold"] if state else None
+    acts = in_order([*(state["acts"] if state else ()), *map(remembered, rows)])
+    said: list[Answer] = []
+    for act in acts:
+        if act["at"] > settled:
+            break
+        before = hold
+        ended, hold = act_on(hold, act)
+        said += [each for each in (ended, hold if hold != before else None) if each is not None]
+    later = [act for act in acts if act["at"] > settled]
+    lapsed = lapse(hold, settled)
+    if lapsed is not None:
+        said.append(lapsed)
+        hold = None
+    ip = acts[0]["ip"] if acts else state["ip"] if state else None
+    answers = last_words(({"ip": ip, **each} for each in said), ("held_us",))
+    if hold is None and not later:
+        return Folded(None, answers, None)
+    moments = [act["at"] for act in later[:1]] + ([hold["leased_us"]] if hold else [])
+    return Folded({"ip": ip, "hold": hold, "acts": later}, answers, min(moments))
+
+
+def remembered(row: Event) -> dict[str, Any]:
+    """Keep of a message what a hold needs, in values that JSON knows."""
+    return {
+        "ip": row["ip"],
+        "at": row["at"],
+        "kind": row["kind"],
+        "mac": row["mac"],
+        "device_id": row["device_id"],
+        "lease": row["lease_seconds"] or 0,
+        "arrived": row["arrived"],
+        "part": row["_partition"],
+        "offset": row["_offset"],
+    }
+
+
+def acts_of(messages: DataFrame) -> DataFrame:
+    """Select the messages that say who has an address."""
+    speaks = F.col("kind").isin(*ACTS) & F.col("ip").isNotNull()
+    return messages.where(speaks).withColumn("arrived", F.unix_micros("_arrived_at"))
+
+
+def ip_holds(messages: DataFrame) -> DataFrame:
+    """Fold the messages about each address into holds."""
+    seen = [(messages, "event_at", dhcp_events.TABLE.lateness)]
+    holds = folded(acts_of(messages), FOLD, time="event_at", seen=seen)
+    held_from = F.timestamp_micros("held_us")
+    return holds.select(
+        "ip",
+        held_from.alias("held_from"),
+        F.timestamp_micros("until_us").alias("held_until"),
+        F.timestamp_micros("leased_us").alias("leased_until"),
+        "mac",
+        "device_id",
+        "ended_by",
+        "renewals",
+        F.date_trunc("hour", held_from).alias("window_from"),
+    )
+
+
+def _opened(act: Event) -> State:
+    return {
+        "held_us": act["at"],
+        "until_us": None,
+        "leased_us": _leased(act),
+        "mac": act["mac"],
+        "device_id": act["device_id"],
+        "ended_by": None,
+        "renewals": 0,
+    }
+
+
+def _leased(act: Event) -> int:
+    return int(act["at"] + min(max(act["lease"], 0), LONGEST_LEASE) * SECOND)
+
+
+def _ended(hold: State, at: int, why: str) -> State:
+    return {**hold, "until_us": at, "ended_by": why}
+
+
+FOLD = Fold(
+    by=("ip",),
+    reads=("kind", "mac", "device_id", "lease_seconds", "arrived", "_partition", "_offset"),
+    says=HOLD,
+    step=_step,
+)
+
+TABLE = Table(
+    layer=Layer.GOLD,
+    name="ip_holds",
+    reads=(dhcp_events.TABLE,),
+    transform=ip_holds,
+    key=("ip", "held_from"),
+    event_at="held_from",
+    speaks=Speaks.AS_SETTLED,
+    window_from="window_from",
+    valid_until="held_until",
+)

@@ -1,0 +1,50 @@
+"""How much each site sends and receives, in windows of an hour that begin every ten minutes.
+
+Grain: one row a site and window; a connection is in six windows.
+Reads: gold.attributed_connections, silver.devices as of the connection. Read by: dashboards and capacity planning.
+Late data: a window is computed again whenever a connection in it is new or gets another holder, and when a
+device turns out to have been elsewhere.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from jobs.core.table import Layer, Speaks, Table
+from jobs.gold import attributed_connections
+from jobs.gold.attributed_connections import UNKNOWN
+from jobs.silver import devices
+
+WINDOW, EVERY = "1 hour", "10 minutes"
+
+
+def site_traffic_1h(connections: DataFrame, intervals: DataFrame) -> DataFrame:
+    """Sum the connections of each site and window."""
+    placed = devices.as_of(connections, intervals, "event_at", ("site",))
+    window = F.window("event_at", WINDOW, EVERY)
+    traffic = placed.groupBy(F.coalesce("site", F.lit(UNKNOWN)).alias("site"), window).agg(
+        F.count("*").alias("connections"),
+        F.sum("bytes_out").alias("bytes_out"),
+        F.sum("bytes_in").alias("bytes_in"),
+    )
+    return traffic.select(
+        "site",
+        F.col("window.start").alias("window_from"),
+        F.col("window.end").alias("window_until"),
+        "connections",
+        "bytes_out",
+        "bytes_in",
+    )
+
+
+TABLE = Table(
+    layer=Layer.GOLD,
+    name="site_traffic_1h",
+    reads=(attributed_connections.TABLE, devices.TABLE),
+    transform=site_traffic_1h,
+    key=("site", "window_from"),
+    event_at="window_from",
+    speaks=Speaks.AFRESH,
+    window=WINDOW,
+    window_from="window_from",
+    valid_until="window_until",
+)

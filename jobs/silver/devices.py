@@ -1,0 +1,125 @@
+"""Where each device was, which model it is and whose, as intervals of validity.
+
+Grain: one row a device and the moment from which something holds; what still holds has no end.
+Reads: silver.device_inventory. Read by: whoever joins something as of the event.
+Late data: a change that arrives late divides the interval into which it falls. Of two changes of one device at one
+moment the one that arrived later counts.
+"""
+
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructType
+
+from jobs.core.fold import Answer, Event, Fold, Folded, State
+from jobs.core.stateful import folded
+from jobs.core.table import Layer, Speaks, Table
+from jobs.silver import device_inventory
+
+STATIC = ("site", "model", "owner")
+
+INTERVAL = (
+    StructType()
+    .add("device_id", StringType())
+    .add("from_us", LongType())
+    .add("until_us", LongType())
+    .add("site", StringType())
+    .add("model", StringType())
+    .add("owner", StringType())
+)
+
+
+def _step(state: State | None, rows: list[Event], settled: int) -> Folded:
+    """Say the intervals that new changes make or divide; remember one settled change and all that are not."""
+    known = state["changes"] if state else []
+    changes = sorted(
+        [*known, *map(_remembered, rows)],
+        key=lambda each: (each["at"], each["arrived"], each["part"], each["offset"]),
+    )
+    before = _intervals(known)
+    answers = [each for each in _intervals(changes) if each not in before]
+    settled_ones = [each for each in changes if each["at"] <= settled][-1:]
+    kept = [*settled_ones, *(each for each in changes if each["at"] > settled)]
+    # The last change of a device is remembered for ever: whatever comes next ends its interval.
+    wake_at = changes[-1]["at"] if len(kept) > 1 else None
+    return Folded({"changes": kept}, answers, wake_at)
+
+
+def _remembered(row: Event) -> dict[str, Any]:
+    own = {name: row[name] for name in ("device_id", *STATIC, "at", "arrived")}
+    return {**own, "part": row["_partition"], "offset": row["_offset"]}
+
+
+def _intervals(changes: list[dict[str, Any]]) -> list[Answer]:
+    last_of_moment = list({each["at"]: each for each in changes}.values())
+    ends = (each["at"] for each in last_of_moment[1:])
+    return [
+        {
+            "device_id": each["device_id"],
+            "from_us": each["at"],
+            "until_us": end,
+            **{name: each[name] for name in STATIC},
+        }
+        for each, end in zip_longest(last_of_moment, ends)
+    ]
+
+
+def devices(changes: DataFrame) -> DataFrame:
+    """Fold the changes of each device into intervals."""
+    arrived = changes.withColumn("arrived", F.unix_micros("_arrived_at"))
+    intervals = folded(arrived, FOLD, time="event_at")
+    valid_from = F.timestamp_micros("from_us")
+    return intervals.select(
+        "device_id",
+        valid_from.alias("valid_from"),
+        F.timestamp_micros("until_us").alias("valid_until"),
+        *STATIC,
+        F.date_trunc("day", valid_from).alias("window_from"),
+    )
+
+
+def as_of(rows: DataFrame, intervals: DataFrame, moment: str, columns: Sequence[str]) -> DataFrame:
+    """Add what was valid for the device of each row at its moment; NULL where nothing is known.
+
+    Args:
+        rows: With a ``device_id``.
+        intervals: This table.
+        moment: The column with the time at which to look.
+        columns: What to add.
+    """
+    valid = intervals.select(
+        F.col("device_id").alias("_of"),
+        F.col("valid_from").alias("_from"),
+        F.col("valid_until").alias("_until"),
+        *columns,
+    )
+    at = F.col(moment)
+    is_valid = (
+        (F.col("device_id") == F.col("_of"))
+        & (F.col("_from") <= at)
+        & (F.col("_until").isNull() | (at < F.col("_until")))
+    )
+    return rows.join(valid, is_valid, "left_outer").drop("_of", "_from", "_until")
+
+
+FOLD = Fold(
+    by=("device_id",),
+    reads=(*STATIC, "arrived", "_partition", "_offset"),
+    says=INTERVAL,
+    step=_step,
+)
+
+TABLE = Table(
+    layer=Layer.SILVER,
+    name="devices",
+    reads=(device_inventory.TABLE,),
+    transform=devices,
+    key=("device_id", "valid_from"),
+    event_at="valid_from",
+    speaks=Speaks.ON_CHANGE,
+    window_from="window_from",
+    valid_until="valid_until",
+)
