@@ -184,6 +184,7 @@ def summaries(windows: dict[tuple[str, str, str], list[Decimal]]) -> Iterator[Ro
             "min_value": f"{min(values):f}",
             "max_value": f"{max(values):f}",
             "avg_value": f"{average.quantize(Decimal(10) ** -8, ROUND_HALF_UP):f}",
+            "p95_value": f"{sorted(values)[-(-95 * len(values) // 100) - 1]:f}",
         }
 
 

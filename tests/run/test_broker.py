@@ -7,9 +7,11 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
@@ -125,6 +127,9 @@ def test_a_copied_lake_does_not_own_the_broker_of_the_first(tmp_path: Path) -> N
         folder=tmp_path,
         log=tmp_path / "log",
     )
+    # While the shell becomes the program, the process has no arguments for a moment.
+    while psutil.Process(pid).name() == "sh":
+        time.sleep(0.02)
     for name in ("first", "copy"):
         (tmp_path / name / "_kafka").mkdir(parents=True)
         note = {"port": 1, "controller_port": 2, "pid": pid}

@@ -134,6 +134,9 @@ def _windows(readings: DataFrame) -> DataFrame:
             F.min("value").alias("min_value"),
             F.max("value").alias("max_value"),
             F.avg("value").alias("avg_value"),
+            F.expr("percentile_disc(0.95) WITHIN GROUP (ORDER BY value)")
+            .cast("decimal(18, 4)")
+            .alias("p95_value"),
         )
         .select(
             "device_id",
@@ -144,6 +147,7 @@ def _windows(readings: DataFrame) -> DataFrame:
             "min_value",
             "max_value",
             "avg_value",
+            "p95_value",
         )
     )
 
