@@ -3,14 +3,17 @@
 Reading the catalog starts no JVM, so an error in a declaration is told before Spark is.
 """
 
+import ast
 import importlib
 import pkgutil
+import traceback
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
 from types import ModuleType
 
 from jobs import bronze, gold, silver
-from jobs.core.errors import DefinitionError
+from jobs.core.errors import DefinitionError, LakeError
 from jobs.core.table import Layer, Speaks, Table
 
 LAYERS = {Layer.BRONZE: bronze, Layer.SILVER: silver, Layer.GOLD: gold}
@@ -21,34 +24,25 @@ def tables() -> tuple[Table, ...]:
     """Return all tables, each after those that it reads.
 
     Raises:
-        DefinitionError: A module has no table of its own name, a table reads one that is
-            nowhere, or tables read each other in a circle.
+        DefinitionError: A module cannot be read or has no table of its own name, a table reads one that is
+            nowhere or cannot be followed, tables read each other in a circle, or one lacks what its kind needs.
     """
-    found = {table.id: table for layer in LAYERS for table in _declared(layer)}
-    for table in found.values():
-        for source in table.upstream:
-            if source.id not in found:
-                raise DefinitionError(
-                    f"{table.id} reads {source.id}, which no module declares",
-                    hint="let `reads` name the TABLE of a module in jobs/bronze, silver or gold.",
-                    table=table.id,
-                    source=source.id,
-                )
-            if source.rewrites and table.speaks is not Speaks.AFRESH:
-                raise DefinitionError(
-                    f"{table.id} reads {source.id}, whose rows are replaced by later words; no stream can follow it",
-                    hint=f"declare {table.id} with speaks=Speaks.AFRESH, or let it read what {source.id} reads.",
-                    table=table.id,
-                    source=source.id,
-                )
+    declared = [each for layer in LAYERS for each in _declared(layer)]
+    found = {table.id: table for table, _ in declared}
     graph = {name: [source.id for source in table.upstream] for name, table in found.items()}
+    for table, place in declared:
+        _refuse_sources(table, found, place)
     try:
         order = list(TopologicalSorter(graph).static_order())
     except CycleError as error:
+        places = {table.id: place for table, place in declared}
         raise DefinitionError(
-            "tables read each other in a circle: " + " → ".join(error.args[1]),
+            "tables read each other in a circle: "
+            + " → ".join(f"{name} ({places[name]})" for name in error.args[1]),
             hint="let one of them read a lower layer instead.",
         ) from error
+    for table, place in declared:
+        _refuse_incomplete(table, place)
     return tuple(found[name] for name in sorted(order, key=lambda name: _rank(found, name)))
 
 
@@ -74,10 +68,91 @@ def _rank(found: dict[str, Table], name: str) -> tuple[int, int, str]:
     return (list(Layer).index(found[name].layer), depth, name)
 
 
-def _declared(layer: Layer) -> list[Table]:
+def _refuse_sources(table: Table, found: dict[str, Table], place: str) -> None:
+    for source in table.upstream:
+        if source.id not in found:
+            raise DefinitionError(
+                f"{place}: {table.id} reads {source.id}, which no module declares",
+                hint="let `reads` name the TABLE of a module in jobs/bronze, silver or gold.",
+                table=table.id,
+                source=source.id,
+            )
+        if source.rewrites and table.speaks is not Speaks.AFRESH:
+            raise DefinitionError(
+                f"{place}: {table.id} reads {source.id}, whose rows are replaced by later words; "
+                "no stream can follow it",
+                hint=f"declare {table.id} with speaks=Speaks.AFRESH, or read what {source.id} reads.",
+                table=table.id,
+                source=source.id,
+            )
+
+
+def _refuse_incomplete(table: Table, place: str) -> None:
+    """See that a table says all that its kind is run by."""
+    if table.layer is Layer.BRONZE:
+        return
+    needed = ["transform", "key"]
+    needed += ["event_at"] if table.judges else []
+    needed += ["window_from"] if table.rewrites else []
+    needed += ["window"] if table.speaks is Speaks.AFRESH else []
+    missing = [name for name in needed if not getattr(table, name)]
+    if missing:
+        raise DefinitionError(
+            f"{place}: {table.id} does not say its {' and its '.join(missing)}",
+            hint=f"add {', '.join(f'{name}=…' for name in missing)} to its TABLE.",
+            table=table.id,
+        )
+
+
+def _declared(layer: Layer) -> list[tuple[Table, str]]:
     package = LAYERS[layer]
     names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
-    return [_table(importlib.import_module(f"{package.__name__}.{name}"), layer) for name in names]
+    modules = [_imported(f"{package.__name__}.{name}") for name in names]
+    return [(_table(module, layer), _place(module)) for module in modules]
+
+
+def _imported(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except LakeError:
+        raise
+    except Exception as error:
+        raise DefinitionError(
+            f"{_culprit(error, name)}: {type(error).__name__}: {error}",
+            hint="correct that line; nothing was started.",
+            module=name,
+        ) from error
+
+
+def _culprit(error: Exception, name: str) -> str:
+    """Return file and line of what cannot be imported: the deepest frame that is a file of ours."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{_short(error.filename)}:{error.lineno}"
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith("<") and "importlib" not in frame.filename
+    ]
+    ours = frames[1:] or frames  # the first is the import in this module
+    return f"{_short(ours[-1].filename)}:{ours[-1].lineno}" if ours else name
+
+
+def _place(module: ModuleType) -> str:
+    """Return the file of a table and the line on which it is declared."""
+    file = str(module.__file__)
+    body = ast.parse(Path(file).read_text()).body
+    named = [
+        node.lineno
+        for node in body
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "TABLE"
+    ]
+    return f"{_short(file)}:{named[-1] if named else 1}"
+
+
+def _short(file: str) -> str:
+    path = Path(file)
+    root = Path(__file__).parents[1]
+    return str(path.relative_to(root)) if path.is_relative_to(root) else file
 
 
 def _table(module: ModuleType, layer: Layer) -> Table:
@@ -85,7 +160,7 @@ def _table(module: ModuleType, layer: Layer) -> Table:
     table = getattr(module, "TABLE", None)
     if not isinstance(table, Table) or (table.layer, table.name) != (layer, name):
         raise DefinitionError(
-            f"{module.__file__} does not declare the table {layer}.{name}",
+            f"{_place(module)} does not declare the table {layer}.{name}",
             hint=f"end the module with TABLE = Table(layer=Layer.{layer.name}, name={name!r}, …).",
             file=str(module.__file__),
         )

@@ -8,6 +8,7 @@ import importlib
 import inspect
 import sys
 import traceback
+from itertools import chain
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
@@ -29,6 +30,7 @@ VERBS = {
     "query": "answers",
     "compare": "answers",
     "verify": "certify",
+    "new": "new",
     "doctor": "doctor",
 }
 """Which module has which verb: only that one is imported, or a question of a second would take two."""
@@ -75,7 +77,8 @@ def _load(words: list[str]) -> None:
     wanted = [VERBS[verb]] if verb in VERBS else list(dict.fromkeys(VERBS.values()))
     for name in wanted:
         importlib.import_module(f"jobs.cli.{name}").register(app)
-    for command in app.registered_commands:
+    groups = [group.typer_instance for group in app.registered_groups]
+    for command in chain(*(each.registered_commands for each in (app, *groups) if each)):
         # In a raw docstring \\b is two letters; the formatter wants the one that keeps lines as they are.
         command.help = (inspect.getdoc(command.callback) or "").replace("\\b", "\b")
 

@@ -19,6 +19,7 @@ from jobs.core.table import Layer, Table
 Modules: TypeAlias = Mapping[str, str]
 Declare: TypeAlias = Callable[..., None]
 
+COMPLETE = "transform=print, key=('id',), event_at='at'"
 HEAD = "from jobs.core.table import Layer, Table, Topic\n"
 BRONZE = HEAD + "TABLE = Table(layer=Layer.BRONZE, name='pings', reads=(Topic(name='pings'),))\n"
 
@@ -27,7 +28,8 @@ def derived(layer: str, name: str, *reads: str) -> str:
     """Return a module that declares a table over those of other modules."""
     imports = "".join(f"import {module}\n" for module in reads)
     sources = "".join(f"{module}.TABLE, " for module in reads)
-    return f"{HEAD}{imports}TABLE = Table(layer=Layer.{layer}, name='{name}', reads=({sources}))\n"
+    facts = f"layer=Layer.{layer}, name='{name}', reads=({sources}), {COMPLETE}"
+    return f"{HEAD}{imports}TABLE = Table({facts})\n"
 
 
 @pytest.fixture
@@ -153,6 +155,47 @@ def test_a_table_that_reads_one_which_is_in_no_layer_is_told(declare: Declare) -
 
     with pytest.raises(DefinitionError, match=r"silver\.lost"):
         catalog.tables()
+
+
+@pytest.mark.parametrize(
+    ("code", "line", "word"),
+    [
+        (derived("SILVER", "pings", "scratch_bronze.pings").replace("key", "kei"), 3, "kei"),
+        ("x = 1\ny = = 2\n", 2, "SyntaxError"),
+        ("from jobs.core.table import Tabel\n", 1, "Tabel"),
+        (derived("SILVER", "pings", "scratch_bronze.pongs"), 2, "scratch_bronze.pongs"),
+        (derived("SILVER", "pings", "scratch_bronze.pings").replace("key=('id',), ", ""), 3, "key"),
+    ],
+    ids=["a field", "syntax", "an import", "a module", "no key"],
+)
+def test_a_mistake_is_told_with_its_file_and_line(
+    declare: Declare, code: str, line: int, word: str
+) -> None:
+    """Before Spark is started, and not as a trace."""
+    declare(bronze={"pings": BRONZE}, silver={"pings": code})
+
+    with pytest.raises(DefinitionError) as caught:
+        catalog.tables()
+
+    assert f"scratch_silver/pings.py:{line}: " in caught.value.message
+    assert word in caught.value.message
+
+
+def test_a_table_that_follows_replaced_rows_is_computed_afresh_or_refused(declare: Declare) -> None:
+    """Spark would say so too, at the first rewrite, at night."""
+    rows = derived("GOLD", "rows", "scratch_silver.pings").replace(
+        "reads", "speaks='on_change', window_from='at', reads"
+    )
+    declare(
+        bronze={"pings": BRONZE},
+        silver={"pings": derived("SILVER", "pings", "scratch_bronze.pings")},
+        gold={"rows": rows, "sums": derived("GOLD", "sums", "scratch_gold.rows")},
+    )
+
+    with pytest.raises(DefinitionError, match=r"gold\.sums reads gold\.rows") as caught:
+        catalog.tables()
+
+    assert "AFRESH" in caught.value.hint
 
 
 def test_a_table_knows_its_topic_or_its_tables() -> None:

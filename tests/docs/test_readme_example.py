@@ -2,49 +2,24 @@
 
 import json
 import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.docs.readme import ROOT, examples
-
-PACKAGES = ("infra", "jobs", "quality", "orchestration", "tests/support")
-FILES = ("pyproject.toml", "README.md", "tests/conftest.py")
-TYPED = "import sys; from jobs.cli.main import main; sys.exit(main())"
+from tests.docs.readme import examples
+from tests.support.project import TYPED, copied, ran
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of the project to which a reader has added what the README says, and nothing else."""
-    folder = tmp_path_factory.mktemp("project")
-    for name in PACKAGES:
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in FILES:
-        shutil.copy(ROOT / name, folder / name)
+    folder = copied(tmp_path_factory.mktemp("project"))
     for example in examples():
         path = folder / example.path
         path.parent.mkdir(parents=True, exist_ok=True)
         assert not path.exists(), "the example must be new"
         path.write_text(example.text)
     return folder
-
-
-def ran(project: Path, *words: str) -> str:
-    """Run Python in the copy, whose modules stand before those that are installed."""
-    done = subprocess.run(
-        [sys.executable, *words],
-        cwd=project,
-        env={**os.environ, "PYTHONPATH": str(project), "STRANDLINE_LAKE": str(project / "lake")},
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return done.stdout
 
 
 def test_the_example_is_one_module_and_one_test() -> None:

@@ -1,0 +1,143 @@
+"""What a new table looks like before somebody has filled it in: it runs, and passes its own test and the linter."""
+
+TOPIC = '''"""TODO what is said on this topic, as received.
+
+Grain: one row a Kafka record.
+Reads: topic $topic. Read by: silver.$name.
+Late data: bronze knows no time but the arrival.
+"""
+
+from jobs.core.table import Layer, Table, Topic
+
+TABLE = Table(
+    layer=Layer.BRONZE,
+    name="$name",
+    reads=(Topic(name="$topic"),),
+)
+'''
+
+TOPIC_TEST = '''"""bronze.$name is as received."""
+
+from jobs.bronze.$name import TABLE
+
+
+def test_it_reads_its_topic_and_makes_nothing_of_it() -> None:
+    """What is in it was sent; everything else can be made again from it."""
+    assert [topic.name for topic in TABLE.topics] == ["$topic"]
+    assert TABLE.transform is None
+'''
+
+SILVER = '''"""TODO what a row is.
+
+Grain: TODO one row an event, by its own id.
+Reads: bronze.$source. Read by: TODO.
+Late data: up to an hour; later ones, and those of clocks that run ahead, go to the quarantine.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StringType, StructType, TimestampType
+
+from jobs.bronze import $source as bronze
+from jobs.core.received import CARRIED
+from jobs.core.table import Layer, Table
+from quality.rules import required
+
+# TODO the fields of a payload; what is not declared is not read.
+FIELDS = StructType().add("event_id", StringType()).add("event_at", TimestampType())
+
+
+def $name(events: DataFrame) -> DataFrame:
+    """Read each event's payload."""
+    (topic,) = bronze.TABLE.topics
+    return topic.parse(events, FIELDS).select(*CARRIED, *FIELDS.fieldNames())
+
+
+TABLE = Table(
+    layer=Layer.SILVER,
+    name="$name",
+    reads=(bronze.TABLE,),
+    transform=$name,
+    key=("event_id",),
+    event_at="event_at",
+    rules=required("event_id", "event_at"),
+)
+'''
+
+SILVER_TEST = '''"""silver.$name believes what is whole, of the declared types, in time and not there yet."""
+
+from pyspark.sql import SparkSession
+
+from jobs.silver.$name import TABLE
+from tests.support.sources import read
+
+CLEAN = b'{"event_id": "x1", "event_at": "2026-11-20T08:15:30Z"}'
+
+
+def test_a_clean_payload_is_a_row(spark: SparkSession) -> None:
+    """Field by field, so that a name that was mixed up is seen."""
+    (row,) = read(spark, TABLE, CLEAN)
+
+    assert row == {"_problem": "-", "event_id": "x1", "event_at": "08:15:30"}
+'''
+
+GOLD = '''"""TODO what question this answers.
+
+Grain: TODO one row a $key and window of ten minutes of event time.
+Reads: $layer.$source. Read by: TODO.
+Late data: TODO when a window is said, and what happens to it afterwards.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from jobs.core.table import Layer, Speaks, Table
+from jobs.$layer import $source
+
+WINDOW = "10 minutes"
+
+
+def $name(rows: DataFrame) -> DataFrame:
+    """TODO count the rows of each $key and window."""
+    windows = rows.groupBy("$key", F.window("$event_at", WINDOW))
+    return windows.agg(F.count("*").alias("events")).select(
+        "$key",
+        F.col("window.start").alias("window_from"),
+        F.col("window.end").alias("window_until"),
+        "events",
+    )
+
+
+TABLE = Table(
+    layer=Layer.GOLD,
+    name="$name",
+    reads=($source.TABLE,),
+    transform=$name,
+    key=("$key", "window_from"),
+    event_at="window_from",
+    speaks=Speaks.$speaks,
+    window=WINDOW,
+    window_from="window_from",
+    closes_at="window_until",
+)
+'''
+
+GOLD_TEST = '''"""gold.$name."""
+
+from datetime import UTC, datetime
+
+from pyspark.sql import SparkSession
+
+from jobs.gold.$name import $name
+
+
+def test_rows_of_one_window_are_counted_together(spark: SparkSession) -> None:
+    """The end of a window belongs to the next one."""
+    moments = [datetime(2026, 1, 1, 8, minute, tzinfo=UTC) for minute in (0, 9, 10)]
+    rows = spark.createDataFrame(
+        [("a", moment) for moment in moments], "$key string, $event_at timestamp"
+    )
+
+    found = $name(rows).orderBy("window_from").collect()
+
+    assert [row["events"] for row in found] == [2, 1]
+'''

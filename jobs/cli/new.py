@@ -1,0 +1,132 @@
+"""``new``: the module and the test of a table, which run as they are and are there to be changed."""
+
+import re
+from pathlib import Path
+from string import Template
+from typing import Annotated
+
+import typer
+
+import jobs
+from jobs import catalog
+from jobs.cli import drafts
+from jobs.cli.screen import say
+from jobs.core.errors import DefinitionError
+from jobs.core.table import Layer, Table
+
+NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+ROOT = Path(jobs.__file__).parents[1]
+
+NameArgument = Annotated[
+    str, typer.Argument(help="Module, table, asset and test carry it: small_letters_and_digits.")
+]
+ReadsOption = Annotated[str, typer.Option(help="The table that it reads, such as bronze.orders.")]
+
+HELP = """Write the module and the test of a new table, to fill in.
+
+\b
+strandline new topic orders
+strandline new silver orders --reads bronze.orders
+strandline new gold orders_10m --reads silver.orders
+"""
+
+new = typer.Typer(
+    help=HELP,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb with its three kinds."""
+    app.add_typer(new, name="new")
+
+
+@new.command("topic")
+def new_topic(name: NameArgument) -> None:
+    r"""Take in a Kafka topic: writes jobs/bronze/NAME.py and its test.
+
+    \b
+    strandline new topic orders
+    """
+    _write(Layer.BRONZE, name, drafts.TOPIC, drafts.TOPIC_TEST, {"topic": name.replace("_", "-")})
+
+
+@new.command("silver")
+def new_silver(name: NameArgument, reads: ReadsOption) -> None:
+    r"""Parse and judge a bronze table: writes jobs/silver/NAME.py and its test.
+
+    \b
+    strandline new silver orders --reads bronze.orders
+    """
+    source = _source(reads, {Layer.BRONZE})
+    _write(Layer.SILVER, name, drafts.SILVER, drafts.SILVER_TEST, {"source": source.name})
+
+
+@new.command("gold")
+def new_gold(name: NameArgument, reads: ReadsOption) -> None:
+    r"""Answer a question from a silver or gold table: writes jobs/gold/NAME.py and its test.
+
+    \b
+    strandline new gold orders_10m --reads silver.orders
+    """
+    source = _source(reads, {Layer.SILVER, Layer.GOLD})
+    if source.event_at is None or not source.key:
+        raise DefinitionError(
+            f"{source.id} does not say which column is its event time or its key",
+            hint="add event_at and key to its TABLE first.",
+            table=source.id,
+        )
+    facts = {
+        "source": source.name,
+        "layer": source.layer.value,
+        "key": source.key[0],
+        "event_at": source.event_at,
+        "speaks": "AFRESH" if source.rewrites else "ON_CLOSE",
+    }
+    _write(Layer.GOLD, name, drafts.GOLD, drafts.GOLD_TEST, facts)
+
+
+def _source(name: str, layers: set[Layer]) -> Table:
+    source = catalog.find(name)
+    if source.layer not in layers:
+        wanted = " or ".join(sorted(layers, reverse=True))
+        raise DefinitionError(
+            f"{source.id} is {source.layer}; such a table reads {wanted}",
+            hint=f"name a {wanted} table: `strandline tables` lists them.",
+            table=source.id,
+        )
+    return source
+
+
+def _write(layer: Layer, name: str, module: str, test: str, facts: dict[str, str]) -> None:
+    if NAME.fullmatch(name) is None:
+        raise DefinitionError(
+            f"{name!r} is no name for a table",
+            hint="write it in small letters, digits and single underscores, such as orders_10m.",
+            name=name,
+        )
+    files = {
+        ROOT / "jobs" / layer / f"{name}.py": module,
+        ROOT / "tests" / layer / f"test_{name}.py": test,
+    }
+    for path in files:
+        if path.exists():
+            raise DefinitionError(
+                f"{path.relative_to(ROOT)} is there already",
+                hint="choose another name, or change that file.",
+                file=str(path),
+            )
+    for path, draft in files.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(Template(draft).substitute(facts, name=name))
+        except OSError as error:
+            raise DefinitionError(
+                f"{path} cannot be written: {error.strerror}",
+                hint="run it in a clone of the project, where `make setup` was run.",
+                file=str(path),
+            ) from error
+        say(f"wrote {path.relative_to(ROOT)}")
+    say("")
+    say("Fill in what begins with TODO; `strandline tables` shows the table already.")

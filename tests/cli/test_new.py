@@ -1,0 +1,89 @@
+"""A new table runs, passes its test and keeps the house style before anybody has filled it in."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.project import TYPED, copied, ran, tried
+
+WRITTEN = (
+    "bronze/orders",
+    "silver/orders",
+    "gold/orders_10m",
+    "gold/holds_10m",
+)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of the project to which somebody has added a source and two answers."""
+    folder = copied(tmp_path_factory.mktemp("project"))
+    for words in (
+        ("topic", "orders"),
+        ("silver", "orders", "--reads", "bronze.orders"),
+        ("gold", "orders_10m", "--reads", "silver.orders"),
+        ("gold", "holds_10m", "--reads", "gold.ip_holds"),
+    ):
+        typed(folder, "new", *words)
+    return folder
+
+
+def typed(project: Path, *words: str) -> str:
+    return ran(project, "-c", TYPED, *words)
+
+
+def test_the_catalog_knows_the_new_tables_and_what_they_read(project: Path) -> None:
+    """One that follows rows which are replaced is computed afresh, or the catalog would refuse it."""
+    tables = {row["table"]: row["reads"] for row in json.loads(typed(project, "tables", "--json"))}
+
+    assert tables["bronze.orders"] == "orders"
+    assert tables["silver.orders"] == "bronze.orders"
+    assert tables["gold.orders_10m"] == "silver.orders"
+    assert "Speaks.AFRESH" in (project / "jobs/gold/holds_10m.py").read_text()
+
+
+@pytest.mark.slow
+def test_the_new_tests_pass(project: Path) -> None:
+    """So that the first red test is about what was filled in."""
+    tests = [f"tests/{name.replace('/', '/test_')}.py" for name in WRITTEN]
+
+    assert "4 passed" in ran(project, "-m", "pytest", "-q", *tests)
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        ("ruff", "check", "--no-cache", "--ignore", "FIX,TD"),
+        ("ruff", "format", "--check", "--no-cache"),
+        ("mypy", "--cache-dir", os.devnull, "--follow-imports", "silent"),
+    ],
+    ids=lambda tool: " ".join(tool[:2]),
+)
+def test_the_new_modules_keep_the_house_style(tool: tuple[str, ...], project: Path) -> None:
+    """All but that there is something to do."""
+    ran(project, "-m", *tool, *(f"jobs/{name}.py" for name in WRITTEN))
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("gold", "orders_10m", "--reads", "silver.orders"), "is there already"),
+        (("gold", "Orders", "--reads", "silver.orders"), "is no name for a table"),
+        (("silver", "bills", "--reads", "silver.orders"), "such a table reads bronze"),
+        (("gold", "bills", "--reads", "silver.bills"), "there is no table silver.bills"),
+    ],
+)
+def test_what_cannot_be_written_is_told_with_what_to_do(
+    words: tuple[str, ...], told: str, project: Path
+) -> None:
+    """And nothing is overwritten."""
+    before = (project / "jobs/gold/orders_10m.py").read_text()
+
+    done = tried(project, "-c", TYPED, "new", *words)
+
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert "hint:" in done.stderr
+    assert (project / "jobs/gold/orders_10m.py").read_text() == before

@@ -1,0 +1,41 @@
+"""A copy of the project, to which a test does what a reader would do to theirs."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("infra", "jobs", "quality", "orchestration", "tests/support")
+FILES = ("pyproject.toml", "README.md", "tests/conftest.py")
+TYPED = "import sys; from jobs.cli.main import main; sys.exit(main())"
+
+
+def copied(folder: Path) -> Path:
+    """Copy what a table and its test need."""
+    for name in PACKAGES:
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in FILES:
+        shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+def ran(project: Path, *words: str) -> str:
+    """Run Python in the copy, whose modules stand before those that are installed."""
+    done = tried(project, *words)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def tried(project: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    """Run Python in the copy, whatever comes of it."""
+    return subprocess.run(
+        [sys.executable, *words],
+        cwd=project,
+        env={**os.environ, "PYTHONPATH": str(project), "STRANDLINE_LAKE": str(project / "lake")},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
