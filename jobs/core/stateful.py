@@ -6,7 +6,7 @@ The functions here give one meaning to both sides, so that everything above is w
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -21,6 +21,33 @@ Seen: TypeAlias = tuple[DataFrame, str, Lateness]
 def watermarked(rows: DataFrame, time: str, lateness: Lateness) -> DataFrame:
     """Let state wait for everything that the law of lateness admits."""
     return rows.withWatermark(time, lateness.delay_text)
+
+
+def fence(rows: DataFrame, name: str) -> DataFrame:
+    """Keep what follows from being moved below the watermark.
+
+    Spark pushes a filter through it, so that of a source whose log-outs are left out only log-ins would move
+    time, and a stream would call fewer rows final than the batch, which looks at all of them. It pushes nothing
+    through an observation, because that would change what is observed. The rule cannot be excluded (tried).
+    """
+    return rows.observe(name, F.count(F.lit(1)).alias("rows"))
+
+
+def filters_below_time(rows: DataFrame) -> bool:
+    """Tell whether Spark would filter rows before they move the watermark.
+
+    A fence makes Spark read every column of a source, so it stands only where it is needed.
+    """
+    _, *below = explained(rows).split("EventTimeWatermark ")
+    # Below a watermark there is one line of operators down to its source.
+    return any(" Filter " in operators.partition("StreamingRelation")[0] for operators in below)
+
+
+def explained(rows: DataFrame) -> str:
+    """Return the physical plan that ``explain`` would print."""
+    jvm: Any = rows.sparkSession.sparkContext._jvm  # noqa: SLF001  # explain itself goes this way
+    utils = jvm.org.apache.spark.sql.api.python.PythonSQLUtils
+    return str(utils.explainString(rows._jdf.queryExecution(), "simple"))  # noqa: SLF001
 
 
 def first_copies(rows: DataFrame, same: Sequence[str], order: Sequence[str]) -> DataFrame:

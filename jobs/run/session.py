@@ -98,17 +98,6 @@ def start(settings: Settings, log: Path, *, is_brief: bool = False) -> SparkSess
     return session
 
 
-def for_sorted_state(spark: SparkSession) -> SparkSession:
-    """Return a session whose streams may sort inside their partitions.
-
-    Spark's check refuses every sort on a stream; jobs/core/stateful.py says why ours is sound. Only the
-    sessions of silver get this, so that a table which really cannot be streamed is still refused.
-    """
-    session = for_rows_alone(spark)
-    session.conf.set("spark.sql.streaming.unsupportedOperationCheck", "false")
-    return session
-
-
 def for_rows_alone(spark: SparkSession) -> SparkSession:
     """Return a session whose streams run a batch when rows came, and not because the watermark moved.
 
@@ -117,6 +106,17 @@ def for_rows_alone(spark: SparkSession) -> SparkSession:
     """
     session = spark.newSession()
     session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
+    return session
+
+
+def for_sorted_state(spark: SparkSession) -> SparkSession:
+    """Return a session whose streams may sort inside their partitions.
+
+    Spark's check refuses every sort on a stream; jobs/core/stateful.py says why ours is sound. Only the
+    sessions of silver get this, so that a table which really cannot be streamed is still refused.
+    """
+    session = for_rows_alone(spark)
+    session.conf.set("spark.sql.streaming.unsupportedOperationCheck", "false")
     return session
 
 

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from jobs.core.errors import DefinitionError
 from jobs.core.received import ORDER, QUARANTINE
-from jobs.core.stateful import final, first_copies, watermarked
+from jobs.core.stateful import fence, filters_below_time, final, first_copies, watermarked
 from jobs.core.table import Speaks, Table
 from jobs.core.verdict import DUPLICATE_OF, good_rows, judged
 from jobs.run import delta
@@ -111,7 +111,10 @@ def start(
     """
     refuse_strangers(table, lake)
     session = _session(spark, table)
-    result = shaped([_followed(session, lake.table(source)) for source in table.upstream], table)
+    sources = [_followed(session, lake.table(source)) for source in table.upstream]
+    result = shaped(sources, table)
+    if filters_below_time(result):
+        result = shaped(sources, table, fenced=True)
     make(spark, table, lake, result)
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", table.id)
     mode = "update" if table.rewrites else "append"
@@ -126,8 +129,14 @@ def start(
     return query.trigger(processingTime=f"{int(every * 1000)} milliseconds").start()
 
 
-def shaped(sources: Sequence[DataFrame], table: Table) -> DataFrame:
-    """Return the table's rows from those of its sources, whichever mode reads them."""
+def shaped(sources: Sequence[DataFrame], table: Table, *, fenced: bool = False) -> DataFrame:
+    """Return the table's rows from those of its sources, whichever mode reads them.
+
+    Args:
+        sources: The rows of each source.
+        table: Silver or gold.
+        fenced: Whether every row of a source must move its watermark, also one that the table leaves out.
+    """
     if table.judges:
         (events,) = sources
         verdicts = watermarked(judged(events, table), "_time", table.lateness)
@@ -139,7 +148,10 @@ def shaped(sources: Sequence[DataFrame], table: Table) -> DataFrame:
         (rows, _event_at(source), source.lateness)
         for rows, source in zip(sources, table.upstream, strict=True)
     ]
-    answers = table.transform(*(watermarked(*each) for each in seen))
+    timed = [watermarked(*each) for each in seen]
+    if fenced:
+        timed = [fence(rows, f"seen {number}") for number, rows in enumerate(timed)]
+    answers = table.transform(*timed)
     if table.speaks is Speaks.ON_CLOSE:
         return final(answers, table.closes_at, seen)
     return answers

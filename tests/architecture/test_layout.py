@@ -111,6 +111,7 @@ def test_the_environment_is_read_by_the_settings_alone() -> None:
     assert found <= allowed
     assert set(re.findall(r'os\.environ\W(?:setdefault\()?"(\w+)"', session)) <= {
         "JAVA_HOME",
+        "PYSPARK_PYTHON",
         "SPARK_LOCAL_IP",
     }
 

@@ -32,7 +32,8 @@ def test_a_login_and_its_second_factor_meet_within_two_minutes(
     """The last of the two minutes counts, a microsecond later does not, and neither does an earlier one.
 
     Confirmations come in the batch of their log-in, in a later one, and before it. Action i is no log-in, and
-    the user of the confirmation of h is another. Clocks at the end move both watermarks to 10:45.
+    the user of the confirmation of h is another. Clocks at the end move both watermarks to 10:45, one of them a
+    log-out, which the table leaves out and time does not.
     """
     found = said(
         spark,
@@ -47,7 +48,7 @@ def test_a_login_and_its_second_factor_meet_within_two_minutes(
         1     | i         | u2      | logout | 09:12:00
         2     | e         | u3      | login  | 09:20:00
         2     | f         | u3      | login  | 09:21:00
-        3     | clock     | u9      | login  | 12:00:00
+        3     | clock     | u9      | logout | 12:00:00
         """,
         """
         batch | confirmation_id | action_id | user_id | event_at

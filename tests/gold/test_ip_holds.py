@@ -37,7 +37,7 @@ def said(spark: SparkSession, root: Path, messages: str) -> list[Row]:
 def test_a_hold_ends_by_release_decline_expiry_or_by_being_handed_on(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Messages come in three commits and not in their order; a clock at the end moves the watermark to 12:45.
+    """Messages come in three commits and not in their order; a discover at the end moves the watermark to 12:45.
 
     The ack of 09:30 comes a commit after the renewal of 10:00, and yet it is where that hold begins. Offers, the
     release of somebody else and a second release change nothing; the hold of 12:50 is not settled yet.
@@ -60,6 +60,7 @@ def test_a_hold_ends_by_release_decline_expiry_or_by_being_handed_on(
         2     | 11      | ack      | m6  | d6        | d  | 7200          | 10:40:00 | 10:40:00    | 1          | 5
         2     | 12      | decline  | m6  | d6        | d  | -             | 10:41:00 | 10:41:00    | 1          | 6
         2     | 13      | ack      | m7  | d7        | e  | 36000         | 10:42:00 | 10:42:00    | 1          | 7
+        2     | 16      | ack      | m9  | d9        | g  | 3600          | 10:50:00 | 10:50:00    | 1          | 10
         3     | 14      | ack      | m8  | d8        | f  | 36000         | 12:50:00 | 12:50:00    | 1          | 8
         3     | 15      | discover | m9  | d9        | -  | -             | 14:00:00 | 14:00:00    | 1          | 9
         """,
@@ -73,6 +74,7 @@ def test_a_hold_ends_by_release_decline_expiry_or_by_being_handed_on(
         d  | 10:10:00  | 10:40:00   | taken    | d5        | 0
         d  | 10:40:00  | 10:41:00   | declined | d6        | 0
         e  | 10:42:00  | -          | -        | d7        | 0
+        g  | 10:50:00  | 11:50:00   | expired  | d9        | 0
     """)
 
 
@@ -92,12 +94,13 @@ def message(second: int, kind: str, mac: str, *, lease: int = 60, ip: str = "a")
 
 def holds(messages: Sequence[Event], chance: random.Random, *, cuts: int) -> dict[int, Any]:
     """Fold messages in pieces with the watermark somewhere behind; return the last word on each hold."""
-    state, answers = None, {}
+    state: dict[str, Any] | None = None
+    answers: dict[int, Any] = {}
     edges = sorted(chance.sample(range(1, len(messages)), k=cuts)) if cuts else []
     for start, end in zip([0, *edges], [*edges, len(messages)], strict=True):
         rest = [each["at"] for each in messages[end:]]
         settled = min([*rest, 10**9 * SECOND]) - 1
-        piece = messages[start:end]
+        piece = list(messages[start:end])
         state, said, _ = FOLD.step(state, piece, settled)
         answers |= {each["held_us"]: each for each in said}
     assert state is None
@@ -133,9 +136,15 @@ def test_the_shell_wakes_when_a_lease_is_over_and_forgets() -> None:
     opened = tester.test("a", [SparkRow(**{name: first[name] for name in names})])
     assert opened == []
 
-    (held,) = tester.setWatermark(120_000)
-    assert (held.device_id, held.until_us) == ("d1", None)
-    assert tester.setWatermark(159_999) == []
-    (ended,) = tester.setWatermark(160_000)
-    assert (ended.ended_by, ended.until_us) == ("expired", 160 * SECOND)
+    (held,) = said_by(tester, 120_000)
+    assert (held["device_id"], held["until_us"]) == ("d1", None)
+    assert said_by(tester, 159_999) == []
+    (ended,) = said_by(tester, 160_000)
+    assert (ended["ended_by"], ended["until_us"]) == ("expired", 160 * SECOND)
     assert tester.peekValueState("kept", "a") is None
+
+
+def said_by(tester: TwsTester, watermark: int) -> list[dict[str, Any]]:
+    """Move the watermark and return what is said because of it."""
+    found: Any = tester.setWatermark(watermark)
+    return [row.asDict() for row in found]

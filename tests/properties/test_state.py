@@ -3,17 +3,27 @@
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
+from pyspark.sql.types import IntegerType, LongType, StructType, TimestampType
 
 from jobs.core.table import Table
-from jobs.gold import confirmed_logins
+from jobs.gold import confirmed_logins, ip_holds
 from jobs.gold import device_signal_10m as gold
 from jobs.run.lake import Lake
 from jobs.silver import device_telemetry as silver
-from jobs.silver import user_actions, user_confirmations
+from jobs.silver import dhcp_events, user_actions, user_confirmations
 from tests.support.events import readings, received
-from tests.support.literal import put
+from tests.support.literal import put, written
 from tests.support.modes import derive
+
+FLOOD = 200_000
+MESSAGE: StructType = (
+    StructType(list(dhcp_events.FIELDS))
+    .add("_arrived_at", TimestampType())
+    .add("_partition", IntegerType())
+    .add("_offset", LongType())
+)
 
 
 def state(spark: SparkSession, lake: Lake, table: Table, **options: str) -> int:
@@ -75,3 +85,42 @@ def test_log_ins_are_forgotten_when_nothing_can_confirm_them_any_more(
         found.append([state(spark, lake, confirmed_logins.TABLE, joinSide=s) for s in sides])
 
     assert found == [[2, 1], [1, 1]]
+
+
+@pytest.mark.slow
+def test_a_flood_of_discovers_leaves_nothing_behind_and_loses_no_hold(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """200,000 of them about addresses drawn at random, with a hundred real holds in between."""
+    lake = Lake(tmp_path).open_for_writing()
+    log = {dhcp_events.TABLE: (MESSAGE, "batch | ip\n1 | -")}
+    put(spark, lake, log, "0")  # makes the table
+    hour = "timestampadd(SECOND, id % 3600, timestamp'2026-11-20 09:00:00')"
+    flood = spark.range(FLOOD).selectExpr(
+        "'discover' AS kind",
+        "format_string('m%d', id) AS mac",
+        "concat_ws('.', 10, xxhash64(id) & 255, xxhash64(-id) & 255, id & 255) AS ip",
+        f"{hour} AS event_at",
+    )
+    holds = spark.range(100).selectExpr(
+        "'ack' AS kind",
+        "format_string('real%d', id) AS mac",
+        "format_string('192.168.0.%d', id) AS ip",
+        f"{hour} AS event_at",
+        "36000L AS lease_seconds",
+    )
+    clock = spark.range(1).selectExpr(
+        "'discover' AS kind", "timestamp'2026-11-20 12:00:00' AS event_at"
+    )
+    written(spark, lake, dhcp_events.TABLE, MESSAGE, flood.unionByName(holds, True))
+    derive(spark, lake, ip_holds.TABLE)
+    during = state(spark, lake, ip_holds.TABLE, stateVarName="kept")
+    written(spark, lake, dhcp_events.TABLE, MESSAGE, clock)
+    derive(spark, lake, ip_holds.TABLE)
+
+    after = state(spark, lake, ip_holds.TABLE, stateVarName="kept")
+    said = DeltaTable(lake.table(ip_holds.TABLE)).to_pyarrow_table().to_pylist()
+    print(f"{FLOOD:,} discovers: {during} rows of state, {after} once it had passed")  # noqa: T201  # the figure
+    assert (during, after) == (100, 100)
+    assert sorted(row["mac"] for row in said) == sorted(f"real{n}" for n in range(100))
+    assert all(row["held_until"] is None for row in said)

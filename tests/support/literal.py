@@ -5,7 +5,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from deltalake import DeltaTable
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DecimalType, IntegerType, LongType, StructType, TimestampType
 
 from jobs.core.modes import Batch
@@ -76,23 +76,30 @@ def appended(
     spark: SparkSession, lake: Lake, table: Table, schema: StructType, rows: Sequence[Row]
 ) -> None:
     """Append rows to a table in one commit, with a ledger entry."""
+    delta.create(spark, lake.table(table), schema)
+    if rows:
+        values = [tuple(_value(row.get(f.name, NULL), f.dataType) for f in schema) for row in rows]
+        written(spark, lake, table, schema, spark.createDataFrame(values, schema).coalesce(1))
+
+
+def written(
+    spark: SparkSession, lake: Lake, table: Table, schema: StructType, rows: DataFrame
+) -> None:
+    """Append rows to a table in one commit, with a ledger entry; a column that they lack is NULL."""
     path = lake.table(table)
-    delta.create(spark, path, schema)
-    if not rows:
-        return
-    values = [tuple(_value(row.get(f.name, NULL), f.dataType) for f in schema) for row in rows]
     newest = last_entry(path)
     commit = delta.Commit(spark, path)
-    written = commit.write(spark.createDataFrame(values, schema).coalesce(1)).rows
+    whole = spark.createDataFrame([], schema).unionByName(rows, allowMissingColumns=True)
+    count = commit.write(whole.coalesce(1)).rows
     entry = Entry(
         table=table.id,
         mode="available-now",
         stream="literal",
         batch=newest[1].batch + 1 if newest else 0,
         source="literal",
-        read=written,
-        good=written,
-        written=written,
+        read=count,
+        good=count,
+        written=count,
     )
     commit.commit(entry.encoded())
 
