@@ -54,7 +54,7 @@ def compute(spark: SparkSession, table: Table, lake: Lake, mode: str = STREAM) -
         batch=newest[1].batch + 1 if newest else 0,
         source=", ".join(source.id for source in versions),
         versions={source.id: (0, version) for source, version in versions.items()},
-        read=sum(_rows(lake, source) for source in versions),
+        read=sum(_rows(lake, source, version) for source, version in versions.items()),
         replaced=True,
         code=code_version(table),
     )
@@ -79,9 +79,10 @@ def rows_at(spark: SparkSession, path: Path, version: int) -> DataFrame:
     return spark.read.format("delta").option("versionAsOf", version).load(str(path))
 
 
-def _rows(lake: Lake, source: Table) -> int:
-    """Return how many rows a source table holds, from its own ledger."""
+def _rows(lake: Lake, source: Table, version: int) -> int:
+    """Return how many rows a source table held at a version, from its own ledger."""
     rows = 0
-    for _, entry in entries(lake.table(source)):
-        rows = entry.written if entry.replaced else rows + entry.written
+    for number, entry in entries(lake.table(source)):
+        if number <= version:  # it may grow while we read
+            rows = entry.written if entry.replaced else rows + entry.written
     return rows

@@ -60,6 +60,8 @@ def test_traffic_follows_late_words_about_holders_and_places(
             ),
         },
         through=(devices.TABLE, attributed_connections.TABLE),
+        # At once is the batch for a table that is computed afresh, and always on is step by step.
+        ways=("batch", "step by step"),
     )
 
     names = ("site", "window_from", "connections", "bytes_out", "bytes_in")

@@ -20,9 +20,16 @@ from tests.support.rows import NULL, Row, at, lines, shown
 Log = Mapping[Table, tuple[StructType, str]]
 """For each source its columns, and its rows as text; ``batch`` says in which commit a row comes."""
 
+WAYS = ("batch", "at once", "step by step", "always on")
 
-def in_every_way(
-    spark: SparkSession, root: Path, table: Table, log: Log, through: Sequence[Table] = ()
+
+def in_every_way(  # noqa: PLR0913, PLR0917  # the world, the question, and how
+    spark: SparkSession,
+    root: Path,
+    table: Table,
+    log: Log,
+    through: Sequence[Table] = (),
+    ways: Sequence[str] = WAYS,
 ) -> list[Row]:
     """Compute a table in every mode and return the one answer.
 
@@ -32,13 +39,14 @@ def in_every_way(
         table: What to compute.
         log: The rows of its sources, or of theirs.
         through: The tables between the log and the table, computed whenever rows were put.
+        ways: The modes, the batch among them.
 
     Raises:
         AssertionError: Two modes disagree, or a ledger does not balance.
     """
     batches = sorted({row["batch"] for _, text in log.values() for row in lines(text)})
     answers = {}
-    for way in ("batch", "at once", "step by step", "always on"):
+    for way in ways:
         lake = Lake(root / way).open_for_writing()
         for number in batches[:1] if way == "always on" else batches:
             put(spark, lake, log, number)
