@@ -1,6 +1,6 @@
 """What a new table looks like before somebody has filled it in: it runs, and passes its own test and the linter."""
 
-TOPIC = '''"""TODO what is said on this topic, as received.
+TOPIC = '''"""FILL IN: what is said on this topic, as received.
 
 Grain: one row a Kafka record.
 Reads: topic $topic. Read by: silver.$name.
@@ -27,10 +27,10 @@ def test_it_reads_its_topic_and_makes_nothing_of_it() -> None:
     assert TABLE.transform is None
 '''
 
-SILVER = '''"""TODO what a row is.
+SILVER = '''"""FILL IN: what a row is.
 
-Grain: TODO one row an event, by its own id.
-Reads: bronze.$source. Read by: TODO.
+Grain: FILL IN: one row an event, by its own id.
+Reads: bronze.$source. Read by: FILL IN.
 Late data: up to an hour; later ones, and those of clocks that run ahead, go to the quarantine.
 """
 
@@ -42,7 +42,7 @@ from jobs.core.received import CARRIED
 from jobs.core.table import Layer, Table
 from quality.rules import required
 
-# TODO the fields of a payload; what is not declared is not read.
+# FILL IN: the fields of a payload; what is not declared is not read.
 FIELDS = StructType().add("event_id", StringType()).add("event_at", TimestampType())
 
 
@@ -80,11 +80,11 @@ def test_a_clean_payload_is_a_row(spark: SparkSession) -> None:
     assert row == {"_problem": "-", "event_id": "x1", "event_at": "08:15:30"}
 '''
 
-GOLD = '''"""TODO what question this answers.
+GOLD = '''"""FILL IN: what question this answers.
 
-Grain: TODO one row a $key and window of ten minutes of event time.
-Reads: $layer.$source. Read by: TODO.
-Late data: TODO when a window is said, and what happens to it afterwards.
+Grain: FILL IN: one row a $key and window of ten minutes of event time.
+Reads: $layer.$source. Read by: FILL IN.
+Late data: FILL IN: when a window is said, and what happens to it afterwards.
 """
 
 from pyspark.sql import DataFrame
@@ -97,7 +97,7 @@ WINDOW = "10 minutes"
 
 
 def $name(rows: DataFrame) -> DataFrame:
-    """TODO count the rows of each $key and window."""
+    """FILL IN: count the rows of each $key and window."""
     windows = rows.groupBy("$key", F.window("$event_at", WINDOW))
     return windows.agg(F.count("*").alias("events")).select(
         "$key",

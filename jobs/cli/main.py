@@ -6,6 +6,7 @@ foreseen leaves its trace in a file and says where.
 
 import importlib
 import inspect
+import logging
 import sys
 import traceback
 from itertools import chain
@@ -52,6 +53,8 @@ def strandline() -> None:
 
 def main() -> None:
     """Run the command line; the exit code is 0 for success only."""
+    # py4j tells the root logger of each broken connection, with a trace; we tell it once, as a sentence.
+    logging.getLogger().addHandler(logging.NullHandler())
     try:
         _load(sys.argv[1:])
         app()
@@ -64,6 +67,11 @@ def main() -> None:
     except BrokenPipeError:
         sys.exit(141)
     except Exception as error:  # noqa: BLE001  # the boundary: whatever it is, the person gets a sentence
+        # Not imported above, because it takes longer than most answers.
+        lost = importlib.import_module("jobs.run.jvm").loss(error)
+        if lost is not None:
+            complain(str(lost))
+            sys.exit(lost.exit_code)
         complain(
             f"something unforeseen happened: {type(error).__name__}: {_first_line(error)}\n\n"
             f"hint: the whole story is in {_kept(error)}."

@@ -129,4 +129,4 @@ def _write(layer: Layer, name: str, module: str, test: str, facts: dict[str, str
             ) from error
         say(f"wrote {path.relative_to(ROOT)}")
     say("")
-    say("Fill in what begins with TODO; `strandline tables` shows the table already.")
+    say("Fill in what says FILL IN; `strandline tables` shows the table already.")

@@ -1,8 +1,12 @@
 """The way into the JVM, for what Delta and the kernel offer nowhere else."""
 
+import traceback
 from typing import Any
 
+from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
+
+from jobs.core.errors import TransientError
 
 
 def jvm(spark: SparkSession) -> Any:  # noqa: ANN401  # py4j's objects have no types
@@ -13,3 +17,24 @@ def jvm(spark: SparkSession) -> Any:  # noqa: ANN401  # py4j's objects have no t
 def classic(spark: SparkSession) -> Any:  # noqa: ANN401
     """Return the JVM's own session behind the Python one."""
     return spark._jsparkSession  # noqa: SLF001
+
+
+def loss(error: BaseException) -> TransientError | None:
+    """Return what to tell the reader when an error only means that the JVM is no longer there."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if _is_loss(cause):
+            return TransientError(
+                "Spark's JVM is gone: it was killed, or memory ran out",
+                hint="type the same again: it carries on, nothing is lost or repeated. `dmesg` says whether "
+                "memory was short (STRANDLINE_MEMORY), and Spark's last words are in the lake's _logs.",
+            )
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def _is_loss(error: BaseException) -> bool:
+    if isinstance(error, Py4JNetworkError) or "JAVA_GATEWAY_EXITED" in str(error.args):
+        return True
+    frames = traceback.extract_tb(error.__traceback__)
+    return isinstance(error, ConnectionError) and any("py4j" in f.filename for f in frames)

@@ -55,6 +55,21 @@ def test_three_kills_at_random_moments_change_nothing(
     succeeded("compare", fresh, clean)
 
 
+def test_a_jvm_that_is_killed_is_told_with_what_to_type(fresh: Path) -> None:
+    """The kernel takes the largest process when memory is short, and that is the JVM."""
+    succeeded("produce", "--events", 2000, "--hours", 12, "--lake", fresh)
+    with life(fresh) as process:
+        moved(fresh, process, (0, -1, -1))
+        for one in family(process.pid)[1:]:
+            kill(one)
+        assert process.wait(120) == 3
+
+    words = log(fresh).read_text()
+    assert "Spark's JVM is gone" in words, words[-3000:]
+    assert words.count("hint:") == 1
+    assert "Traceback" not in words, words[-3000:]
+
+
 def test_a_broker_that_is_killed_and_started_again_loses_nothing(
     fresh: Path, address: str, tmp_path: Path
 ) -> None:
