@@ -66,7 +66,8 @@ def up(lake: Path, port: int | None = None) -> Broker:
             if found is not None:
                 return found
         _check_port(port)
-        _stop(home)  # one that still runs on a storage that was deleted under it
+        if _stop(home):  # one that still ran on a storage that was deleted under it
+            _set_aside(home)
         _format(home)
         return _start(home, port)
 
@@ -211,6 +212,13 @@ def _await(home: Path, pid: int, port: int | None) -> Broker | None:
         else:
             return broker
     return None
+
+
+def _set_aside(home: Path) -> None:
+    """Move away what a broker made again after its storage was deleted: folders of topics, which none can read."""
+    data = home / "data"
+    if data.exists() and not (data / "meta.properties").exists():
+        data.replace(home / f"data-deleted-{secrets.token_hex(4)}")
 
 
 def _format(home: Path) -> None:
