@@ -30,19 +30,19 @@ def tables() -> tuple[Table, ...]:
     declared = [each for layer in LAYERS for each in _declared(layer)]
     found = {table.id: table for table, _ in declared}
     graph = {name: [source.id for source in table.upstream] for name, table in found.items()}
-    for table, place in declared:
-        _refuse_sources(table, found, place)
+    for table, module in declared:
+        _refuse_sources(table, found, module)
     try:
         order = list(TopologicalSorter(graph).static_order())
     except CycleError as error:
-        places = {table.id: place for table, place in declared}
+        places = {table.id: _place(module) for table, module in declared}
         raise DefinitionError(
             "tables read each other in a circle: "
             + " → ".join(f"{name} ({places[name]})" for name in error.args[1]),
             hint="let one of them read a lower layer instead.",
         ) from error
-    for table, place in declared:
-        _refuse_incomplete(table, place)
+    for table, module in declared:
+        _refuse_incomplete(table, module)
     return tuple(found[name] for name in sorted(order, key=lambda name: _rank(found, name)))
 
 
@@ -68,18 +68,18 @@ def _rank(found: dict[str, Table], name: str) -> tuple[int, int, str]:
     return (list(Layer).index(found[name].layer), depth, name)
 
 
-def _refuse_sources(table: Table, found: dict[str, Table], place: str) -> None:
+def _refuse_sources(table: Table, found: dict[str, Table], module: ModuleType) -> None:
     for source in table.upstream:
         if source.id not in found:
             raise DefinitionError(
-                f"{place}: {table.id} reads {source.id}, which no module declares",
+                f"{_place(module)}: {table.id} reads {source.id}, which no module declares",
                 hint="let `reads` name the TABLE of a module in jobs/bronze, silver or gold.",
                 table=table.id,
                 source=source.id,
             )
         if source.rewrites and table.speaks is not Speaks.AFRESH:
             raise DefinitionError(
-                f"{place}: {table.id} reads {source.id}, whose rows are replaced by later words; "
+                f"{_place(module)}: {table.id} reads {source.id}, whose rows are replaced by later words; "
                 "no stream can follow it",
                 hint=f"declare {table.id} with speaks=Speaks.AFRESH, or read what {source.id} reads.",
                 table=table.id,
@@ -87,7 +87,7 @@ def _refuse_sources(table: Table, found: dict[str, Table], place: str) -> None:
             )
 
 
-def _refuse_incomplete(table: Table, place: str) -> None:
+def _refuse_incomplete(table: Table, module: ModuleType) -> None:
     """See that a table says all that its kind is run by."""
     if table.layer is Layer.BRONZE:
         return
@@ -98,17 +98,17 @@ def _refuse_incomplete(table: Table, place: str) -> None:
     missing = [name for name in needed if not getattr(table, name)]
     if missing:
         raise DefinitionError(
-            f"{place}: {table.id} does not say its {' and its '.join(missing)}",
+            f"{_place(module)}: {table.id} does not say its {' and its '.join(missing)}",
             hint=f"add {', '.join(f'{name}=…' for name in missing)} to its TABLE.",
             table=table.id,
         )
 
 
-def _declared(layer: Layer) -> list[tuple[Table, str]]:
+def _declared(layer: Layer) -> list[tuple[Table, ModuleType]]:
     package = LAYERS[layer]
     names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
     modules = [_imported(f"{package.__name__}.{name}") for name in names]
-    return [(_table(module, layer), _place(module)) for module in modules]
+    return [(_table(module, layer), module) for module in modules]
 
 
 def _imported(name: str) -> ModuleType:
@@ -138,7 +138,7 @@ def _culprit(error: Exception, name: str) -> str:
 
 
 def _place(module: ModuleType) -> str:
-    """Return the file of a table and the line on which it is declared."""
+    """Return the file of a table and the line on which it is declared; asked only when there is a mistake."""
     file = str(module.__file__)
     body = ast.parse(Path(file).read_text()).body
     named = [

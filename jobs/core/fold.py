@@ -83,18 +83,18 @@ class Shell(StatefulProcessor):
 
     def handleInputRows(  # noqa: N802  # Spark's name
         self,
-        key: Any,  # noqa: ANN401, ARG002
+        key: Any,  # noqa: ANN401, ARG002  # Spark hands it over, whatever its type; events carry it
         rows: Iterator[Any],
-        timerValues: TimerValues,  # noqa: N803
+        timerValues: TimerValues,  # noqa: N803  # Spark's name
     ) -> Iterator[Row]:
         """Take in new rows of a key."""
         return self._advance([row.asDict() for row in rows], timerValues)
 
-    def handleExpiredTimer(  # noqa: N802
+    def handleExpiredTimer(  # noqa: N802  # Spark's name
         self,
-        key: Any,  # noqa: ANN401, ARG002
-        timerValues: TimerValues,  # noqa: N803
-        expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803
+        key: Any,  # noqa: ANN401, ARG002  # Spark hands it over, whatever its type; events carry it
+        timerValues: TimerValues,  # noqa: N803  # Spark's name
+        expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803  # Spark's name
     ) -> Iterator[Row]:
         """Go on now that the watermark has moved."""
         return self._advance([], timerValues, fired=expiredTimerInfo.getExpiryTimeInMs())
@@ -143,6 +143,21 @@ def at_once(fold: Fold) -> Callable[[pa.Table], pa.Table]:
 
 def _arrow(name: str) -> pa.DataType:
     return {"string": pa.string(), "long": pa.int64(), "boolean": pa.bool_()}[name]
+
+
+def arrival(row: Event) -> dict[str, int]:
+    """Return what ``in_order`` sorts by, of a row with ``arrived`` in microseconds and its place in Kafka."""
+    return {
+        "at": row["at"],
+        "arrived": row["arrived"],
+        "part": row["_partition"],
+        "offset": row["_offset"],
+    }
+
+
+def in_order(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Sort what is remembered as it happened; of one moment the first that arrived comes first."""
+    return sorted(events, key=lambda e: (e["at"], e["arrived"], e["part"], e["offset"]))
 
 
 def last_words(answers: Iterable[Answer], key: Sequence[str]) -> list[Answer]:

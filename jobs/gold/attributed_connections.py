@@ -12,18 +12,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType
 
-from jobs.core.fold import Answer, Event, Fold, Folded, State
+from jobs.core.fold import Answer, Event, Fold, Folded, State, in_order
 from jobs.core.stateful import folded
 from jobs.core.table import Layer, Speaks, Table
-from jobs.gold.ip_holds import act_on, acts_of, in_order, lapse, remembered
+from jobs.gold.ip_holds import OF_ACTS, act_on, acts_of, lapse, remembered
 from jobs.silver import dhcp_events, network_connections
 
 UNKNOWN = "unknown"
 WINDOW = "10 minutes"
 OWN = ("connection_id", "dst_ip", "dst_port", "bytes_out", "bytes_in")
 """What a connection says of itself, beside its address and its moment."""
-
-OF_ACTS = ("kind", "mac", "device_id", "lease_seconds", "arrived", "_partition", "_offset")
 
 SAID = (
     StructType()

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType
 
-from jobs.core.fold import Answer, Event, Fold, Folded, State, last_words
+from jobs.core.fold import Answer, Event, Fold, Folded, State, arrival, in_order, last_words
 from jobs.core.stateful import folded
 from jobs.core.table import Layer, Speaks, Table
 from jobs.silver import dhcp_events
@@ -22,6 +22,9 @@ from jobs.silver import dhcp_events
 GIVES = ("ack", "renew")
 ACTS = (*GIVES, "release", "decline")
 """The messages that begin, prolong or end a hold."""
+
+OF_ACTS = ("kind", "mac", "device_id", "lease_seconds", "arrived", "_partition", "_offset")
+"""What a step wants to see of them."""
 
 SECOND = 1_000_000
 LONGEST_LEASE = 10 * 366 * 86_400
@@ -79,11 +82,6 @@ def lapse(hold: State | None, at: int) -> State | None:
     return _ended(hold, hold["leased_us"], "expired")
 
 
-def in_order(acts: list[Event]) -> list[Event]:
-    """Sort messages as they happened; of those of one moment the first that arrived comes first."""
-    return sorted(acts, key=lambda act: (act["at"], act["arrived"], act["part"], act["offset"]))
-
-
 def _step(state: State | None, rows: list[Event], settled: int) -> Folded:
     """Fold what is settled, keep the rest until it is."""
     hold: State | None = state["hold"] if state else None
@@ -111,15 +109,12 @@ def _step(state: State | None, rows: list[Event], settled: int) -> Folded:
 def remembered(row: Event) -> dict[str, Any]:
     """Keep of a message what a hold needs, in values that JSON knows."""
     return {
+        **arrival(row),
         "ip": row["ip"],
-        "at": row["at"],
         "kind": row["kind"],
         "mac": row["mac"],
         "device_id": row["device_id"],
         "lease": row["lease_seconds"] or 0,
-        "arrived": row["arrived"],
-        "part": row["_partition"],
-        "offset": row["_offset"],
     }
 
 
@@ -169,7 +164,7 @@ def _ended(hold: State, at: int, why: str) -> State:
 
 FOLD = Fold(
     by=("ip",),
-    reads=("kind", "mac", "device_id", "lease_seconds", "arrived", "_partition", "_offset"),
+    reads=OF_ACTS,
     says=HOLD,
     step=_step,
 )

@@ -58,29 +58,24 @@ def dropped(spark: SparkSession, table: Table, plan: Planned, parts: Parts) -> i
 
 def _oldest(table: Table, source: Table, read: Sequence[Added]) -> float:
     """Return a bound, in milliseconds, that no row's time lies below; from statistics alone."""
-    silver = _is_silver(table)
-    columns = ("_arrived_at", "_ingested_at") if silver else (str(source.event_at),)
+    columns = ("_arrived_at", "_ingested_at") if table.judges else (str(source.event_at),)
     lowest = [part.lowest.get(column) for part in read for column in columns]
     known = [datetime.fromisoformat(moment) for moment in lowest if moment]
     if len(known) < len(lowest):
         return 0.0
-    slack = table.lateness.late if silver else timedelta(0)
+    slack = table.lateness.late if table.judges else timedelta(0)
     return (min(known) - slack).timestamp() * 1000
 
 
 def _below(rows: DataFrame, table: Table, source: Table, late_ms: int) -> int:
     """Count by the same comparison that Spark makes: at the watermark is too late."""
-    if _is_silver(table):
+    if table.judges:
         moment = judged(rows, table).select(F.col("_time").alias("moment"))
     elif table.window:
         moment = rows.select(F.window(str(source.event_at), table.window)["end"].alias("moment"))
     else:
         moment = rows.select(F.col(str(source.event_at)).alias("moment"))
     return moment.where(F.col("moment") <= F.timestamp_millis(F.lit(late_ms))).count()
-
-
-def _is_silver(table: Table) -> bool:
-    return table.judges
 
 
 def _text(watermark_ms: int) -> str | None:

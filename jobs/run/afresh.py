@@ -127,8 +127,7 @@ class Afresh:
             written = commit.write(rows.where(inside).coalesce(1))
         final = entry.closed(written=written.rows, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
         version = commit.commit(final.encoded())
-        if starts is not None:  # a shelf that has not been looked at must not believe that it knows
-            self._shelf.replaced(version, touched, written)
+        self._shelf.replaced(version, touched, written)
         return final
 
     def _near(self, source: Table, starts: Span, version: int) -> DataFrame:

@@ -70,6 +70,12 @@ def waiting(table: Table, lake: Lake) -> int:
     return there - sum(entry.read for _, entry in _in_force(list(entries(lake.table(table)))))
 
 
+def rows_until(path: Path, version: int) -> int:
+    """Return how many rows a table held at a version, as its ledger counts them."""
+    found = [each for each in entries(path) if each[0] <= version]
+    return sum(entry.written for _, entry in _in_force(found))
+
+
 def live_rows(path: Path) -> int:
     """Return the rows in a table's current files, as their statistics count them."""
     if not any((path / "_delta_log").glob("*.json")):

@@ -11,9 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Speaks, Table
 from jobs.run import delta
+from jobs.run.balance import rows_until
 from jobs.run.fork import Fork
 from jobs.run.lake import Lake
-from jobs.run.ledger import Entry, entries, last_entry, latest_version
+from jobs.run.ledger import Entry, last_entry, latest_version
 from jobs.run.meter import Meter, code_version
 from jobs.run.streams import make, shaped
 
@@ -54,7 +55,7 @@ def compute(spark: SparkSession, table: Table, lake: Lake, mode: str = STREAM) -
         batch=newest[1].batch + 1 if newest else 0,
         source=", ".join(source.id for source in versions),
         versions={source.id: (0, version) for source, version in versions.items()},
-        read=sum(_rows(lake, source, version) for source, version in versions.items()),
+        read=sum(rows_until(lake.table(source), at) for source, at in versions.items()),
         replaced=True,
         code=code_version(table),
     )
@@ -77,12 +78,3 @@ def compute(spark: SparkSession, table: Table, lake: Lake, mode: str = STREAM) -
 def rows_at(spark: SparkSession, path: Path, version: int) -> DataFrame:
     """Return the rows of a table at a version."""
     return spark.read.format("delta").option("versionAsOf", version).load(str(path))
-
-
-def _rows(lake: Lake, source: Table, version: int) -> int:
-    """Return how many rows a source table held at a version, from its own ledger."""
-    rows = 0
-    for number, entry in entries(lake.table(source)):
-        if number <= version:  # it may grow while we read
-            rows = entry.written if entry.replaced else rows + entry.written
-    return rows

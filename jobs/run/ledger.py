@@ -180,7 +180,7 @@ def added(path: Path, version: int, *, files: tuple[int, int | None] = (0, None)
         add = json.loads(line)["add"]
         if add.get("dataChange", True):
             stats.append(json.loads(add["stats"]))
-            names.append(str(path / unquote(add["path"])))
+            names.append(_file(path, add))
     lowest: dict[str, str] = {}
     for file in stats:
         for name, value in file.get("minValues", {}).items():
@@ -199,8 +199,8 @@ def files_between(path: Path, first: int, last: int) -> tuple[set[str], set[str]
             actions = [
                 json.loads(line) for line in log if line.startswith(('{"add":', '{"remove":'))
             ]
-        added_now = {str(path / unquote(each["add"]["path"])) for each in actions if "add" in each}
-        gone = {str(path / unquote(each["remove"]["path"])) for each in actions if "remove" in each}
+        added_now = {_file(path, each["add"]) for each in actions if "add" in each}
+        gone = {_file(path, each["remove"]) for each in actions if "remove" in each}
         went |= gone - came
         came = (came - gone) | added_now
     return came, went
@@ -211,6 +211,10 @@ def table_id(path: Path) -> str:
     with _commit(path, 0).open() as log:
         told = next(line for line in log if line.startswith('{"metaData":'))
     return str(json.loads(told)["metaData"]["id"])
+
+
+def _file(path: Path, action: Mapping[str, Any]) -> str:
+    return str(path / unquote(action["path"]))
 
 
 def _commits(path: Path) -> list[Path]:

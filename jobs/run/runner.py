@@ -110,12 +110,7 @@ def _take_in(job: _Job, mode: Mode) -> None:
             case AvailableNow(max_offsets=limit):
                 _each(job, intake, limit)
             case MicroBatch(every=every, max_offsets=limit):
-                while not job.stopped():
-                    due = time.monotonic() + every
-                    if not _each(job, intake, limit):
-                        # Asking Kafka without a pause would take Python from the queries beside this one.
-                        due = max(due, time.monotonic() + POLL)
-                    _rest(job, due)
+                _always(job, every, lambda: _each(job, intake, limit))
             case _:
                 assert_never(mode)
     finally:
@@ -131,15 +126,24 @@ def _each(job: _Job, intake: Intake, limit: int | None) -> int:
     return commits
 
 
-def _again(job: _Job, afresh: Afresh) -> None:
+def _again(job: _Job, afresh: Afresh) -> int:
+    """Compute what changed, and return how many commits it made."""
     entry = afresh.catch_up()
-    if entry is not None:
-        job.tell(entry)
+    if entry is None:
+        return 0
+    job.tell(entry)
+    return 1
 
 
-def _rest(job: _Job, due: float) -> None:
-    while time.monotonic() < due and not job.stopped():
-        time.sleep(POLL)
+def _always(job: _Job, every: float, work: Callable[[], int]) -> None:
+    """Work until stopped, beginning every so many seconds."""
+    while not job.stopped():
+        due = time.monotonic() + every
+        if not work():
+            # Asking again without a pause would take Python from the queries beside this one.
+            due = max(due, time.monotonic() + POLL)
+        while time.monotonic() < due and not job.stopped():
+            time.sleep(POLL)
 
 
 def _derive(job: _Job, mode: Mode) -> None:
@@ -152,10 +156,7 @@ def _derive(job: _Job, mode: Mode) -> None:
             _again(job, Afresh(spark, table, lake, mode.name))
         case MicroBatch(every=every) if table.speaks is Speaks.AFRESH:
             afresh = Afresh(spark, table, lake, mode.name)
-            while not job.stopped():
-                due = time.monotonic() + every
-                _again(job, afresh)
-                _rest(job, due)
+            _always(job, every, lambda: _again(job, afresh))
         case AvailableNow():
             follow(start(spark, table, lake, writer, None), writer, job.stopped)
         case MicroBatch(every=every):

@@ -98,17 +98,6 @@ def start(settings: Settings, log: Path, *, is_brief: bool = False) -> SparkSess
     return session
 
 
-def for_rows_alone(spark: SparkSession) -> SparkSession:
-    """Return a session whose streams run a batch when rows came, and not because the watermark moved.
-
-    A batch without rows forgets state and, in a table that speaks on change, says nothing; the next batch
-    with rows forgets it as well. It took 0.2 s of every second batch of 100 rows.
-    """
-    session = spark.newSession()
-    session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
-    return session
-
-
 def for_sorted_state(spark: SparkSession) -> SparkSession:
     """Return a session whose streams may sort inside their partitions.
 
@@ -117,6 +106,17 @@ def for_sorted_state(spark: SparkSession) -> SparkSession:
     """
     session = for_rows_alone(spark)
     session.conf.set("spark.sql.streaming.unsupportedOperationCheck", "false")
+    return session
+
+
+def for_rows_alone(spark: SparkSession) -> SparkSession:
+    """Return a session whose streams run a batch when rows came, and not because the watermark moved.
+
+    A batch without rows forgets state and, in a table that speaks on change, says nothing; the next batch
+    with rows forgets it as well. It took 0.2 s of every second batch of 100 rows.
+    """
+    session = spark.newSession()
+    session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
     return session
 
 

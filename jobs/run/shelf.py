@@ -40,7 +40,13 @@ class Shelf:
         return sorted(start for start in self._files if lowest <= start <= highest)
 
     def replaced(self, version: int, starts: Collection[int], written: Written) -> None:
-        """Remember that a commit put new files in the place of all that held these windows."""
+        """Remember that a commit put new files in the place of all that held these windows.
+
+        Only on top of the version before it: one that never looked, or missed a commit, still knows nothing.
+        """
+        if self._version != version - 1:
+            self._version = None
+            return
         for start in starts:
             self._files.pop(start, None)
         self._files |= self._by_start(written.files)

@@ -113,7 +113,7 @@ def start(
     session = _session(spark, table)
     sources = [_followed(session, lake.table(source)) for source in table.upstream]
     result = shaped(sources, table)
-    if filters_below_time(result):
+    if not table.judges and filters_below_time(result):
         result = shaped(sources, table, fenced=True)
     make(spark, table, lake, result)
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", table.id)

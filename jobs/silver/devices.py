@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType
 
-from jobs.core.fold import Answer, Event, Fold, Folded, State
+from jobs.core.fold import Answer, Event, Fold, Folded, State, arrival, in_order
 from jobs.core.stateful import folded
 from jobs.core.table import Layer, Speaks, Table
 from jobs.silver import device_inventory
@@ -35,10 +35,7 @@ INTERVAL = (
 def _step(state: State | None, rows: list[Event], settled: int) -> Folded:
     """Say the intervals that new changes make or divide; remember one settled change and all that are not."""
     known = state["changes"] if state else []
-    changes = sorted(
-        [*known, *map(_remembered, rows)],
-        key=lambda each: (each["at"], each["arrived"], each["part"], each["offset"]),
-    )
+    changes = in_order([*known, *map(_remembered, rows)])
     before = _intervals(known)
     answers = [each for each in _intervals(changes) if each not in before]
     settled_ones = [each for each in changes if each["at"] <= settled][-1:]
@@ -49,8 +46,7 @@ def _step(state: State | None, rows: list[Event], settled: int) -> Folded:
 
 
 def _remembered(row: Event) -> dict[str, Any]:
-    own = {name: row[name] for name in ("device_id", *STATIC, "at", "arrived")}
-    return {**own, "part": row["_partition"], "offset": row["_offset"]}
+    return {**arrival(row), **{name: row[name] for name in ("device_id", *STATIC)}}
 
 
 def _intervals(changes: list[dict[str, Any]]) -> list[Answer]:

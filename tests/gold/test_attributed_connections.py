@@ -4,19 +4,14 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import IntegerType, LongType, StructType, TimestampType
 
 from jobs.gold.attributed_connections import TABLE
 from jobs.silver import dhcp_events, network_connections
 from tests.support.literal import in_every_way
 from tests.support.rows import rows
+from tests.support.shapes import arrived
 
-MESSAGE: StructType = (
-    StructType(list(dhcp_events.FIELDS))
-    .add("_arrived_at", TimestampType())
-    .add("_partition", IntegerType())
-    .add("_offset", LongType())
-)
+MESSAGE = arrived(dhcp_events.FIELDS)
 
 
 @pytest.mark.slow

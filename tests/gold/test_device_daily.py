@@ -4,31 +4,13 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import DecimalType, LongType, StringType, StructType, TimestampType
 
 from jobs.gold import device_signal_10m
 from jobs.gold.device_daily import TABLE
 from jobs.silver import devices
 from tests.support.literal import in_every_way
 from tests.support.rows import rows
-
-SIGNALS = (
-    StructType()
-    .add("device_id", StringType())
-    .add("signal", StringType())
-    .add("window_from", TimestampType())
-    .add("window_until", TimestampType())
-    .add("readings", LongType())
-    .add("min_value", DecimalType(18, 2))
-    .add("max_value", DecimalType(18, 2))
-)
-INTERVALS = (
-    StructType()
-    .add("device_id", StringType())
-    .add("valid_from", TimestampType())
-    .add("valid_until", TimestampType())
-    .add("site", StringType())
-)
+from tests.support.shapes import INTERVALS, SIGNALS
 
 
 @pytest.mark.slow

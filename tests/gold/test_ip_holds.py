@@ -9,20 +9,15 @@ import pytest
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.tws_tester import TwsTester
-from pyspark.sql.types import IntegerType, LongType, StructType, TimestampType
 
 from jobs.core.fold import Event, Shell
 from jobs.gold.ip_holds import FOLD, TABLE
 from jobs.silver import dhcp_events
 from tests.support.literal import in_every_way
 from tests.support.rows import Row, rows
+from tests.support.shapes import arrived
 
-MESSAGE: StructType = (
-    StructType(list(dhcp_events.FIELDS))
-    .add("_arrived_at", TimestampType())
-    .add("_partition", IntegerType())
-    .add("_offset", LongType())
-)
+MESSAGE = arrived(dhcp_events.FIELDS)
 SHOWN = ("ip", "held_from", "held_until", "ended_by", "device_id", "renewals")
 SECOND = 1_000_000
 

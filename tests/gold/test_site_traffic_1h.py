@@ -4,18 +4,13 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import IntegerType, LongType, StructType, TimestampType
 
 from jobs.gold import attributed_connections
 from jobs.gold.site_traffic_1h import TABLE
 from jobs.silver import device_inventory, devices, dhcp_events, network_connections
 from tests.support.literal import in_every_way
 from tests.support.rows import rows
-
-
-def arrived(fields: StructType) -> StructType:
-    known = StructType(list(fields)).add("_arrived_at", TimestampType())
-    return known.add("_partition", IntegerType()).add("_offset", LongType())
+from tests.support.shapes import arrived
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
-from pyspark.sql.types import IntegerType, LongType, StructType, TimestampType
 
 from jobs.core.table import Table
 from jobs.gold import confirmed_logins, ip_holds
@@ -16,14 +15,10 @@ from jobs.silver import dhcp_events, user_actions, user_confirmations
 from tests.support.events import readings, received
 from tests.support.literal import put, written
 from tests.support.modes import derive
+from tests.support.shapes import arrived
 
 FLOOD = 200_000
-MESSAGE: StructType = (
-    StructType(list(dhcp_events.FIELDS))
-    .add("_arrived_at", TimestampType())
-    .add("_partition", IntegerType())
-    .add("_offset", LongType())
-)
+MESSAGE = arrived(dhcp_events.FIELDS)
 
 
 def state(spark: SparkSession, lake: Lake, table: Table, **options: str) -> int:

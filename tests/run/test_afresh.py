@@ -4,7 +4,6 @@ from collections import Counter
 
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
-from pyspark.sql.types import DecimalType, LongType, StringType, StructType, TimestampType
 
 from jobs.gold import device_signal_10m
 from jobs.gold.device_daily import TABLE
@@ -13,26 +12,11 @@ from jobs.run.balance import balance
 from jobs.run.lake import Lake
 from jobs.silver import devices
 from tests.support.literal import put, written
+from tests.support.shapes import INTERVALS, SIGNALS
 
-WINDOWS = (
-    StructType()
-    .add("device_id", StringType())
-    .add("signal", StringType())
-    .add("window_from", TimestampType())
-    .add("readings", LongType())
-    .add("min_value", DecimalType(18, 2))
-    .add("max_value", DecimalType(18, 2))
-)
-INTERVALS = (
-    StructType()
-    .add("device_id", StringType())
-    .add("valid_from", TimestampType())
-    .add("valid_until", TimestampType())
-    .add("site", StringType())
-)
 LOG = {
     device_signal_10m.TABLE: (
-        WINDOWS,
+        SIGNALS,
         """
         batch | device_id | signal | window_from | readings | min_value | max_value
         1     | d1        | t      | 09:00:00    | 1        | 1.00      | 1.00
@@ -55,8 +39,8 @@ def test_a_start_that_finds_news_without_rows_still_knows_what_it_must_replace(
     """Found by a verification: after a kill the first thing read was a batch that said nothing."""
     put(spark, lake, LOG, "1")
     Afresh(spark, TABLE, lake, "available-now").catch_up()
-    nothing = spark.createDataFrame([], WINDOWS)
-    written(spark, lake, device_signal_10m.TABLE, WINDOWS, nothing)
+    nothing = spark.createDataFrame([], SIGNALS)
+    written(spark, lake, device_signal_10m.TABLE, SIGNALS, nothing)
 
     again = Afresh(spark, TABLE, lake, "available-now")
     first = again.catch_up()

@@ -4,19 +4,14 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import IntegerType, LongType, StructType, TimestampType
 
 from jobs.silver import device_inventory
 from jobs.silver.devices import TABLE
 from tests.support.literal import in_every_way
 from tests.support.rows import rows
+from tests.support.shapes import arrived
 
-CHANGE: StructType = (
-    StructType(list(device_inventory.FIELDS))
-    .add("_arrived_at", TimestampType())
-    .add("_partition", IntegerType())
-    .add("_offset", LongType())
-)
+CHANGE = arrived(device_inventory.FIELDS)
 
 
 @pytest.mark.slow

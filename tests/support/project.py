@@ -6,18 +6,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-PACKAGES = ("infra", "jobs", "quality", "orchestration", "tests/support")
-FILES = ("pyproject.toml", "README.md", "tests/conftest.py")
+from tests.architecture import tree
+
 TYPED = "import sys; from jobs.cli.main import main; sys.exit(main())"
 
 
 def copied(folder: Path) -> Path:
     """Copy what a table and its test need."""
-    for name in PACKAGES:
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in FILES:
-        shutil.copy(ROOT / name, folder / name)
+    tree.copied(folder)
+    shutil.copytree(
+        tree.ROOT / "tests/support",
+        folder / "tests/support",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
+    shutil.copy(tree.ROOT / "tests/conftest.py", folder / "tests/conftest.py")
     return folder
 
 
