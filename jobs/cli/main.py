@@ -31,6 +31,7 @@ VERBS = {
     "query": "answers",
     "compare": "answers",
     "verify": "certify",
+    "backfill": "again",
     "new": "new",
     "doctor": "doctor",
 }

@@ -15,7 +15,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from jobs.core.table import Layer, Table
+from jobs.core.table import Layer, Speaks, Table
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, added, entries
 
@@ -66,8 +66,10 @@ def balance(table: Table, lake: Lake) -> Balance:
 
 def waiting(table: Table, lake: Lake) -> int:
     """Return how many rows of its sources a table has not read yet, from the ledgers alone."""
-    there = sum(_Rows.of(lake.table(source)).total for source in table.upstream)
-    return there - sum(entry.read for _, entry in _in_force(list(entries(lake.table(table)))))
+    found = list(entries(lake.table(table)))
+    of = _Rows.all if _follows_backfills(table, found) else _Rows.appended
+    there = sum(of(lake.table(source)).total for source in table.upstream)
+    return there - sum(entry.read for _, entry in _in_force(found))
 
 
 def rows_until(path: Path, version: int) -> int:
@@ -95,7 +97,7 @@ def _entry_faults(version: int, entry: Entry) -> Iterator[str]:
     where = f"batch {entry.batch} (version {version})"
     if entry.read != entry.accounted:
         yield f"{where} read {entry.read} rows and accounts for {entry.accounted}"
-    if entry.duplicates < 0:
+    if entry.duplicates < 0 and not entry.is_backfill:
         yield f"{where} wrote {-entry.duplicates} rows more than it read"
 
 
@@ -116,7 +118,8 @@ def _offset_faults(found: Entries) -> Iterator[str]:
 
 def _source_faults(table: Table, lake: Lake, found: Entries, sheet: Balance) -> Iterator[str]:
     """Check that each batch leaves nothing unread of the versions up to its last; none is cut in two."""
-    sources = {source.id: _Rows.of(lake.table(source)) for source in table.upstream}
+    of = _Rows.all if _follows_backfills(table, found) else _Rows.appended
+    sources = {source.id: of(lake.table(source)) for source in table.upstream}
     sheet.waiting = sum(rows.total for rows in sources.values()) - sheet.read
     names = " and ".join(sources)
     read, held = 0, dict.fromkeys(sources, 0)
@@ -140,9 +143,17 @@ class _Rows:
     totals: list[int]
 
     @classmethod
-    def of(cls, path: Path) -> "_Rows":
+    def all(cls, path: Path) -> "_Rows":
+        """Count as a reader of the whole table does."""
         there = _in_force(list(entries(path)))
         totals = accumulate((entry.written for _, entry in there), initial=0)
+        return cls([version for version, _ in there], list(totals))
+
+    @classmethod
+    def appended(cls, path: Path) -> "_Rows":
+        """Count as a stream does, which passes over what a backfill changed."""
+        there = _in_force(list(entries(path)))
+        totals = accumulate((entry.appended for _, entry in there), initial=0)
         return cls([version for version, _ in there], list(totals))
 
     @property
@@ -151,6 +162,11 @@ class _Rows:
 
     def up_to(self, version: int) -> int:
         return self.totals[bisect_right(self.versions, version)]
+
+
+def _follows_backfills(table: Table, found: Entries) -> bool:
+    """Tell whether a table reads its sources as they stand, and not what was appended to them."""
+    return table.speaks is Speaks.AFRESH or any(entry.replaced for _, entry in found)
 
 
 def _lasts(entry: Entry) -> str:
@@ -167,8 +183,24 @@ def _row_faults(table: Table, lake: Lake, found: Entries, sheet: Balance) -> Ite
         yield f"the table holds {sheet.rows} rows, but {written} were written"
     if table.judges:
         held, kept = sum(sheet.quarantined.values()), live_rows(lake.quarantine(table))
-        if held != kept:
+        half = unfinished(table, lake)
+        if half is not None:
+            yield f"the backfill from {half.since} to {half.until} was interrupted; repeat it"
+        elif held != kept:
             yield f"the quarantine holds {kept} rows, but {held} were sent there"
+
+
+def unfinished(table: Table, lake: Lake) -> Entry | None:
+    """Return the backfill that wrote the quarantine and was killed before it wrote the table."""
+    if not table.judges:
+        return None
+    newest = None
+    for _, entry in entries(lake.quarantine(table)):
+        newest = entry if entry.is_backfill else newest
+    if newest is None:
+        return None
+    done = {entry.stream for _, entry in entries(lake.table(table)) if entry.is_backfill}
+    return None if newest.stream in done else newest
 
 
 def _missing_files(path: Path) -> Iterator[str]:

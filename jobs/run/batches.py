@@ -78,3 +78,9 @@ def compute(spark: SparkSession, table: Table, lake: Lake, mode: str = STREAM) -
 def rows_at(spark: SparkSession, path: Path, version: int) -> DataFrame:
     """Return the rows of a table at a version."""
     return spark.read.format("delta").option("versionAsOf", version).load(str(path))
+
+
+def rows_now(spark: SparkSession, table: Table, lake: Lake) -> DataFrame:
+    """Return a table's rows as they stand."""
+    path = lake.table(table)
+    return rows_at(spark, path, latest_version(path))

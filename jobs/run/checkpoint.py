@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from jobs.run.ledger import Added, added, table_id
+from jobs.run.ledger import Added, added, is_passed_over, table_id
 
 NOTHING_YET = "-"
 """What Spark writes for a source that has no offset yet."""
@@ -55,7 +55,11 @@ class Planned:
         """Return the versions of a source that the batch reads, and what each adds."""
         name = table_id(source)
         parts = _parts(self.start.get(name, NOWHERE), self.end.get(name, NOWHERE))
-        found = ((version, added(source, version, files=files)) for version, files in parts)
+        found = (
+            (version, added(source, version, files=files))
+            for version, files in parts
+            if not is_passed_over(source, version)
+        )
         return [(version, part) for version, part in found if part.rows]
 
 
@@ -85,6 +89,20 @@ def is_ahead(checkpoint: Path, newest: int | None, sources: Sequence[Path]) -> b
     end = _line(checkpoint, max(done))[1]
     between = Planned(number=max(done), start=start, end=end, watermark_ms=0, late_ms=0)
     return any(between.input(source) for source in sources)
+
+
+def settled_ms(checkpoint: Path, *, speaks_of_time: bool) -> int:
+    """Return the moment before which a stream will not write any more, in milliseconds; 0 when there is none.
+
+    What the law admits lies above the newest watermark. But what a stream says because time passed, it says a
+    batch after its watermark moved, so for such a table it is the watermark of the last batch that ended.
+    """
+    done = _newest(checkpoint / "commits")
+    if done is None:
+        return 0
+    if speaks_of_time:
+        return _line(checkpoint, int(done.name))[0]
+    return int(json.loads(done.read_text().splitlines()[1])["nextBatchWatermarkMs"])
 
 
 def is_idle(checkpoint: Path, *, speaks_of_time: bool) -> bool:

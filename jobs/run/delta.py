@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from jobs.run.jvm import classic, jvm
+from jobs.run.lease import turn
 
 ALWAYS = {
     # The log is the ledger: what it says of a batch is not for Delta to expire.
@@ -72,6 +73,7 @@ class Commit:
     def __init__(self, spark: SparkSession, path: Path) -> None:
         """Begin at the table's latest version."""
         self._spark = spark
+        self._path = path
         self._jvm = jvm(spark)
         log = self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(classic(spark), str(path))
         self._transaction = log.startTransaction()
@@ -134,7 +136,8 @@ class Commit:
             self._jvm.scala.Option.apply(metadata),
             *[none] * 5,
         )
-        return int(self._transaction.commit(self._scala(self._actions), operation))
+        with turn(self._spark, self._path):
+            return int(self._transaction.commit(self._scala(self._actions), operation))
 
     def _java(self, sequence: Any) -> Any:  # noqa: ANN401
         return self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(sequence)

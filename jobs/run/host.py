@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
 from jobs.core.modes import Mode
-from jobs.core.table import Layer, Table
+from jobs.core.table import Layer, Speaks, Table
 from jobs.run.backlog import Backlog, name_of
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, Tail, last_entry
@@ -123,7 +123,9 @@ class Host:
         if not self._lake.exists(table):
             return None
         if table.layer is not Layer.BRONZE:
-            there = sum(self._tails[source.id].written for source in table.upstream)
+            tails = [self._tails[source.id] for source in table.upstream]
+            is_afresh = table.speaks is Speaks.AFRESH
+            there = sum(tail.written if is_afresh else tail.appended for tail in tails)
             return there - self._tails[table.id].read
         if self._site.address is None:
             return None

@@ -7,6 +7,8 @@ from pathlib import Path
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Table
 
+WRITER = "writer"
+
 
 @dataclass(frozen=True, slots=True)
 class Lake:
@@ -26,9 +28,10 @@ class Lake:
         """Return the folder with the state of the table's stream."""
         return self.root / "_checkpoints" / table.id
 
-    def lease(self, table: Table) -> Path:
-        """Return the file whose lock makes one process the table's writer."""
-        return self.root / "_leases" / f"{table.id}.lock"
+    def lease(self, table: Table, role: str = WRITER) -> Path:
+        """Return the file whose lock makes one process the table's writer, or gives it another role."""
+        name = table.id if role == WRITER else f"{table.id}.{role}"
+        return self.root / "_leases" / f"{name}.lock"
 
     def certificate(self, table: Table) -> Path:
         """Return the file that says how the table was last verified."""

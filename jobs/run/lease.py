@@ -5,6 +5,10 @@ JVM has begun may still end. A lock of the JVM is released by the kernel when th
 
 Why a lock is needed at all: on a local disk Delta's log stores check and then rename, so two processes can
 both believe to have written the same version.
+
+A lease lasts as long as its writer, for a stream days. A backfill must commit meanwhile, so beside the lease
+there is a second lock, held for the length of one commit by whoever makes it: the two take turns, and whoever
+comes second sees the other's version and lets Delta look whether they touched the same files.
 """
 
 import fcntl
@@ -15,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -24,34 +29,83 @@ from pyspark.sql import SparkSession
 from jobs.core.errors import TransientError
 from jobs.core.table import Table
 from jobs.run.jvm import jvm
-from jobs.run.lake import Lake
+from jobs.run.lake import WRITER, Lake
 
 GOING_DOWN = 20.0
 """Seconds that a JVM without its Python may take to end; Spark's shutdown hooks run meanwhile."""
 
+COMMIT_LOCK = "_commit.lock"
+"""The file in a table's folder; Delta passes over names that begin with an underscore."""
+
+TURN = 60.0
+"""Seconds to wait for another's commit, which takes milliseconds, or a second when Delta writes a checkpoint."""
+
+
+@dataclass(slots=True)
+class _Turn:
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    is_taken: bool = False
+
+
 _GUARD = threading.Lock()
 _HELD: set[Path] = set()
+_TURNS: dict[Path, "_Turn"] = {}
 
 
 @contextmanager
-def lease(spark: SparkSession, table: Table, lake: Lake) -> Iterator[None]:
-    """Be the table's only writer for the length of the block.
+def lease(spark: SparkSession, table: Table, lake: Lake, *, role: str = WRITER) -> Iterator[None]:
+    """Be the table's only writer for the length of the block, or the only one in another role.
 
     Raises:
         TransientError: Another writer has the table.
     """
-    path = lake.lease(table)
+    path = lake.lease(table, role)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
-    with _once(table, path.resolve()):
+    with _once(table, path.resolve(), role):
         file = jvm(spark).java.io.RandomAccessFile(str(path), "rw")
         try:
             if _outlast(path, lambda: file.getChannel().tryLock()) is None:
-                raise _taken(table, path)
+                raise _taken(table, path, role)
             path.write_text(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
             yield
         finally:
             file.close()  # and with it the lock
+
+
+@contextmanager
+def turn(spark: SparkSession, path: Path) -> Iterator[None]:
+    """Be the only one who gives a table its next version, for the length of a commit.
+
+    Raises:
+        TransientError: Another process keeps its turn.
+    """
+    with _GUARD:
+        mine = _TURNS.setdefault(path.resolve(), _Turn())
+    with mine.lock:  # two threads of one process would only be told "overlapping"
+        if mine.is_taken:  # by this thread, further out
+            yield
+            return
+        file = jvm(spark).java.io.RandomAccessFile(str(path / COMMIT_LOCK), "rw")
+        try:
+            _await_turn(path, file)
+            mine.is_taken = True
+            yield
+        finally:
+            mine.is_taken = False
+            file.close()  # and with it the lock
+
+
+def _await_turn(path: Path, file: Any) -> None:  # noqa: ANN401  # of Java
+    deadline = time.monotonic() + TURN
+    while file.getChannel().tryLock() is None:
+        if time.monotonic() > deadline:
+            raise TransientError(
+                f"another process has been committing to {path} for {TURN:.0f} s",
+                hint=f"see which one holds its {COMMIT_LOCK} (`fuser`); it may be suspended.",
+                lock=str(path / COMMIT_LOCK),
+            )
+        time.sleep(0.02)
 
 
 def refuse_if_taken(table: Table, lake: Lake) -> None:
@@ -65,18 +119,18 @@ def refuse_if_taken(table: Table, lake: Lake) -> None:
         return
     with path.open("r+") as file:
         if _outlast(path, lambda: _is_free(file)) is None:
-            raise _taken(table, path)
+            raise _taken(table, path, WRITER)
 
 
 @contextmanager
-def _once(table: Table, path: Path) -> Iterator[None]:
+def _once(table: Table, path: Path, role: str) -> Iterator[None]:
     """Refuse a second writer in this process before the file is touched.
 
     Such locks belong to a process: closing any handle of the file, a refused one too, drops all of them.
     """
     with _GUARD:
         if path in _HELD:
-            raise _taken(table, path)
+            raise _taken(table, path, role)
         _HELD.add(path)
     try:
         yield
@@ -111,12 +165,12 @@ def _holder(path: Path) -> dict[str, Any]:
     return dict(found)
 
 
-def _taken(table: Table, path: Path) -> TransientError:
+def _taken(table: Table, path: Path, role: str) -> TransientError:
     holder = _holder(path)
     who = f"process {holder['pid']} on {holder['host']}" if holder else "another process"
     return TransientError(
-        f"{table.id} has a writer already: {who}",
-        hint="wait for it or stop it (`strandline stream` ends on Ctrl-C); a table has one writer.",
+        f"{table.id} has a {role} already: {who}",
+        hint=f"wait for it or stop it (`strandline stream` ends on Ctrl-C); a table has one {role}.",
         table=table.id,
         **holder,
     )

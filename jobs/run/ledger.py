@@ -45,6 +45,11 @@ class Entry:
         without_record: Kafka offsets that hold no record: transaction markers, aborted or compacted away.
         written: Rows in the files of this commit.
         replaced: Whether the commit replaced everything before it.
+        since: Of a backfill, where its range of event time begins; its counts are what it changed, so they may be
+            negative, and no stream reads it.
+        until: Of a backfill, where its range ends.
+        came: Of a backfill, rows that were not there before.
+        gone: Of a backfill, rows that are there no longer.
         watermark: Where event time stood, as text.
         duration_ms: From the start of the batch to its commit.
         cpu_ms: CPU of the process in that time; queries that run beside it are in it.
@@ -66,10 +71,24 @@ class Entry:
     without_record: int = 0
     written: int = 0
     replaced: bool = False
+    since: str | None = None
+    until: str | None = None
+    came: int = 0
+    gone: int = 0
     watermark: str | None = None
     duration_ms: int = 0
     cpu_ms: int = 0
     code: str = ""
+
+    @property
+    def is_backfill(self) -> bool:
+        """Tell whether the commit put rows in the place of others beside the table's own writer."""
+        return self.since is not None
+
+    @property
+    def appended(self) -> int:
+        """Return the rows that a stream which follows the table gets to read."""
+        return 0 if self.is_backfill else self.written
 
     @property
     def accounted(self) -> int:
@@ -113,12 +132,17 @@ def between(path: Path, first: int, last: int) -> Iterator[Entry]:
             yield entry
 
 
+def is_passed_over(path: Path, version: int) -> bool:
+    """Tell whether a stream skips a version, because it put rows in the place of others."""
+    return any(entry.is_backfill for entry in between(path, version, version))
+
+
 def last_entry(path: Path) -> tuple[int, Entry] | None:
-    """Return the newest entry; commits of maintenance have none and are passed over."""
+    """Return the newest entry of the table's own writer; backfills and commits of maintenance are passed over."""
     for version in range(latest_version(path), -1, -1):
         file = _commit(path, version)
         entry = _entry(file) if file.exists() else None
-        if entry is not None:
+        if entry is not None and not entry.is_backfill:
             return version, entry
     return None
 
@@ -148,16 +172,18 @@ class Tail:
         self._next = 0
         self.read = 0
         self.written = 0
+        self.appended = 0
 
     def follow(self) -> None:
         """Add what was committed since the last call."""
         while (file := _commit(self._path, self._next)).exists():
             entry = _entry(file)
             if entry is not None and entry.replaced:
-                self.read = self.written = 0
+                self.read = self.written = self.appended = 0
             if entry is not None:
                 self.read += entry.read
                 self.written += entry.written
+                self.appended += entry.appended
             self._next += 1
 
 

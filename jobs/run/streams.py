@@ -178,6 +178,7 @@ def _followed(spark: SparkSession, path: Path) -> DataFrame:
         spark.readStream.format("delta")
         .option("startingVersion", 0)
         .option("maxFilesPerTrigger", EVERYTHING)
+        .option("skipChangeCommits", "true")  # a backfill's rows were read before, as they were
         .load(str(path))
     )
 

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from jobs.core.table import Table
 from jobs.run import delta
+from jobs.run.lease import turn
 from jobs.run.ledger import Entry
 from jobs.run.meter import Meter
 from jobs.run.shelf import Shelf
@@ -45,22 +46,28 @@ class Windows:
         kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             touched = {row[0] for row in kept.select(F.unix_micros(starts)).distinct().collect()}
-            commit = delta.Commit(rows.sparkSession, self._path)
-            older = self._shelf.holding(commit, touched)
-            latest = kept
-            if older:
-                key = list(self._table.key)
-                changed = F.broadcast(kept.select(*key))
-                others = commit.take_out(older).join(changed, key, "left_anti")
-                latest = kept.unionByName(others)
-            written = commit.write(latest.coalesce(1)) if touched else delta.NOTHING
-            entry = _entry(settle(), written.rows, meter)
-            if entry is not None:
-                version = commit.commit(entry.encoded())
-                self._shelf.replaced(version, touched, written)
-            return entry
+            with turn(rows.sparkSession, self._path):  # a backfill might take the same files away
+                return self._put(kept, touched, settle, meter)
         finally:
             kept.unpersist()
+
+    def _put(
+        self, rows: DataFrame, touched: set[int], settle: Settle, meter: Meter
+    ) -> Entry | None:
+        commit = delta.Commit(rows.sparkSession, self._path)
+        older = self._shelf.holding(commit, touched)
+        latest = rows
+        if older:
+            key = list(self._table.key)
+            changed = F.broadcast(rows.select(*key))
+            others = commit.take_out(older).join(changed, key, "left_anti")
+            latest = rows.unionByName(others)
+        written = commit.write(latest.coalesce(1)) if touched else delta.NOTHING
+        entry = _entry(settle(), written.rows, meter)
+        if entry is not None:
+            version = commit.commit(entry.encoded())
+            self._shelf.replaced(version, touched, written)
+        return entry
 
 
 def _entry(entry: Entry, written: int, meter: Meter) -> Entry | None:

@@ -1,0 +1,130 @@
+"""``backfill``: a closed range computed again while the stream goes on."""
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from jobs import catalog
+from jobs.cli import engine, place
+from jobs.cli.place import JsonOption, LakeOption
+from jobs.cli.screen import emit, note, show
+from jobs.core.errors import DefinitionError
+from jobs.core.table import Layer, Table
+from jobs.run.above import above, backfill_above, refuse_open_above
+from jobs.run.backfill import backfill
+from jobs.run.lake import Lake
+from jobs.run.ledger import Entry
+from jobs.run.span import Span, refuse_open
+
+COLUMNS = ("table", "since", "until", "rows that came", "rows that went", "seconds")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("backfill")(backfill_)
+
+
+def backfill_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="A silver or gold table.")],
+    since: Annotated[
+        str,
+        typer.Option(help="First moment of event time: 2026-11-01 or 2026-11-01T06:00, in UTC."),
+    ],
+    until: Annotated[str, typer.Option(help="The moment after the last, written the same way.")],
+    downstream: Annotated[
+        bool, typer.Option("--downstream", help="Then the tables that rest on it, in order.")
+    ] = False,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Compute a closed range of a table again and put it in the place of what stands there, in one commit.
+
+    The stream may go on meanwhile. A range that it still owns is refused, with the earliest possible moment.
+    Readers see the old rows or the new ones; streams above are not disturbed.
+
+    \b
+    strandline backfill silver.device_telemetry --since 2026-11-01 --until 2026-11-02
+    strandline backfill silver.device_telemetry --since 2026-11-01 --until 2026-11-02 --downstream
+    """
+    found, where = place.existing(lake)
+    chosen = _chosen(table, where)
+    span = _span(since, until)
+    refuse_open(chosen, where, span)
+    if downstream:
+        refuse_open_above(chosen, where, span)
+    note("starting Spark …")
+    spark = engine.site(found, where, None, is_brief=True).spark
+    done = [_told(chosen, backfill(spark, chosen, where, span))]
+    if downstream:
+        for other, entry in backfill_above(spark, chosen, where, span):
+            done.append(_told(other, entry))
+    spark.stop()
+    if as_json:
+        emit([asdict(entry) for _, entry in done if entry])
+        return
+    show(None, COLUMNS, [_row(each, entry) for each, entry in done])
+    resting = [] if downstream else above(chosen, where)
+    if resting and done[0][1] and (done[0][1].came or done[0][1].gone):
+        names = ", ".join(each.id for each in resting)
+        note(f"resting on the rows as they were: {names}; `--downstream` computes them again")
+
+
+def _told(table: Table, entry: Entry | None) -> tuple[Table, Entry | None]:
+    if entry is None:
+        note(f"{table.id}: nothing to do, or its own process does it")
+    else:
+        note(f"{table.id}: {entry.came:,} rows came, {entry.gone:,} went")
+    return table, entry
+
+
+def _row(table: Table, entry: Entry | None) -> tuple[object, ...]:
+    if entry is None:
+        return (table.id, None, None, None, None, None)
+    return (
+        table.id,
+        entry.since,
+        entry.until,
+        entry.came,
+        entry.gone,
+        entry.duration_ms / 1000,
+    )
+
+
+def _chosen(name: str, lake: Lake) -> Table:
+    table = catalog.find(name)
+    if table.layer is Layer.BRONZE:
+        raise DefinitionError(
+            f"{table.id} is as received; there is nothing to compute again",
+            hint="name a silver or gold table.",
+            table=table.id,
+        )
+    if not lake.exists(table):
+        raise DefinitionError(
+            f"{table.id} does not exist in {lake.root} yet",
+            hint=f"run it first: `strandline run {table.id}`.",
+            table=table.id,
+        )
+    return table
+
+
+def _span(since: str, until: str) -> Span:
+    first, last = (_moment(name, text) for name, text in (("--since", since), ("--until", until)))
+    if first >= last:
+        raise DefinitionError(
+            f"the range is empty: {since} is not before {until}",
+            hint="--until is the moment after the last; of a day that is the next day.",
+        )
+    return Span(since=first, until=last)
+
+
+def _moment(option: str, text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise DefinitionError(
+            f"{option} {text!r} is no date and no moment",
+            hint="write it like 2026-11-01 or 2026-11-01T06:00; it is read as UTC.",
+        ) from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,0 +1,91 @@
+"""What rests on a range of a table: the tables above it, computed again in the order in which data flows.
+
+A table with windows has a range of its own, wider by one window. One without is compared whole with what today's
+rows give, and the range is what differs; what is still open there keeps the word of its stream, which will speak
+of it again. A table that is computed afresh follows by itself, now or in its own process.
+"""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from jobs import catalog
+from jobs.core.errors import TransientError
+from jobs.core.table import Speaks, Table
+from jobs.run.afresh import Afresh
+from jobs.run.backfill import MODE, backfill, changes, computed
+from jobs.run.batches import rows_now
+from jobs.run.lake import Lake
+from jobs.run.lease import lease
+from jobs.run.ledger import Entry
+from jobs.run.span import Span, left_until, length, refuse_open
+
+
+def above(table: Table, lake: Lake) -> list[Table]:
+    """Return the tables that rest on a table and exist, each after those it reads."""
+    found = [table]
+    for other in catalog.tables():
+        if lake.exists(other) and any(source in found for source in other.upstream):
+            found.append(other)
+    return found[1:]
+
+
+def refuse_open_above(table: Table, lake: Lake, span: Span) -> None:
+    """See, before anything is written, that the streams above have left the range as well.
+
+    Raises:
+        DefinitionError: One has not.
+    """
+    for other in above(table, lake):
+        if other.speaks is not Speaks.AFRESH:
+            refuse_open(other, lake, span)
+
+
+def backfill_above(
+    spark: SparkSession, table: Table, lake: Lake, span: Span
+) -> Iterator[tuple[Table, Entry | None]]:
+    """Compute again what rests on a range; None for a table in which nothing changed, or that follows by itself."""
+    for other in above(table, lake):
+        if other.speaks is Speaks.AFRESH:
+            yield other, _follow(spark, other, lake)
+        elif other.window:
+            wider = span.wider(before=length(other), after=timedelta(0))
+            yield other, backfill(spark, other, lake, wider)
+        else:
+            differing = _differing(spark, other, lake)
+            yield other, backfill(spark, other, lake, differing) if differing else None
+
+
+def _follow(spark: SparkSession, table: Table, lake: Lake) -> Entry | None:
+    try:
+        with lease(spark, table, lake):
+            return Afresh(spark, table, lake, MODE).catch_up()
+    except TransientError:  # its own process has it, and does the same
+        return None
+
+
+def _differing(spark: SparkSession, table: Table, lake: Lake) -> Span | None:
+    """Return the range in which a table is not what today's rows give, of what its stream has left for good."""
+    left = left_until(table, lake)
+    if left is None:
+        return None
+    rows, live = computed(spark, table, lake), rows_now(spark, table, lake)
+    different = changes(rows, live)
+    ends = table.valid_until or table.closes_at
+    if ends:
+        key = list(table.key)
+        is_open = F.col(ends) > F.lit(left)
+        if table.valid_until:
+            is_open = is_open | F.col(ends).isNull()
+        owned = _keys(rows.where(is_open), key).union(_keys(live.where(is_open), key))
+        different = different.join(owned.distinct(), key, "left_anti")
+    moment = F.col(str(table.event_at))
+    closed = different.where(moment < F.lit(left))
+    first, last = closed.agg(*(F.unix_micros(f(moment)) for f in (F.min, F.max))).collect()[0]
+    return None if first is None else Span.of_micros(first, last)
+
+
+def _keys(rows: DataFrame, key: list[str]) -> DataFrame:
+    return rows.select(*key)

@@ -1,0 +1,205 @@
+"""A closed range of a table computed again by the same pure functions, and put in the place of what stood there.
+
+The table's stream goes on meanwhile: it has left the range for good (jobs/run/span.py), and the two take turns to
+commit (jobs/run/lease.py). Streams above pass over the commit, so nothing is read twice; tables above are
+computed again where it is asked for.
+
+A table with windows is computed from the rows near the range. One without (a hold, a join) may rest on anything
+earlier, so it is computed whole, and only its rows in the range are replaced.
+"""
+
+import uuid
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from jobs.core.errors import DefinitionError
+from jobs.core.table import Table
+from jobs.run.balance import unfinished
+from jobs.run.batches import rows_now
+from jobs.run.lake import Lake
+from jobs.run.lease import lease
+from jobs.run.ledger import Entry
+from jobs.run.meter import Meter, code_version
+from jobs.run.rejudge import PLACE, rejudged
+from jobs.run.span import Span, left_until, length, refuse_open
+from jobs.run.swap import swap
+
+ROLE = "backfill"
+MODE = "backfill"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    spark: SparkSession
+    table: Table
+    lake: Lake
+    span: Span
+    meter: Meter
+
+    def entry(self, *, came: int, gone: int, held: Mapping[str, int]) -> Entry:
+        """Say what changes; nothing is read, so what is won in one place is lost in another."""
+        return Entry(
+            table=self.table.id,
+            mode=MODE,
+            stream=f"{MODE} {uuid.uuid4()}",
+            batch=0,
+            source=", ".join(source.id for source in self.table.upstream),
+            since=self.span.since.isoformat(),
+            until=self.span.until.isoformat(),
+            came=came,
+            gone=gone,
+            code=code_version(self.table),
+        ).settled(good=(came - gone) if self.table.judges else 0, held=held, dropped=0)
+
+    def closed(self, entry: Entry) -> Entry:
+        """Add what it cost; the commit follows."""
+        written = entry.came - entry.gone
+        return entry.closed(
+            written=written, wall_ms=self.meter.wall_ms(), cpu_ms=self.meter.cpu_ms()
+        )
+
+
+def backfill(spark: SparkSession, table: Table, lake: Lake, span: Span) -> Entry:
+    """Compute a range of a table again while its stream goes on.
+
+    Raises:
+        DefinitionError: The stream still owns some of the range, or another backfill was interrupted.
+    """
+    refuse_open(table, lake, span)
+    with lease(spark, table, lake, role=ROLE):
+        work = _Work(spark=spark, table=table, lake=lake, span=span, meter=Meter(spark))
+        return _rejudge(work) if table.judges else _recompute(work)
+
+
+def _rejudge(work: _Work) -> Entry:
+    spark, table, lake, span = work.spark, work.table, work.lake, work.span
+    half = _interrupted(table, lake, span)
+    with rejudged(spark, table, lake, span) as found:
+        came, gone = _came_and_gone(changes(found.rows, found.live))
+        held = Counter(found.change)
+        if half is not None:
+            held.update(half.quarantined)
+        entry = work.entry(came=came, gone=gone, held={why: n for why, n in held.items() if n})
+        if half is not None:  # under its name, so that it counts as done
+            entry = replace(entry, stream=half.stream)
+        if found.moves:
+            released = found.released
+            swap(
+                spark,
+                lake.quarantine(table),
+                lambda rows: rows.join(released, PLACE, "left_semi"),
+                lambda rows: rows.join(released, PLACE, "left_anti"),
+                found.held,
+                work.closed(entry).encoded(),
+            )
+        return _replace(work, found.rows, entry)
+
+
+def _interrupted(table: Table, lake: Lake, span: Span) -> Entry | None:
+    """Return the entry of a backfill of this range that was killed when it had written the quarantine.
+
+    Raises:
+        DefinitionError: It was of another range, which comes first.
+    """
+    half = unfinished(table, lake)
+    if half is not None and (half.since, half.until) != (
+        span.since.isoformat(),
+        span.until.isoformat(),
+    ):
+        raise DefinitionError(
+            f"a backfill of {table.id} was interrupted before it was done",
+            hint=f"finish it first: `strandline backfill {table.id} --since {half.since} --until {half.until}`.",
+            table=table.id,
+        )
+    return half
+
+
+def _recompute(work: _Work) -> Entry:
+    spark, table, lake, span = work.spark, work.table, work.lake, work.span
+    moment = str(table.event_at)
+    live = rows_now(spark, table, lake).where(span.holds(moment))
+    rows = computed(spark, table, lake, span).where(span.holds(moment))
+    rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        changed = changes(rows, live).persist(StorageLevel.MEMORY_AND_DISK)
+        came, gone = _came_and_gone(changed)
+        if came or gone:
+            refuse_unfinished(table, lake, changed)
+        entry = work.entry(came=came, gone=gone, held={})
+        return _replace(work, rows, entry)
+    finally:
+        rows.unpersist()
+
+
+def computed(spark: SparkSession, table: Table, lake: Lake, span: Span | None = None) -> DataFrame:
+    """Compute a table in batch, for a range from the rows that can lie in its windows."""
+    if table.transform is None:
+        message = f"{table.id} has no function"
+        raise TypeError(message)
+    reach = length(table)
+    sources = []
+    for source in table.upstream:
+        rows = rows_now(spark, source, lake)
+        if span and reach:
+            near = span.wider(before=reach, after=reach)
+            rows = rows.where(near.holds(str(source.event_at)))
+        sources.append(rows)
+    return table.transform(*sources)
+
+
+def refuse_unfinished(table: Table, lake: Lake, changed: DataFrame) -> None:
+    """See that no row that changes is one that the stream will speak of again.
+
+    Raises:
+        DefinitionError: One is; the stream would put its own word in the place of the new one.
+    """
+    ends = table.valid_until or table.closes_at
+    left = left_until(table, lake)
+    if ends is None or left is None:
+        return
+    still = F.col(ends) > F.lit(left)
+    if table.valid_until:  # a row without an end is open; one without a closing is final at once
+        still = still | F.col(ends).isNull()
+    unfinished_rows = changed.where(still).count()
+    if unfinished_rows:
+        raise DefinitionError(
+            f"{unfinished_rows:,} rows of {table.id} that change are still open, and its stream knows them as they were",
+            hint="wait until they have ended, or make the table anew with its stream: "
+            f"`strandline rebuild {table.id}`.",
+            table=table.id,
+            rows=unfinished_rows,
+        )
+
+
+def _replace(work: _Work, rows: DataFrame, entry: Entry) -> Entry:
+    final = work.closed(entry)
+    moment = str(work.table.event_at)
+    swap(
+        work.spark,
+        work.lake.table(work.table),
+        lambda held: held.where(work.span.holds(moment)),
+        lambda held: held.where(~work.span.holds(moment)),
+        rows,
+        final.encoded(),
+    )
+    return final
+
+
+def changes(rows: DataFrame, live: DataFrame) -> DataFrame:
+    """Return the rows that only one side has, ``_more`` saying how many more there are now; those that went below 0.
+
+    One shuffle instead of two times ``exceptAll``, which took most of a backfill.
+    """
+    both = rows.withColumn("_more", F.lit(1)).unionByName(live.withColumn("_more", F.lit(-1)))
+    return both.groupBy(*rows.columns).agg(F.sum("_more").alias("_more")).where("_more != 0")
+
+
+def _came_and_gone(changed: DataFrame) -> tuple[int, int]:
+    more, fewer = F.greatest("_more", F.lit(0)), F.greatest(-F.col("_more"), F.lit(0))
+    came, gone = changed.agg(F.sum(more), F.sum(fewer)).collect()[0]
+    return came or 0, gone or 0

@@ -1,0 +1,171 @@
+"""Judging a range of bronze again: which rows come to silver, which go, and what its quarantine then holds.
+
+Silver's range is one of event time, but what was held back has no event time that could be believed, and a changed
+rule moves events between the two. So the unit is the event: whatever the new judgement puts into the range, or
+the old one had put there, is settled as a whole, and every other event keeps its place. The law of lateness says
+which arrivals can be concerned, so the cost is that of the range and not of bronze.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from jobs.core.errors import DefinitionError
+from jobs.core.received import ORDER
+from jobs.core.stateful import first_copies
+from jobs.core.table import Table
+from jobs.core.verdict import DUPLICATE_OF, bad_rows, good_rows, judged
+from jobs.run.batches import rows_at, rows_now
+from jobs.run.lake import Lake
+from jobs.run.ledger import entries
+from jobs.run.span import Span
+
+PLACE = ["_topic", "_partition", "_offset"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejudged:
+    """What a range becomes.
+
+    Args:
+        live: Silver's rows in the range, as they stand.
+        rows: Those that take their place.
+        released: The events that leave the quarantine, or are held there with other reasons from now on.
+        held: The rows that come to the quarantine.
+        change: By first reason, how many more the quarantine holds afterwards.
+        moves: Whether there is anything to change in the quarantine.
+    """
+
+    live: DataFrame
+    rows: DataFrame
+    released: DataFrame
+    held: DataFrame
+    change: Counter[str]
+    moves: bool
+
+
+@contextmanager
+def rejudged(spark: SparkSession, table: Table, lake: Lake, span: Span) -> Iterator[Rejudged]:
+    """Judge again all events that a range can hold.
+
+    Raises:
+        DefinitionError: By today's code a row would leave the range, or come into it from outside.
+    """
+    verdicts = judged(_events(spark, table, lake, span), table)
+    verdicts = verdicts.persist(StorageLevel.MEMORY_AND_DISK)
+    firsts = first_copies(verdicts, DUPLICATE_OF, ORDER).persist(StorageLevel.MEMORY_AND_DISK)
+    live = rows_now(spark, table, lake)
+    inside = span.holds(str(table.event_at))
+    moves = _moves(
+        verdicts,
+        live.select(*PLACE, inside.alias("was_in")),
+        _held(spark, table, lake),
+        table,
+        span,
+    ).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        gained, lost = _counted(moves, table)
+        coming = moves.where("comes").select(*PLACE)
+        yield Rejudged(
+            live=live.where(inside),
+            rows=good_rows(firsts).where(inside),
+            released=moves.where("leaves").select(*PLACE),
+            held=bad_rows(firsts, table).join(coming, PLACE, "left_semi"),
+            change=Counter({w: n for w in gained | lost if (n := gained[w] - lost[w])}),
+            moves=bool(gained or lost),
+        )
+    finally:
+        for each in (moves, firsts, verdicts):
+            each.unpersist()
+
+
+def _events(spark: SparkSession, table: Table, lake: Lake, span: Span) -> DataFrame:
+    """Return the events of bronze that an admitted row in the range can come from, as far as the stream has read."""
+    (source,) = table.upstream
+    read = [
+        entry.versions[source.id][1]
+        for _, entry in entries(lake.table(table))
+        if source.id in entry.versions
+    ]
+    bronze = rows_at(spark, lake.table(source), max(read, default=0))
+    near = span.wider(before=table.lateness.early, after=table.lateness.late)
+    return bronze.where(
+        near.holds("_arrived_at") | span.holds(F.least("_arrived_at", "_ingested_at"))
+    )
+
+
+def _held(spark: SparkSession, table: Table, lake: Lake) -> DataFrame:
+    quarantine = spark.read.format("delta").load(str(lake.quarantine(table)))
+    return quarantine.select(*PLACE, F.col("reasons").alias("were"))
+
+
+def _moves(
+    verdicts: DataFrame, live: DataFrame, held: DataFrame, table: Table, span: Span
+) -> DataFrame:
+    """Say of each event near the range where it was and where it goes."""
+    events = verdicts.select(
+        *PLACE,
+        "_reasons",
+        F.col("_reasons").isNull().alias("good"),
+        span.holds("_time").alias("in_range"),
+        F.coalesce(span.holds(str(table.event_at)), F.lit(False)).alias("speaks_of_it"),
+    )
+    known = events.join(live, PLACE, "left_outer").join(held, PLACE, "left_outer")
+    was_in = F.coalesce("was_in", F.lit(False))
+    was_out = ~F.coalesce("was_in", F.lit(True))
+    was_copy = F.col("was_in").isNull() & F.col("were").isNull()
+    good, in_range = F.col("good"), F.col("in_range")
+    is_new = ~F.col("were").eqNullSafe(F.col("_reasons"))
+    belongs = was_in | (in_range & ~was_out) | (F.col("speaks_of_it") & was_copy)
+    comes = ~good & is_new & belongs
+    return known.select(
+        *PLACE,
+        comes.alias("comes"),
+        (F.col("were").isNotNull() & ((good & in_range) | comes)).alias("leaves"),
+        (was_in & good & ~in_range).alias("moves_out"),
+        (was_out & good & in_range).alias("moves_in"),
+        _first("_reasons").alias("why"),
+        _first("were").alias("was_why"),
+    )
+
+
+def _counted(moves: DataFrame, table: Table) -> tuple[Counter[str], Counter[str]]:
+    """Count by first reason what comes to the quarantine and what leaves it."""
+    kinds = ("moves_out", "moves_in", "comes", "leaves", "why", "was_why")
+    moving = moves.where("comes OR leaves OR moves_out OR moves_in")
+    found = moving.groupBy(*kinds).count().collect()
+    _refuse_moves(
+        table,
+        out=sum(row["count"] for row in found if row["moves_out"]),
+        into=sum(row["count"] for row in found if row["moves_in"]),
+    )
+    gained: Counter[str] = Counter()
+    lost: Counter[str] = Counter()
+    for row in found:
+        if row["comes"]:
+            gained[row["why"]] += row["count"]
+        if row["leaves"]:
+            lost[row["was_why"]] += row["count"]
+    return gained, lost
+
+
+def _refuse_moves(table: Table, *, out: int, into: int) -> None:
+    """See that no row changes its time across the range's border: half of the move would be lost."""
+    if out or into:
+        raise DefinitionError(
+            f"by today's code {out:,} rows of {table.id} leave the range and {into:,} come into it",
+            hint="give a wider range that holds both times of them; the whole table is done by "
+            f"`strandline rebuild {table.id}`.",
+            table=table.id,
+            leave=out,
+            come=into,
+        )
+
+
+def _first(reasons: str) -> Column:
+    return F.get(reasons, F.lit(0))

@@ -1,0 +1,92 @@
+"""A closed range of event time, and whether a table's stream has left it for good."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pandas as pd
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from jobs.core.errors import DefinitionError
+from jobs.core.table import Speaks, Table
+from jobs.run.checkpoint import settled_ms, stream_id
+from jobs.run.lake import Lake
+from jobs.run.ledger import last_entry
+from jobs.run.streams import speaks_of_time
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """From one moment to another; the second is no longer in it."""
+
+    since: datetime
+    until: datetime
+
+    @classmethod
+    def of_micros(cls, first: int, last: int) -> "Span":
+        """Return the shortest range with two moments, given in microseconds since 1970."""
+        since, until = (EPOCH + timedelta(microseconds=at) for at in (first, last + 1))
+        return cls(since=since, until=until)
+
+    def holds(self, moment: str | Column) -> Column:
+        """Tell whether a moment lies in it."""
+        column = F.col(moment) if isinstance(moment, str) else moment
+        return (column >= F.lit(self.since)) & (column < F.lit(self.until))
+
+    def wider(self, *, before: timedelta, after: timedelta) -> "Span":
+        """Return it with so much more on both sides."""
+        return Span(since=self.since - before, until=self.until + after)
+
+    def __str__(self) -> str:
+        """Return it as a person types it."""
+        return f"--since {self.since.isoformat()} --until {self.until.isoformat()}"
+
+
+def length(table: Table) -> timedelta:
+    """Return how long a table's windows are; nothing for one that has none."""
+    return pd.Timedelta(table.window).to_pytimedelta() if table.window else timedelta(0)
+
+
+def left_until(table: Table, lake: Lake) -> datetime | None:
+    """Return the moment before which a table's stream writes nothing any more; None when there is none yet."""
+    settled = settled_ms(lake.checkpoint(table), speaks_of_time=speaks_of_time(table))
+    return datetime.fromtimestamp(settled / 1000, tz=UTC) if settled else None
+
+
+def refuse_open(table: Table, lake: Lake, span: Span) -> None:
+    """See that no stream owns any of a range.
+
+    Raises:
+        DefinitionError: It does, with the earliest moment at which it will not; or no stream made the table.
+    """
+    if table.speaks is Speaks.AFRESH and not table.judges:
+        raise DefinitionError(
+            f"{table.id} computes by itself what a change of its sources touches; there is nothing to backfill",
+            hint="`strandline run` brings it up to date; backfill what it reads.",
+            table=table.id,
+        )
+    newest = last_entry(lake.table(table))
+    if newest is None or newest[1].stream != stream_id(lake.checkpoint(table)):
+        raise DefinitionError(
+            f"{table.id} was not made by a stream, so none of its ranges is closed",
+            hint=f"`strandline run {table.id}` fills it, if it was never run; a batch run replaces it as a whole.",
+            table=table.id,
+        )
+    left = left_until(table, lake)
+    owned = span.until + (length(table) if table.closes_at else timedelta(0))
+    if left is not None and owned <= left:
+        return
+    delay = max(source.lateness.delay for source in (table, *table.upstream))
+    stands = f"everything before {left.isoformat()}" if left else "nothing yet"
+    raise DefinitionError(
+        f"{table.id} until {span.until.isoformat()} still belongs to its stream, which has left {stands}: "
+        "a row that is on its way may still be admitted",
+        hint=f"the earliest possible moment is when events of {(owned + delay).isoformat()} were read; "
+        "until then choose an earlier --until.",
+        table=table.id,
+        until=span.until.isoformat(),
+        closed_until=left.isoformat() if left else None,
+        possible_from=(owned + delay).isoformat(),
+    )

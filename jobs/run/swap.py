@@ -1,0 +1,72 @@
+"""Rows in the place of other rows, in one commit that a stream passes over.
+
+Only the files that hold a row to be taken away are read and written again. Such a commit always takes a file
+away, because that is what tells a stream that follows the table to pass over it; where there is none to take, the
+first file that there is is written again as it was.
+
+All of it happens in one turn: a table that its stream rewrites as well has files that both might take away.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import unquote
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from jobs.core.errors import DefinitionError
+from jobs.run import delta
+from jobs.run.batches import rows_at
+from jobs.run.fork import SMALL
+from jobs.run.lease import turn
+
+Choose = Callable[[DataFrame], DataFrame]
+"""Chooses some of the rows that it is given."""
+
+
+def swap(  # noqa: PLR0913, PLR0917  # where, what goes, what stays, what comes, and what is said of it
+    spark: SparkSession, path: Path, goes: Choose, stays: Choose, come: DataFrame, metadata: str
+) -> None:
+    """Exchange rows of a table.
+
+    Args:
+        spark: The session.
+        path: The table.
+        goes: Chooses the rows to take away.
+        stays: Chooses the others.
+        come: The rows to put in, computed before.
+        metadata: Stands in the commit.
+
+    Raises:
+        DefinitionError: The table holds no row at all yet.
+    """
+    with turn(spark, path):
+        commit = delta.Commit(spark, path)
+        files = {_name(file): file for file in commit.files()}
+        touched = [files[name] for name in _holding(spark, path, commit, goes)]
+        if not files:
+            raise DefinitionError(
+                f"{path} holds no row yet, so there is nothing that could be put right",
+                hint="its stream fills it; backfill then.",
+                table=str(path),
+            )
+        touched = touched or list(files.values())[:1]
+        left = stays(commit.take_out(touched)).unionByName(come)
+        commit.write(left.coalesce(1) if sum(map(_rows, touched)) <= SMALL else left)
+        commit.commit(metadata)
+
+
+def _holding(spark: SparkSession, path: Path, commit: delta.Commit, goes: Choose) -> list[str]:
+    """Return the names of the files in which the rows to be taken away lie."""
+    file = F.col("_metadata.file_name").alias("_file")
+    located = rows_at(spark, path, commit.read_version).select("*", file)
+    return [row[0] for row in goes(located).select("_file").distinct().collect()]
+
+
+def _name(file: str) -> str:
+    return Path(unquote(json.loads(file)["add"]["path"])).name
+
+
+def _rows(file: str) -> int:
+    return int(json.loads(json.loads(file)["add"]["stats"])["numRecords"])

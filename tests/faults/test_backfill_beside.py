@@ -1,0 +1,79 @@
+"""A backfill beside a stream that goes on: neither waits for the other's end, and nothing is there twice."""
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.typed import start, strandline, succeeded
+from tests.faults.lives import SLICE, life, moved, progress, sheets
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1200)]
+
+SILVER = "silver.device_telemetry"
+GOLD = "gold.device_signal_10m"
+
+
+def test_a_closed_range_is_replaced_while_the_stream_commits(
+    fresh: Path, address: str, tmp_path: Path
+) -> None:
+    """The rows are the same before and after, the streams never notice, both ledgers balance."""
+    words = ("--events", 60_000, "--rate", 150, "--hours", 240)
+    producer = start("produce", *words, "--lake", fresh, log=tmp_path / "produce.log")
+    with life(fresh) as process:
+        try:
+            moved(fresh, process, (3, 3, 0))
+            since, until = closed(fresh)
+            before = fingerprints(fresh, since, until)
+
+            words = (SILVER, "--since", since, "--until", until, "--downstream", "--json")
+            told: Any = succeeded("backfill", *words, "--lake", fresh).json
+
+            assert [entry["table"] for entry in told][:2] == [SILVER, GOLD]
+            assert {(entry["came"], entry["gone"]) for entry in told} == {(0, 0)}
+            assert fingerprints(fresh, since, until) == before
+            moved(fresh, process, (*progress(fresh)[:2], -2))
+            assert producer.poll() is None, "the producer ended too early to prove anything"
+        finally:
+            producer.kill()
+            producer.wait()
+        refused = strandline(
+            "backfill", SILVER, "--since", since, "--until", "2999-01-01", "--lake", fresh
+        )
+        assert refused.code == 2
+        assert "the earliest possible moment" in refused.err
+
+    clean = tmp_path / "clean"
+    for lake in (fresh, clean):
+        succeeded("run", *SLICE, "--lake", lake, env={"STRANDLINE_KAFKA": address})
+        assert all(sheet["faults"] == [] for sheet in sheets(lake).values())
+    succeeded("compare", fresh, clean)
+
+
+def closed(lake: Path) -> tuple[str, str]:
+    """Return a range that both streams have left."""
+    answer: Any = succeeded(
+        "query",
+        f"SELECT min(event_at) AS a, max(event_at) AS b FROM {SILVER}",  # noqa: S608  # our own name
+        "--json",
+        "--lake",
+        lake,
+    ).json
+    first, last = (datetime.fromisoformat(answer[0][name]) for name in ("a", "b"))
+    return first.isoformat(), (last - timedelta(hours=6)).isoformat()
+
+
+def fingerprints(lake: Path, since: str, until: str) -> list[object]:
+    """Return what the range holds in silver and gold, as sums that any other row would change."""
+    return [
+        succeeded(
+            "query",
+            f"SELECT count(*) AS n, sum(hash(t)::HUGEINT) AS h FROM {table} t "  # noqa: S608  # our own names
+            f"WHERE {moment} >= '{since}' AND {moment} < '{until}'",
+            "--json",
+            "--lake",
+            lake,
+        ).json
+        for table, moment in ((SILVER, "event_at"), (GOLD, "window_until"))
+    ]

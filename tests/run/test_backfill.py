@@ -1,0 +1,239 @@
+"""A closed range is computed again and put in its place; nothing else moves, and every event stays accounted for."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.core.errors import DefinitionError
+from jobs.core.modes import Batch
+from jobs.core.table import Table
+from jobs.gold import device_signal_10m as gold
+from jobs.run import backfill as module
+from jobs.run.above import backfill_above
+from jobs.run.backfill import backfill
+from jobs.run.balance import balance
+from jobs.run.lake import Lake
+from jobs.run.ledger import Entry, entries
+from jobs.run.span import Span
+from jobs.silver import device_telemetry as silver
+from quality.rules import between
+from tests.support.events import readings, received
+from tests.support.modes import answers_of, derive, proven, twin
+from tests.support.rows import at, rows
+
+LENIENT = silver.TABLE
+STRICT = replace(silver.TABLE, rules=(*silver.TABLE.rules, between("value", 0, 9)))
+"""The same table after somebody found out which values can be."""
+
+TABLES = (silver.TABLE, gold.TABLE)
+
+MORNING = """
+    batch | partition | id | device | value | event_at | arrived_at | payload
+    1     | 0         | a  | d1     | 1     | 08:59:50 | 09:00:01   | -
+    1     | 0         | b  | d1     | 2     | 09:00:10 | 09:00:11   | -
+    1     | 0         | b  | d1     | 2     | 09:00:10 | 09:00:12   | -
+    1     | 1         | c  | d2     | 77    | 09:05:00 | 09:05:21   | -
+    1     | 1         | c  | d2     | 77    | 09:05:00 | 09:05:30   | -
+    1     | 1         | x  | d2     | 6     | 09:01:00 | 09:06:00   | not json
+    2     | 0         | d  | d1     | 4     | 09:10:00 | 09:10:01   | -
+    2     | 0         | e  | d1     | 88    | 09:29:59 | 09:40:00   | -
+    2     | 1         | f  | d1     | 5     | 09:30:00 | 09:30:01   | -
+    2     | 1         | g  | d1     | 6     | 08:00:00 | 09:31:00   | -
+    3     | 0         | h  | d1     | 7     | 12:00:00 | 12:00:01   | -
+    4     | 0         | i  | d1     | 8     | 12:10:00 | 12:10:01   | -
+"""
+LATER = """
+    batch | id | device | value | event_at | arrived_at
+    5     | j  | d1     | 8     | 15:00:00 | 15:00:01
+    6     | k  | d1     | 9     | 15:10:00 | 15:10:01
+"""
+HALF_HOUR = Span(since=at("09:00:00"), until=at("09:30:00"))
+
+
+def streamed(spark: SparkSession, lake: Lake, text: str) -> None:
+    """Let events come commit by commit, as a stream does."""
+    received(spark, lake, readings(text))
+    derive(spark, lake, *TABLES)
+
+
+@pytest.fixture(scope="module")
+def left_behind(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Make a lake in which a stream has left the morning behind."""
+    lake = Lake(tmp_path_factory.mktemp("morning")).open_for_writing()
+    streamed(spark, lake, MORNING)
+    return lake
+
+
+@pytest.fixture
+def morning(left_behind: Lake, tmp_path: Path) -> Lake:
+    """Return a copy of it, for one test alone."""
+    shutil.copytree(left_behind.root, tmp_path / "lake")
+    return Lake(tmp_path / "lake")
+
+
+def test_a_range_that_nobody_has_touched_becomes_the_same_rows(
+    spark: SparkSession, morning: Lake
+) -> None:
+    """In a commit of its own, and the streams go on as if there had been none."""
+    before = answers_of(morning)
+
+    done = [backfill(spark, table, morning, HALF_HOUR) for table in TABLES]
+
+    assert [(entry.came, entry.gone) for entry in done] == [(0, 0), (0, 0)]
+    assert answers_of(morning) == before
+    assert proven(morning, TABLES)
+    undisturbed(spark, morning)
+
+
+def undisturbed(spark: SparkSession, lake: Lake) -> None:
+    """See that streams go on over a backfill, read nothing twice and balance."""
+    other = twin(lake, "undisturbed")
+    streamed(spark, lake, LATER)
+    shown = answers_of(lake)
+    received(spark, other, readings(LATER))
+    derive(spark, other, *TABLES)
+    assert proven(lake, TABLES)
+    assert shown == answers_of(other)
+
+
+def test_a_rule_that_is_found_later_moves_rows_and_their_copies_and_back(
+    spark: SparkSession, morning: Lake
+) -> None:
+    """Only of the range: what lies outside keeps the word of its time."""
+    before = answers_of(morning)
+
+    backfill(spark, STRICT, morning, HALF_HOUR)
+    strict = answers_of(morning)
+    backfill(spark, LENIENT, morning, HALF_HOUR)
+
+    assert strict.of("silver", "event_id") == rows("""
+        event_id
+        a
+        b
+        d
+        f
+        h
+        i
+    """)
+    assert strict.of("quarantine", "_partition", "_offset", "reasons") == rows("""
+        _partition | _offset | reasons
+        0          | 4       | out_of_range:value
+        1          | 0       | out_of_range:value
+        1          | 1       | out_of_range:value
+        1          | 2       | malformed
+        1          | 4       | late
+    """)
+    assert answers_of(morning) == before
+    assert proven(morning, TABLES)
+
+
+def test_the_ledger_says_what_a_backfill_changed(spark: SparkSession, morning: Lake) -> None:
+    """Whoever asks a year later why the figures are others than they were finds it there."""
+    backfill(spark, STRICT, morning, HALF_HOUR)
+
+    sheet = balance(silver.TABLE, morning)
+    assert sheet.faults == []
+    assert (sheet.read, sheet.good, sheet.duplicates) == (12, 6, 1)
+    assert sheet.quarantined == {"malformed": 1, "late": 1, "out_of_range:value": 3}
+    _, entry = list(entries(morning.table(silver.TABLE)))[-1]
+    assert (entry.since, entry.until) == ("2026-11-20T09:00:00+00:00", "2026-11-20T09:30:00+00:00")
+    assert (entry.came, entry.gone, entry.good, entry.duplicates) == (0, 2, -2, -1)
+
+
+def test_what_rests_on_a_range_follows_when_it_is_asked_to(
+    spark: SparkSession, morning: Lake
+) -> None:
+    """Gold as a batch over the new silver would give it."""
+    backfill(spark, STRICT, morning, HALF_HOUR)
+    (told,) = [entry for _, entry in backfill_above(spark, silver.TABLE, morning, HALF_HOUR)]
+    whole = Lake(morning.root.parent / "whole").open_for_writing()
+    (whole.root / "silver").symlink_to(morning.root / "silver")
+    derive(spark, whole, gold.TABLE, mode=Batch())
+
+    assert told is not None
+    assert (told.came, told.gone) == (0, 2)
+    assert answers_of(morning).closed == answers_of(whole).closed
+    assert proven(morning, TABLES)
+    undisturbed_after(spark, morning)
+
+
+def undisturbed_after(spark: SparkSession, lake: Lake) -> None:
+    """See that streams go on over a backfill that changed rows."""
+    counts = len(answers_of(lake).silver), len(answers_of(lake).closed)
+    streamed(spark, lake, LATER)
+    assert (len(answers_of(lake).silver), len(answers_of(lake).closed)) == (
+        counts[0] + 2,
+        counts[1] + 2,
+    )
+    assert proven(lake, TABLES)
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.id)
+def test_a_range_that_the_stream_still_owns_is_refused_with_the_earliest_moment(
+    spark: SparkSession, morning: Lake, table: Table
+) -> None:
+    """The watermark stands 75 minutes behind 12:10; until then an admitted row may come."""
+    with pytest.raises(DefinitionError) as refused:
+        backfill(spark, table, morning, Span(since=at("09:00:00"), until=at("11:10:00")))
+
+    assert "still belongs to its stream" in refused.value.message
+    assert "the earliest possible moment" in refused.value.hint
+    assert "2026-11-20T12:" in refused.value.hint
+    assert len(list(entries(morning.table(table)))) == len(
+        [each for _, each in entries(morning.table(table)) if not each.is_backfill]
+    )
+
+
+def test_what_no_stream_made_has_no_range_to_backfill(spark: SparkSession, lake: Lake) -> None:
+    """A batch run replaces it as a whole."""
+    received(spark, lake, readings(MORNING))
+    derive(spark, lake, *TABLES, mode=Batch())
+
+    with pytest.raises(DefinitionError, match="not made by a stream"):
+        backfill(spark, silver.TABLE, lake, HALF_HOUR)
+
+
+def test_rows_that_change_their_time_across_the_border_are_refused(
+    spark: SparkSession, morning: Lake
+) -> None:
+    """Half of such a move would be lost."""
+    later = replace(silver.TABLE, transform=an_hour_later)
+
+    with pytest.raises(DefinitionError, match="leave the range"):
+        backfill(spark, later, morning, HALF_HOUR)
+
+
+def an_hour_later(events):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Read events with clocks that go slow."""
+    from pyspark.sql import functions as F  # noqa: PLC0415
+
+    read = silver.device_telemetry(events)
+    return read.withColumn("event_at", F.col("event_at") - F.expr("INTERVAL 40 MINUTES"))
+
+
+def test_a_backfill_that_was_killed_between_its_two_commits_is_told_and_finished(
+    spark: SparkSession, morning: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The quarantine comes first; until the table follows, the ledger says so."""
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "_replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            backfill(spark, STRICT, morning, HALF_HOUR)
+
+    (fault,) = balance(silver.TABLE, morning).faults
+    assert "was interrupted; repeat it" in fault
+    with pytest.raises(DefinitionError, match="was interrupted"):
+        backfill(spark, STRICT, morning, Span(since=at("09:00:00"), until=at("09:10:00")))
+    backfill(spark, STRICT, morning, HALF_HOUR)
+
+    assert proven(morning, TABLES)
+    assert len(answers_of(morning).silver) == 6
+    assert len(answers_of(morning).quarantine) == 5
+
+
+def killed(*_: object) -> Entry:
+    """End where a kill would."""
+    raise KeyboardInterrupt
