@@ -8,6 +8,7 @@ a half-copied one to be installed. What it downloaded is still in its cache, so 
 """
 
 import argparse
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -162,11 +163,34 @@ def fetch_jars(name: str) -> Step:
     return Step(name=f"{name} jars", is_done=lambda place: bool(jars.jars(name, place.venv)), do=do)
 
 
+def archive_classes(place: Place, run: Runner) -> None:
+    """Let a Spark start once, so that every later one is faster (jobs/run/archive.py); it works without as well."""
+    with contextlib.suppress(SetupError):  # what went wrong is in the log
+        run([place.python, "-m", "jobs.run.archive"], doing="making the archive", hint=RETRY)
+    (place.venv / "jvm").mkdir(exist_ok=True)
+    (place.venv / "jvm" / "done").write_text(_archived_for(place))
+
+
+def is_archived(place: Place) -> bool:
+    """Tell whether the archive was made for the packages and the Java that are there."""
+    note = place.venv / "jvm" / "done"
+    return note.is_file() and note.read_text() == _archived_for(place)
+
+
+def _has_archive(place: Place) -> bool:
+    return any(file.stat().st_size for file in (place.venv / "jvm").glob("*.jsa"))
+
+
+def _archived_for(place: Place) -> str:
+    return f"{place.wanted_packages()} {java.recorded(place.venv)}"
+
+
 STEPS = (
     Step(name="environment", is_done=has_environment, do=make_environment),
     Step(name="packages", is_done=has_packages, do=install_packages),
     Step(name="java", is_done=lambda place: bool(java.recorded(place.venv)), do=choose_java),
     *(fetch_jars(name) for name in jars.SETS),
+    Step(name="archive", is_done=is_archived, do=archive_classes),
 )
 
 
@@ -178,6 +202,7 @@ def state(place: Place | None = None) -> list[Check]:
         "packages": f"pinned in {CONSTRAINTS}",
         "java": str(java.recorded(place.venv) or "none"),
         **{f"{name} jars": f"{len(jars.jars(name, place.venv))} jars" for name in jars.SETS},
+        "archive": "Spark starts fast" if _has_archive(place) else "none, so Spark starts slowly",
     }
     own = ".".join(map(str, sys.version_info[:3]))
     python = Check(name="python", ok=sys.version_info >= OLDEST_PYTHON, detail=own)

@@ -3,12 +3,15 @@
 The figures were taken on 2 cores with warm batches of 100 rows.
 """
 
+import hashlib
 import os
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
+import pyspark
 from pyspark import SparkConf
 from pyspark.core.context import SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -56,7 +59,9 @@ TUNED = {
 }
 
 
-def start(settings: Settings, log: Path, *, is_brief: bool = False) -> SparkSession:
+def start(
+    settings: Settings, log: Path, *, is_brief: bool = False, archives: Path | None = None
+) -> SparkSession:
     """Start Spark, or return the session that runs in this process already.
 
     Spark's own words go to ``log``; a person at the terminal sees ours only.
@@ -66,6 +71,7 @@ def start(settings: Settings, log: Path, *, is_brief: bool = False) -> SparkSess
         log: The file for its words.
         is_brief: Whether it will work for a minute at most; then the compiler that is quick wins over the one
             that is thorough (100,000 cold events on 2 busy cores: 80 s against 135 s).
+        archives: Where to leave the archive of what was loaded, instead of using one.
 
     Raises:
         DefinitionError: Java or a jar is missing.
@@ -77,7 +83,8 @@ def start(settings: Settings, log: Path, *, is_brief: bool = False) -> SparkSess
     log.parent.mkdir(parents=True, exist_ok=True)
     scratch = log.parent / "scratch"
     scratch.mkdir(exist_ok=True)
-    for name, value in {**TUNED, **_sized(settings), **_placed(log, scratch, is_brief)}.items():
+    more = (["-XX:TieredStopAtLevel=1"] if is_brief else []) + _archive_option(archives)
+    for name, value in {**TUNED, **_sized(settings), **_placed(log, scratch, more)}.items():
         conf.set(name, value)
     os.environ["JAVA_HOME"] = str(_java_home())
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -120,6 +127,24 @@ def for_rows_alone(spark: SparkSession) -> SparkSession:
     return session
 
 
+def archive() -> Path | None:
+    """Return where the archive of this Java and these jars is kept, if set-up is done (jobs/run/archive.py)."""
+    home, found = java.java_home(), jars.spark_jars()
+    if home is None or not found:
+        return None
+    told = [str(home), pyspark.__version__, *(jar.name for jar in found)]
+    mark = hashlib.sha256("\n".join(told).encode()).hexdigest()[:12]
+    return Path(sys.prefix) / "jvm" / f"{mark}.jsa"
+
+
+def _archive_option(draft: Path | None) -> list[str]:
+    if draft is not None:
+        return [f"-XX:ArchiveClassesAtExit={draft}"]
+    file = archive()
+    is_there = file is not None and file.exists() and file.stat().st_size > 0
+    return [f"-XX:SharedArchiveFile={file}"] if is_there else []
+
+
 def _java_home() -> Path:
     home = java.java_home()
     if home is None:
@@ -140,7 +165,7 @@ def _sized(settings: Settings) -> dict[str, str]:
     }
 
 
-def _placed(log: Path, scratch: Path, is_brief: bool) -> dict[str, str]:  # noqa: FBT001
+def _placed(log: Path, scratch: Path, more: Sequence[str]) -> dict[str, str]:
     """Keep everything that Spark leaves behind inside the lake's folder, also when it is killed."""
     config = Path(__file__).parents[2] / "infra" / "spark" / "log4j2.properties"
     options = [
@@ -149,7 +174,7 @@ def _placed(log: Path, scratch: Path, is_brief: bool) -> dict[str, str]:  # noqa
         f"-Djava.io.tmpdir={scratch}",
         # Two cores and a heap of a few gigabytes: the parallel collector has no threads beside the work.
         "-XX:+UseParallelGC",
-        *(["-XX:TieredStopAtLevel=1"] if is_brief else []),
+        *more,
     ]
     return {
         "spark.app.name": "strandline",
