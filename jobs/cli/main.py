@@ -32,6 +32,9 @@ VERBS = {
     "compare": "answers",
     "verify": "certify",
     "backfill": "again",
+    "rebuild": "anew",
+    "promote": "anew",
+    "undo": "anew",
     "new": "new",
     "doctor": "doctor",
 }

@@ -37,6 +37,7 @@ def opened(table: Table, lake: Lake, plan: Planned, mode: str) -> tuple[Entry, P
         source=", ".join(found),
         versions={source: (read[0][0], read[-1][0]) for source, read in parts.items()},
         read=sum(part.rows for read in parts.values() for _, part in read),
+        whole=plan.whole,
         watermark=_text(plan.watermark_ms),
         code=code_version(table),
     )

@@ -45,7 +45,7 @@ class Balance:
 
 def balance(table: Table, lake: Lake) -> Balance:
     """Draw up a table's balance sheet; what does not agree is named with its batch."""
-    found = _in_force(list(entries(lake.table(table))))
+    found = in_force(list(entries(lake.table(table))))
     sheet = Balance(table=table.id, batches=len(found), rows=live_rows(lake.table(table)))
     held: Counter[str] = Counter()
     for version, entry in found:
@@ -66,29 +66,30 @@ def balance(table: Table, lake: Lake) -> Balance:
 
 def waiting(table: Table, lake: Lake) -> int:
     """Return how many rows of its sources a table has not read yet, from the ledgers alone."""
-    found = list(entries(lake.table(table)))
-    of = _Rows.all if _follows_backfills(table, found) else _Rows.appended
-    there = sum(of(lake.table(source)).total for source in table.upstream)
-    return there - sum(entry.read for _, entry in _in_force(found))
+    found = in_force(list(entries(lake.table(table))))
+    if table.speaks is Speaks.AFRESH and not table.judges:
+        return _unseen(table, lake, found)
+    there = sum(rows.total for rows in _inputs(table, lake, found).values())
+    return there - sum(entry.read for _, entry in found)
 
 
 def rows_until(path: Path, version: int) -> int:
     """Return how many rows a table held at a version, as its ledger counts them."""
     found = [each for each in entries(path) if each[0] <= version]
-    return sum(entry.written for _, entry in _in_force(found))
+    return sum(entry.written for _, entry in in_force(found))
 
 
-def live_rows(path: Path) -> int:
-    """Return the rows in a table's current files, as their statistics count them."""
+def live_rows(path: Path, version: int | None = None) -> int:
+    """Return the rows in a table's files, as their statistics count them, at a version or now."""
     if not any((path / "_delta_log").glob("*.json")):
         return 0
     # The actions come as an Arrow batch; which library's is delta-rs' own affair.
-    actions: Any = DeltaTable(path).get_add_actions(flatten=True)
+    actions: Any = DeltaTable(path, version=version).get_add_actions(flatten=True)
     return sum(int(count.as_py()) for count in actions["num_records"])
 
 
-def _in_force(found: Entries) -> Entries:
-    """Drop what a later batch replaced."""
+def in_force(found: Entries) -> Entries:
+    """Return the entries that speak of the table as it stands; a later batch may have replaced all before it."""
     last = max((n for n, (_, entry) in enumerate(found) if entry.replaced), default=0)
     return found[last:]
 
@@ -118,9 +119,8 @@ def _offset_faults(found: Entries) -> Iterator[str]:
 
 def _source_faults(table: Table, lake: Lake, found: Entries, sheet: Balance) -> Iterator[str]:
     """Check that each batch leaves nothing unread of the versions up to its last; none is cut in two."""
-    of = _Rows.all if _follows_backfills(table, found) else _Rows.appended
-    sources = {source.id: of(lake.table(source)) for source in table.upstream}
-    sheet.waiting = sum(rows.total for rows in sources.values()) - sheet.read
+    sources = _inputs(table, lake, found)
+    sheet.waiting = waiting(table, lake)
     names = " and ".join(sources)
     read, held = 0, dict.fromkeys(sources, 0)
     for version, entry in found:
@@ -145,16 +145,27 @@ class _Rows:
     @classmethod
     def all(cls, path: Path) -> "_Rows":
         """Count as a reader of the whole table does."""
-        there = _in_force(list(entries(path)))
-        totals = accumulate((entry.written for _, entry in there), initial=0)
+        there = list(entries(path))
+        totals = accumulate(
+            (entry for _, entry in there),
+            lambda total, entry: entry.written + (0 if entry.replaced else total),
+            initial=0,
+        )
         return cls([version for version, _ in there], list(totals))
 
     @classmethod
     def appended(cls, path: Path) -> "_Rows":
         """Count as a stream does, which passes over what a backfill changed."""
-        there = _in_force(list(entries(path)))
+        there = list(entries(path))
         totals = accumulate((entry.appended for _, entry in there), initial=0)
         return cls([version for version, _ in there], list(totals))
+
+    @classmethod
+    def standing(cls, path: Path, begun: int) -> "_Rows":
+        """Count as a stream does that began with the table as it stood at a version."""
+        appended = cls.appended(path)
+        more = cls.all(path).up_to(begun) - appended.up_to(begun)
+        return cls(appended.versions, [total + more for total in appended.totals])
 
     @property
     def total(self) -> int:
@@ -164,9 +175,31 @@ class _Rows:
         return self.totals[bisect_right(self.versions, version)]
 
 
-def _follows_backfills(table: Table, found: Entries) -> bool:
-    """Tell whether a table reads its sources as they stand, and not what was appended to them."""
-    return table.speaks is Speaks.AFRESH or any(entry.replaced for _, entry in found)
+def _unseen(table: Table, lake: Lake, found: Entries) -> int:
+    """Return how many rows of its sources came or went since a table looked at them last."""
+    seen = found[-1][1].versions if found else {}
+    return sum(
+        entry.came + entry.gone if entry.is_backfill else entry.written
+        for source in table.upstream
+        for version, entry in entries(lake.table(source))
+        if version > seen.get(source.id, (0, -1))[1]
+    )
+
+
+def _inputs(table: Table, lake: Lake, found: Entries) -> "dict[str, _Rows]":
+    """Return how many rows each source had for this table, by the way in which the table reads it."""
+    paths = {source.id: lake.table(source) for source in table.upstream}
+    entries_ = [entry for _, entry in found if not entry.is_backfill]
+    first = entries_[0] if entries_ else None
+    if table.speaks is Speaks.AFRESH or (first and first.replaced and not first.promoted):
+        return {name: _Rows.all(path) for name, path in paths.items()}
+    if first and first.whole:
+        begun = {name: versions[0] for name, versions in first.versions.items()}
+        return {
+            name: _Rows.standing(path, begun[name]) if name in begun else _Rows.appended(path)
+            for name, path in paths.items()
+        }
+    return {name: _Rows.appended(path) for name, path in paths.items()}
 
 
 def _lasts(entry: Entry) -> str:

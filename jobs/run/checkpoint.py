@@ -10,13 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from jobs.run.ledger import Added, added, is_passed_over, table_id
+from deltalake import DeltaTable
+
+from jobs.run.ledger import Added, added, is_passed_over
+from jobs.run.standing import table_id
 
 NOTHING_YET = "-"
 """What Spark writes for a source that has no offset yet."""
 
 WHOLE = 1 << 40
 """Delta marks "every file of this version" with a number beyond any real position."""
+
+
+WHOLE_MARK = "begins_whole"
+"""The file in a checkpoint that says how its stream began; Spark passes over it."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -43,6 +50,7 @@ class Planned:
         end: Where its input ends.
         watermark_ms: The watermark that evicts state in this batch.
         late_ms: The watermark below which this batch drops rows: that of the batch before.
+        whole: Whether it reads its sources as they stand, and not from their first commit on.
     """
 
     number: int
@@ -50,10 +58,14 @@ class Planned:
     end: Positions
     watermark_ms: int
     late_ms: int
+    whole: bool = False
 
     def input(self, source: Path) -> "list[tuple[int, Added]]":
         """Return the versions of a source that the batch reads, and what each adds."""
         name = table_id(source)
+        if self.whole:
+            version = self.end.get(name, NOWHERE).version - 1
+            return [(version, _standing(source, version))] if version >= 0 else []
         parts = _parts(self.start.get(name, NOWHERE), self.end.get(name, NOWHERE))
         found = (
             (version, added(source, version, files=files))
@@ -67,7 +79,30 @@ def planned(checkpoint: Path, number: int) -> Planned:
     """Read one batch of the offset log, and the one before it."""
     watermark, end = _line(checkpoint, number)
     late, start = _line(checkpoint, number - 1) if number > 0 else (0, {})
-    return Planned(number=number, start=start, end=end, watermark_ms=watermark, late_ms=late)
+    return Planned(
+        number=number,
+        start=start,
+        end=end,
+        watermark_ms=watermark,
+        late_ms=late,
+        whole=number == 0 and begins_whole(checkpoint),
+    )
+
+
+def begin_whole(checkpoint: Path) -> None:
+    """Write down that a stream begins with its sources as they stand."""
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    (checkpoint / WHOLE_MARK).touch()
+
+
+def begins_whole(checkpoint: Path) -> bool:
+    """Tell whether a stream began with its sources as they stood."""
+    return (checkpoint / WHOLE_MARK).exists()
+
+
+def is_new(checkpoint: Path) -> bool:
+    """Tell whether a stream has not planned anything yet."""
+    return _newest(checkpoint / "offsets") is None
 
 
 def stream_id(checkpoint: Path) -> str | None:
@@ -127,6 +162,10 @@ def is_idle(checkpoint: Path, *, speaks_of_time: bool) -> bool:
 def _newest(folder: Path) -> Path | None:
     numbered = [file for file in folder.glob("*") if file.name.isdigit()]
     return max(numbered, key=lambda file: int(file.name), default=None)
+
+
+def _standing(source: Path, version: int) -> Added:
+    return Added(rows=DeltaTable(source, version=version).count(), lowest={}, files=())
 
 
 def _parts(start: Position, end: Position) -> Iterator[tuple[int, tuple[int, int | None]]]:

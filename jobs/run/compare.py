@@ -17,32 +17,48 @@ from jobs.core.table import Table
 from jobs.run.lake import Lake
 
 SAMPLES = 3
+PLACE = ("_topic", "_partition", "_offset")
+"""What tells one row of a quarantine from another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What two versions of a table have in common."""
+    """What two versions of a table have in common.
+
+    Args:
+        table: Its name, or that of its quarantine.
+        left_rows: Rows of the one.
+        right_rows: Rows of the other.
+        only_left: Rows that the other has not.
+        only_right: Rows that the one has not.
+        changed: How many of these have a partner of the same key on the other side.
+        apart: Columns that only one of them has; the others were compared.
+        samples: Some of the rows.
+    """
 
     table: str
     left_rows: int
     right_rows: int
     only_left: int
     only_right: int
+    changed: int
+    apart: tuple[str, ...]
     samples: tuple[str, ...]
 
     @property
     def equal(self) -> bool:
         """Tell whether both hold the same rows."""
-        return self.only_left == 0 and self.only_right == 0
+        return self.only_left == 0 and self.only_right == 0 and not self.apart
 
 
-def compare(
+def compare(  # noqa: PLR0913  # two sides, and how they are told apart
     table: Table,
     left: Lake,
     right: Lake,
     *,
     at: Sequence[int] | None = None,
     sides: tuple[str, str] = ("in the first", "in the second"),
+    may_differ: bool = False,
 ) -> list[Comparison]:
     """Compare a table, and its quarantine if it has one.
 
@@ -52,21 +68,36 @@ def compare(
         right: Another.
         at: The versions of the left table's folders; the newest when absent.
         sides: How a sample says where it was found.
+        may_differ: Whether the two may have different columns.
 
     Raises:
-        DefinitionError: One of the lakes has no such table.
+        DefinitionError: One of the lakes has no such table, or the columns differ and may not.
     """
     names = (table.id, f"quarantine.{table.name}")
     folders = zip(left.folders(table), right.folders(table), strict=True)
     versions: Sequence[int | None] = at or [None] * len(left.folders(table))
-    return [
-        _compared(name, (here, there), version, sides)
-        for name, (here, there), version in zip(names, folders, versions, strict=False)
+    found = [
+        _compared(name, key, (here, there), version, sides)
+        for name, key, (here, there), version in zip(
+            names, (table.key, PLACE), folders, versions, strict=False
+        )
     ]
+    for one in found:
+        if one.apart and not may_differ:
+            raise DefinitionError(
+                f"{one.table} has not the same columns in both lakes: {', '.join(one.apart)}",
+                hint="run both with the same version of the code.",
+                table=one.table,
+            )
+    return found
 
 
 def _compared(
-    name: str, folders: tuple[Path, Path], version: int | None, sides: tuple[str, str]
+    name: str,
+    key: Sequence[str],
+    folders: tuple[Path, Path],
+    version: int | None,
+    sides: tuple[str, str],
 ) -> Comparison:
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
@@ -79,14 +110,7 @@ def _compared(
     names, others = (
         [str(row[0]) for row in connection.execute(f"DESCRIBE {side}").fetchall()] for side in "lr"
     )
-    if set(names) != set(others):
-        apart = ", ".join(sorted(set(names) ^ set(others)))
-        raise DefinitionError(
-            f"{name} has not the same columns in both lakes: {apart}",
-            hint="run both with the same version of the code.",
-            table=name,
-        )
-    columns = ", ".join(f'"{column}"' for column in names)
+    columns = ", ".join(f'"{column}"' for column in names if column in others)
 
     def count(query: str) -> int:
         row = connection.execute(f"SELECT count(*) FROM ({query})").fetchone()  # noqa: S608  # no user's text
@@ -94,6 +118,8 @@ def _compared(
 
     left_only = f"SELECT {columns} FROM l EXCEPT ALL SELECT {columns} FROM r"  # noqa: S608
     right_only = f"SELECT {columns} FROM r EXCEPT ALL SELECT {columns} FROM l"  # noqa: S608
+    keys = ", ".join(f'"{column}"' for column in key)
+    both = f"SELECT {keys} FROM ({left_only}) INTERSECT SELECT {keys} FROM ({right_only})"  # noqa: S608
     samples = [
         f"only {side}: {row}"
         for side, query in zip(sides, (left_only, right_only), strict=True)
@@ -105,5 +131,7 @@ def _compared(
         right_rows=count("FROM r"),
         only_left=count(left_only),
         only_right=count(right_only),
+        changed=count(both) if {*key} <= {*names} & {*others} else 0,
+        apart=tuple(sorted(set(names) ^ set(others))),
         samples=tuple(samples),
     )

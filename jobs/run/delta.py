@@ -12,7 +12,7 @@ version is pinned, and tests/run/test_delta.py holds every call that is used.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -120,6 +120,24 @@ class Commit:
             snapshot, self._scala(found), False, none
         )  # not a stream
         return DataFrame(rows, self._spark)
+
+    def bring_in(self, files: Iterable[str], columns: str) -> None:
+        """Add files that lie in the table's folder already, and see that the table has their columns.
+
+        Args:
+            files: As the log says them.
+            columns: As Delta's metadata has them.
+        """
+        action = self._jvm.org.apache.spark.sql.delta.actions.Action
+        for file in files:
+            self._actions.add(action.fromJson(file))
+        metadata = self._transaction.snapshot().metadata()
+        if metadata.schemaString() != columns:
+            told = json.loads(metadata.json())
+            told["metaData"]["schemaString"] = columns
+            self._transaction.updateMetadata(
+                action.fromJson(json.dumps(told)), False
+            )  # not a new table
 
     def take_out_all(self) -> None:
         """Take away every file."""

@@ -45,6 +45,9 @@ class Entry:
         without_record: Kafka offsets that hold no record: transaction markers, aborted or compacted away.
         written: Rows in the files of this commit.
         replaced: Whether the commit replaced everything before it.
+        whole: Whether a stream began with its sources as they stood at the first of ``versions``, and not with their
+            first commit; what was put right in a source before that is then in it.
+        promoted: Of a table that was made anew beside itself and then took its own place, which making it was.
         since: Of a backfill, where its range of event time begins; its counts are what it changed, so they may be
             negative, and no stream reads it.
         until: Of a backfill, where its range ends.
@@ -71,6 +74,8 @@ class Entry:
     without_record: int = 0
     written: int = 0
     replaced: bool = False
+    whole: bool = False
+    promoted: str | None = None
     since: str | None = None
     until: str | None = None
     came: int = 0
@@ -88,7 +93,12 @@ class Entry:
     @property
     def appended(self) -> int:
         """Return the rows that a stream which follows the table gets to read."""
-        return 0 if self.is_backfill else self.written
+        return 0 if self.is_passed_over else self.written
+
+    @property
+    def is_passed_over(self) -> bool:
+        """Tell whether streams that follow the table skip the commit, because it put rows in the place of others."""
+        return self.is_backfill or self.promoted is not None
 
     @property
     def accounted(self) -> int:
@@ -133,8 +143,13 @@ def between(path: Path, first: int, last: int) -> Iterator[Entry]:
 
 
 def is_passed_over(path: Path, version: int) -> bool:
-    """Tell whether a stream skips a version, because it put rows in the place of others."""
-    return any(entry.is_backfill for entry in between(path, version, version))
+    """Tell whether a stream skips a version of a table."""
+    return any(entry.is_passed_over for entry in between(path, version, version))
+
+
+def was_put_right(path: Path) -> bool:
+    """Tell whether a table is other than what was appended to it."""
+    return any(entry.is_passed_over for _, entry in entries(path))
 
 
 def last_entry(path: Path) -> tuple[int, Entry] | None:
@@ -230,13 +245,6 @@ def files_between(path: Path, first: int, last: int) -> tuple[set[str], set[str]
         went |= gone - came
         came = (came - gone) | added_now
     return came, went
-
-
-def table_id(path: Path) -> str:
-    """Return the id that Delta gave to a table when it was made."""
-    with _commit(path, 0).open() as log:
-        told = next(line for line in log if line.startswith('{"metaData":'))
-    return str(json.loads(told)["metaData"]["id"])
 
 
 def _file(path: Path, action: Mapping[str, Any]) -> str:

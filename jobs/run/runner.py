@@ -20,6 +20,7 @@ from jobs.run.lake import Lake
 from jobs.run.lease import lease
 from jobs.run.ledger import Entry
 from jobs.run.report import Report
+from jobs.run.shadow import refuse_half_done
 from jobs.run.streams import Writer, start
 
 POLL = 0.05
@@ -92,6 +93,7 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and two 
         tell(entry)
 
     refuse_without_source(table, lake)
+    refuse_half_done(table, lake)
     job = _Job(table, lake, site, heard, stopped)
     with lease(site.spark, table, lake):
         if table.layer is Layer.BRONZE:

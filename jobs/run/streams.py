@@ -1,7 +1,8 @@
 """Starting a table's streaming query: silver as one forked query, gold as Spark's own stateful operators.
 
 Every source is read from ``startingVersion=0``: the initial snapshot of a Delta source comes in the order of
-files, not of commits, and with a watermark that loses rows.
+files, not of commits, and with a watermark that loses rows. Only a new stream over a source that was put right
+(a backfill, a promotion) begins with the snapshot, all of it in one batch, in which no watermark has moved yet.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,10 +19,18 @@ from jobs.core.table import Speaks, Table
 from jobs.core.verdict import DUPLICATE_OF, good_rows, judged
 from jobs.run import delta
 from jobs.run.account import dropped, opened
-from jobs.run.checkpoint import is_ahead, is_idle, planned, stream_id
+from jobs.run.checkpoint import (
+    begin_whole,
+    begins_whole,
+    is_ahead,
+    is_idle,
+    is_new,
+    planned,
+    stream_id,
+)
 from jobs.run.fork import Fork
 from jobs.run.lake import Lake
-from jobs.run.ledger import Entry, last_entry
+from jobs.run.ledger import Entry, last_entry, was_put_right
 from jobs.run.meter import Meter
 from jobs.run.session import for_rows_alone, for_sorted_state
 from jobs.run.windows import Windows
@@ -111,7 +120,8 @@ def start(
     """
     refuse_strangers(table, lake)
     session = _session(spark, table)
-    sources = [_followed(session, lake.table(source)) for source in table.upstream]
+    whole = _begins_whole(table, lake)
+    sources = [_followed(session, lake.table(source), whole) for source in table.upstream]
     result = shaped(sources, table)
     if not table.judges and filters_below_time(result):
         result = shaped(sources, table, fenced=True)
@@ -173,10 +183,18 @@ def _session(spark: SparkSession, table: Table) -> SparkSession:
     return spark if speaks_of_time(table) else for_rows_alone(spark)
 
 
-def _followed(spark: SparkSession, path: Path) -> DataFrame:
+def _begins_whole(table: Table, lake: Lake) -> bool:
+    """Tell whether a stream takes its sources as they stand, since what was put right in them was no append."""
+    checkpoint = lake.checkpoint(table)
+    if is_new(checkpoint) and any(was_put_right(lake.table(s)) for s in table.upstream):
+        begin_whole(checkpoint)
+    return begins_whole(checkpoint)
+
+
+def _followed(spark: SparkSession, path: Path, whole: bool) -> DataFrame:  # noqa: FBT001
+    reader = spark.readStream.format("delta")
     return (
-        spark.readStream.format("delta")
-        .option("startingVersion", 0)
+        (reader if whole else reader.option("startingVersion", 0))
         .option("maxFilesPerTrigger", EVERYTHING)
         .option("skipChangeCommits", "true")  # a backfill's rows were read before, as they were
         .load(str(path))
@@ -233,7 +251,7 @@ def refuse_strangers(table: Table, lake: Lake) -> None:
         )
     for source in table.upstream:
         read = last_entry(lake.table(source))
-        if read is not None and read[1].replaced:
+        if read is not None and read[1].replaced and read[1].promoted is None:
             raise DefinitionError(
                 f"{source.id} is replaced as a whole by batch runs, so no stream can follow it",
                 hint=f"run {table.id} with `--mode batch` as well.",

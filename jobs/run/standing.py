@@ -1,0 +1,43 @@
+"""Which files stood in a table at a version, from its log alone; nothing of the log is ever removed (jobs/run/delta.py)."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A table as it stood.
+
+    Args:
+        files: The log's lines that added them, by their paths as the log writes them.
+        columns: The columns, as Delta's metadata has them.
+    """
+
+    files: dict[str, str]
+    columns: str
+
+
+def standing(path: Path, version: int) -> Standing:
+    """Return a table as it stood at a version."""
+    files: dict[str, str] = {}
+    columns = ""
+    for number in range(version + 1):
+        added: dict[str, str] = {}
+        with (path / "_delta_log" / f"{number:020d}.json").open() as log:
+            for line in log:
+                if line.startswith('{"add":'):
+                    added[json.loads(line)["add"]["path"]] = line.strip()
+                elif line.startswith('{"remove":'):
+                    files.pop(json.loads(line)["remove"]["path"], None)
+                elif line.startswith('{"metaData":'):
+                    columns = json.loads(line)["metaData"]["schemaString"]
+        files |= added
+    return Standing(files, columns)
+
+
+def table_id(path: Path) -> str:
+    """Return the id that Delta gave to a table when it was made."""
+    with (path / "_delta_log" / f"{0:020d}.json").open() as log:
+        told = next(line for line in log if line.startswith('{"metaData":'))
+    return str(json.loads(told)["metaData"]["id"])
