@@ -84,11 +84,7 @@ def compare(  # noqa: PLR0913  # two sides, and how they are told apart
     ]
     for one in found:
         if one.apart and not may_differ:
-            raise DefinitionError(
-                f"{one.table} has not the same columns in both lakes: {', '.join(one.apart)}",
-                hint="run both with the same version of the code.",
-                table=one.table,
-            )
+            raise _apart(one.table, one.apart)
     return found
 
 
@@ -110,6 +106,9 @@ def _compared(
     names, others = (
         [str(row[0]) for row in connection.execute(f"DESCRIBE {side}").fetchall()] for side in "lr"
     )
+    apart = tuple(sorted({*names} ^ {*others}))
+    if not {*names} & {*others}:
+        raise _apart(name, apart)
     columns = ", ".join(f'"{column}"' for column in names if column in others)
 
     def count(query: str) -> int:
@@ -132,6 +131,14 @@ def _compared(
         only_left=count(left_only),
         only_right=count(right_only),
         changed=count(both) if {*key} <= {*names} & {*others} else 0,
-        apart=tuple(sorted(set(names) ^ set(others))),
+        apart=apart,
         samples=tuple(samples),
+    )
+
+
+def _apart(name: str, columns: Sequence[str]) -> DefinitionError:
+    return DefinitionError(
+        f"{name} has not the same columns in both lakes: {', '.join(columns)}",
+        hint="run both with the same version of the code.",
+        table=name,
     )
