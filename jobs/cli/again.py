@@ -6,15 +6,13 @@ from typing import Annotated
 
 import typer
 
-from jobs import catalog
 from jobs.cli import engine, place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, show
 from jobs.core.errors import DefinitionError
-from jobs.core.table import Layer, Table
+from jobs.core.table import Table
 from jobs.run.above import above, backfill_above, refuse_open_above
 from jobs.run.backfill import backfill
-from jobs.run.lake import Lake
 from jobs.run.ledger import Entry
 from jobs.run.span import Span, refuse_open
 
@@ -49,34 +47,36 @@ def backfill_(  # noqa: PLR0913, PLR0917  # each is an option of the command lin
     strandline backfill silver.device_telemetry --since 2026-11-01 --until 2026-11-02 --downstream
     """
     found, where = place.existing(lake)
-    chosen = _chosen(table, where)
+    chosen = place.derived(table, where)
     span = _span(since, until)
     refuse_open(chosen, where, span)
     if downstream:
         refuse_open_above(chosen, where, span)
     note("starting Spark …")
     spark = engine.site(found, where, None, is_brief=True).spark
-    done = [_told(chosen, backfill(spark, chosen, where, span))]
+    own = backfill(spark, chosen, where, span)
+    done: list[tuple[Table, Entry | None]] = [(chosen, own)]
+    _tell(*done[0])
     if downstream:
-        for other, entry in backfill_above(spark, chosen, where, span):
-            done.append(_told(other, entry))
+        for each in backfill_above(spark, chosen, where, span):
+            done.append(each)
+            _tell(*each)
     spark.stop()
     if as_json:
         emit([asdict(entry) for _, entry in done if entry])
         return
     show(None, COLUMNS, [_row(each, entry) for each, entry in done])
     resting = [] if downstream else above(chosen, where)
-    if resting and done[0][1] and (done[0][1].came or done[0][1].gone):
+    if resting and (own.came or own.gone):
         names = ", ".join(each.id for each in resting)
         note(f"resting on the rows as they were: {names}; `--downstream` computes them again")
 
 
-def _told(table: Table, entry: Entry | None) -> tuple[Table, Entry | None]:
+def _tell(table: Table, entry: Entry | None) -> None:
     if entry is None:
         note(f"{table.id}: nothing to do, or its own process does it")
     else:
         note(f"{table.id}: {entry.came:,} rows came, {entry.gone:,} went")
-    return table, entry
 
 
 def _row(table: Table, entry: Entry | None) -> tuple[object, ...]:
@@ -90,23 +90,6 @@ def _row(table: Table, entry: Entry | None) -> tuple[object, ...]:
         entry.gone,
         entry.duration_ms / 1000,
     )
-
-
-def _chosen(name: str, lake: Lake) -> Table:
-    table = catalog.find(name)
-    if table.layer is Layer.BRONZE:
-        raise DefinitionError(
-            f"{table.id} is as received; there is nothing to compute again",
-            hint="name a silver or gold table.",
-            table=table.id,
-        )
-    if not lake.exists(table):
-        raise DefinitionError(
-            f"{table.id} does not exist in {lake.root} yet",
-            hint=f"run it first: `strandline run {table.id}`.",
-            table=table.id,
-        )
-    return table
 
 
 def _span(since: str, until: str) -> Span:

@@ -1,22 +1,23 @@
 """``rebuild``, ``promote``, ``undo``: a table made anew, put in its own place, and taken back."""
 
+from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from jobs import catalog
 from jobs.cli import engine, place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say, show
-from jobs.core.errors import DefinitionError
-from jobs.core.table import Layer, Speaks, Table
+from jobs.core.table import Speaks, Table
 from jobs.run import rebuild
 from jobs.run.above import above
 from jobs.run.compare import Comparison, compare
 from jobs.run.lake import Lake
 from jobs.run.lease import refuse_if_taken
 from jobs.run.ledger import Entry
+from jobs.run.runner import Site
 
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="A silver or gold table.")]
 COLUMNS = ("table", "rows now", "rows anew", "added", "gone", "changed")
@@ -39,7 +40,7 @@ def rebuild_(table: TableArgument, lake: LakeOption = None, as_json: JsonOption 
     strandline rebuild gold.device_signal_10m --json
     """
     found, where = place.existing(lake)
-    chosen = _chosen(table, where)
+    chosen = _rebuildable(table, where)
     note("starting Spark …")
     site = engine.site(found, where, None)
     made = rebuild.rebuild(chosen, where, site, tell=_told)
@@ -69,15 +70,13 @@ def promote(table: TableArgument, lake: LakeOption = None, as_json: JsonOption =
     \b
     strandline promote silver.device_telemetry
     """
-    found, where = place.existing(lake)
-    chosen = _chosen(table, where)
-    rebuild.refuse_without_shadow(chosen, where)
-    refuse_if_taken(chosen, where)
-    note("starting Spark …")
-    site = engine.site(found, where, None, is_brief=True)
-    entry = rebuild.promote(chosen, where, site, tell=_told)
-    site.spark.stop()
-    _said(chosen, where, entry, as_json=as_json, what="promoted")
+    _carry_out(
+        (table, lake),
+        rebuild.refuse_without_shadow,
+        lambda chosen, where, site: rebuild.promote(chosen, where, site, tell=_told),
+        "promoted",
+        as_json=as_json,
+    )
 
 
 def undo(table: TableArgument, lake: LakeOption = None, as_json: JsonOption = False) -> None:
@@ -88,27 +87,47 @@ def undo(table: TableArgument, lake: LakeOption = None, as_json: JsonOption = Fa
     \b
     strandline undo silver.device_telemetry
     """
-    found, where = place.existing(lake)
-    chosen = _chosen(table, where)
-    rebuild.refuse_without_promotion(chosen, where)
-    refuse_if_taken(chosen, where)
+    _carry_out(
+        (table, lake),
+        rebuild.refuse_without_promotion,
+        lambda chosen, where, site: rebuild.undo(site.spark, chosen, where),
+        "taken back",
+        as_json=as_json,
+    )
+
+
+def _carry_out(
+    named: tuple[str, Path | None],
+    refuse: Callable[[Table, Lake], object],
+    act: Callable[[Table, Lake, Site], Entry],
+    what: str,
+    *,
+    as_json: bool,
+) -> None:
+    """Refuse early what cannot work, do the rest, and say what it came to."""
+    found, where = place.existing(named[1])
+    table = _rebuildable(named[0], where)
+    refuse(table, where)
+    refuse_if_taken(table, where)
     note("starting Spark …")
-    spark = engine.site(found, where, None, is_brief=True).spark
-    entry = rebuild.undo(spark, chosen, where)
-    spark.stop()
-    _said(chosen, where, entry, as_json=as_json, what="taken back")
-
-
-def _said(table: Table, lake: Lake, entry: Entry, *, as_json: bool, what: str) -> None:
+    site = engine.site(found, where, None, is_brief=True)
+    entry = act(table, where, site)
+    site.spark.stop()
     if as_json:
         emit(asdict(entry))
         return
     say(
         f"{table.id}: {what}, {entry.written:,} rows; `strandline run {table.id}` goes on from there"
     )
-    resting = [each.id for each in above(table, lake) if each.speaks is not Speaks.AFRESH]
+    resting = [each.id for each in above(table, where) if each.speaks is not Speaks.AFRESH]
     if resting:
         note(f"resting on the rows as they were: {', '.join(resting)}; rebuild them in this order")
+
+
+def _rebuildable(name: str, lake: Lake) -> Table:
+    table = place.derived(name, lake)
+    rebuild.refuse_unfit(table, lake)
+    return table
 
 
 def _told(entry: Entry) -> None:
@@ -124,15 +143,3 @@ def _row(found: Comparison) -> tuple[object, ...]:
         found.only_left - found.changed,
         found.changed,
     )
-
-
-def _chosen(name: str, lake: Lake) -> Table:
-    table = catalog.find(name)
-    if table.layer is Layer.BRONZE:
-        raise DefinitionError(
-            f"{table.id} is as received; there is nothing to make anew",
-            hint="name a silver or gold table.",
-            table=table.id,
-        )
-    rebuild.refuse_unfit(table, lake)
-    return table

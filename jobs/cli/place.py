@@ -9,7 +9,7 @@ import typer
 
 from jobs import catalog
 from jobs.core.errors import DefinitionError
-from jobs.core.table import Table
+from jobs.core.table import Layer, Table
 from jobs.run import broker, topics
 from jobs.run.lake import Lake
 from jobs.run.settings import Settings, settings
@@ -58,6 +58,23 @@ def named(names: Sequence[str] | None) -> list[Table]:
         return tables
     wanted = {catalog.find(name).id for name in names}
     return [table for table in tables if table.id in wanted]
+
+
+def derived(name: str, lake: Lake) -> Table:
+    """Return the silver or gold table of a name, which exists.
+
+    Raises:
+        DefinitionError: It is of bronze, which is as received, or was never made.
+    """
+    table = catalog.find(name)
+    if table.layer is Layer.BRONZE:
+        raise DefinitionError(
+            f"{table.id} is as received; there is nothing to compute again",
+            hint="name a silver or gold table.",
+            table=table.id,
+        )
+    lake.refuse_missing(table)
+    return table
 
 
 def address(found: Settings, lake: Lake) -> str | None:

@@ -39,7 +39,10 @@ ORDER = ("_batch", "_arrived_at", "_topic", "_partition", "_offset")
 CARRIED = (*RECEIVED.fieldNames(), "_problem")
 """What a silver function hands on beside its own columns; ``_problem`` says why a payload is no row."""
 
-IDENTITY = ("_topic", "_partition", "_offset", "_arrived_at")
+PLACE = ("_topic", "_partition", "_offset")
+"""What tells one event from every other."""
+
+IDENTITY = (*PLACE, "_arrived_at")
 """Where an event stood in Kafka; every silver row and every quarantined one says it."""
 
 QUARANTINE = (

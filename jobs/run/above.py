@@ -8,7 +8,7 @@ of it again. A table that is computed afresh follows by itself, now or in its ow
 from collections.abc import Iterator
 from datetime import timedelta
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs import catalog
@@ -20,7 +20,7 @@ from jobs.run.batches import rows_now
 from jobs.run.lake import Lake
 from jobs.run.lease import lease
 from jobs.run.ledger import Entry
-from jobs.run.span import Span, left_until, length, refuse_open
+from jobs.run.span import Span, is_open, left_until, length, refuse_open
 
 
 def above(table: Table, lake: Lake) -> list[Table]:
@@ -73,19 +73,10 @@ def _differing(spark: SparkSession, table: Table, lake: Lake) -> Span | None:
         return None
     rows, live = computed(spark, table, lake), rows_now(spark, table, lake)
     different = changes(rows, live)
-    ends = table.valid_until or table.closes_at
-    if ends:
-        key = list(table.key)
-        is_open = F.col(ends) > F.lit(left)
-        if table.valid_until:
-            is_open = is_open | F.col(ends).isNull()
-        owned = _keys(rows.where(is_open), key).union(_keys(live.where(is_open), key))
-        different = different.join(owned.distinct(), key, "left_anti")
+    key = list(table.key)
+    owned = [each.where(is_open(table, left)).select(*key) for each in (rows, live)]
+    different = different.join(owned[0].union(owned[1]).distinct(), key, "left_anti")
     moment = F.col(str(table.event_at))
     closed = different.where(moment < F.lit(left))
     first, last = closed.agg(*(F.unix_micros(f(moment)) for f in (F.min, F.max))).collect()[0]
     return None if first is None else Span.of_micros(first, last)
-
-
-def _keys(rows: DataFrame, key: list[str]) -> DataFrame:
-    return rows.select(*key)

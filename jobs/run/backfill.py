@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.core.errors import DefinitionError
+from jobs.core.received import PLACE
 from jobs.core.table import Table
 from jobs.run.balance import unfinished
 from jobs.run.batches import rows_now
@@ -25,8 +26,8 @@ from jobs.run.lake import Lake
 from jobs.run.lease import lease
 from jobs.run.ledger import Entry
 from jobs.run.meter import Meter, code_version
-from jobs.run.rejudge import PLACE, rejudged
-from jobs.run.span import Span, left_until, length, refuse_open
+from jobs.run.rejudge import rejudged
+from jobs.run.span import Span, is_open, left_until, length, refuse_open
 from jobs.run.swap import swap
 
 ROLE = "backfill"
@@ -92,8 +93,8 @@ def _rejudge(work: _Work) -> Entry:
             swap(
                 spark,
                 lake.quarantine(table),
-                lambda rows: rows.join(released, PLACE, "left_semi"),
-                lambda rows: rows.join(released, PLACE, "left_anti"),
+                lambda rows: rows.join(released, [*PLACE], "left_semi"),
+                lambda rows: rows.join(released, [*PLACE], "left_anti"),
                 found.held,
                 work.closed(entry).encoded(),
             )
@@ -125,14 +126,15 @@ def _recompute(work: _Work) -> Entry:
     live = rows_now(spark, table, lake).where(span.holds(moment))
     rows = computed(spark, table, lake, span).where(span.holds(moment))
     rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    changed = changes(rows, live).persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        changed = changes(rows, live).persist(StorageLevel.MEMORY_AND_DISK)
         came, gone = _came_and_gone(changed)
         if came or gone:
             refuse_unfinished(table, lake, changed)
         entry = work.entry(came=came, gone=gone, held={})
         return _replace(work, rows, entry)
     finally:
+        changed.unpersist()
         rows.unpersist()
 
 
@@ -158,14 +160,10 @@ def refuse_unfinished(table: Table, lake: Lake, changed: DataFrame) -> None:
     Raises:
         DefinitionError: One is; the stream would put its own word in the place of the new one.
     """
-    ends = table.valid_until or table.closes_at
     left = left_until(table, lake)
-    if ends is None or left is None:
+    if left is None:
         return
-    still = F.col(ends) > F.lit(left)
-    if table.valid_until:  # a row without an end is open; one without a closing is final at once
-        still = still | F.col(ends).isNull()
-    unfinished_rows = changed.where(still).count()
+    unfinished_rows = changed.where(is_open(table, left)).count()
     if unfinished_rows:
         raise DefinitionError(
             f"{unfinished_rows:,} rows of {table.id} that change are still open, and its stream knows them as they were",

@@ -7,7 +7,7 @@ with the rows that the table's files really hold.
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -67,16 +67,21 @@ def balance(table: Table, lake: Lake) -> Balance:
 def waiting(table: Table, lake: Lake) -> int:
     """Return how many rows of its sources a table has not read yet, from the ledgers alone."""
     found = in_force(list(entries(lake.table(table))))
-    if table.speaks is Speaks.AFRESH and not table.judges:
+    if table.speaks is Speaks.AFRESH:
         return _unseen(table, lake, found)
-    there = sum(rows.total for rows in _inputs(table, lake, found).values())
-    return there - sum(entry.read for _, entry in found)
+    return _unread(found, _inputs(table, lake, found))
 
 
 def rows_until(path: Path, version: int) -> int:
     """Return how many rows a table held at a version, as its ledger counts them."""
     found = [each for each in entries(path) if each[0] <= version]
     return sum(entry.written for _, entry in in_force(found))
+
+
+def read_until(table: Table, source: Table, lake: Lake) -> int:
+    """Return the version of a source up to which a table has read it."""
+    told = [entry.versions for _, entry in entries(lake.table(table))]
+    return max((versions[source.id][1] for versions in told if source.id in versions), default=0)
 
 
 def live_rows(path: Path, version: int | None = None) -> int:
@@ -120,7 +125,8 @@ def _offset_faults(found: Entries) -> Iterator[str]:
 def _source_faults(table: Table, lake: Lake, found: Entries, sheet: Balance) -> Iterator[str]:
     """Check that each batch leaves nothing unread of the versions up to its last; none is cut in two."""
     sources = _inputs(table, lake, found)
-    sheet.waiting = waiting(table, lake)
+    is_afresh = table.speaks is Speaks.AFRESH
+    sheet.waiting = _unseen(table, lake, found) if is_afresh else _unread(found, sources)
     names = " and ".join(sources)
     read, held = 0, dict.fromkeys(sources, 0)
     for version, entry in found:
@@ -175,6 +181,12 @@ class _Rows:
         return self.totals[bisect_right(self.versions, version)]
 
 
+def _unread(found: Entries, sources: "Mapping[str, _Rows]") -> int:
+    """Return how many rows were appended to its sources since a stream read them last."""
+    there = sum(rows.total for rows in sources.values())
+    return there - sum(entry.read for _, entry in found)
+
+
 def _unseen(table: Table, lake: Lake, found: Entries) -> int:
     """Return how many rows of its sources came or went since a table looked at them last."""
     seen = found[-1][1].versions if found else {}
@@ -189,8 +201,7 @@ def _unseen(table: Table, lake: Lake, found: Entries) -> int:
 def _inputs(table: Table, lake: Lake, found: Entries) -> "dict[str, _Rows]":
     """Return how many rows each source had for this table, by the way in which the table reads it."""
     paths = {source.id: lake.table(source) for source in table.upstream}
-    entries_ = [entry for _, entry in found if not entry.is_backfill]
-    first = entries_[0] if entries_ else None
+    first = next((entry for _, entry in found if not entry.is_backfill), None)
     if table.speaks is Speaks.AFRESH or (first and first.replaced and not first.promoted):
         return {name: _Rows.all(path) for name, path in paths.items()}
     if first and first.whole:

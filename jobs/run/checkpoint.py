@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from deltalake import DeltaTable
-
+from jobs.run.balance import live_rows
 from jobs.run.ledger import Added, added, is_passed_over
 from jobs.run.standing import table_id
 
@@ -65,7 +64,9 @@ class Planned:
         name = table_id(source)
         if self.whole:
             version = self.end.get(name, NOWHERE).version - 1
-            return [(version, _standing(source, version))] if version >= 0 else []
+            if version < 0:
+                return []
+            return [(version, Added(rows=live_rows(source, version), lowest={}, files=()))]
         parts = _parts(self.start.get(name, NOWHERE), self.end.get(name, NOWHERE))
         found = (
             (version, added(source, version, files=files))
@@ -162,10 +163,6 @@ def is_idle(checkpoint: Path, *, speaks_of_time: bool) -> bool:
 def _newest(folder: Path) -> Path | None:
     numbered = [file for file in folder.glob("*") if file.name.isdigit()]
     return max(numbered, key=lambda file: int(file.name), default=None)
-
-
-def _standing(source: Path, version: int) -> Added:
-    return Added(rows=DeltaTable(source, version=version).count(), lowest={}, files=())
 
 
 def _parts(start: Position, end: Position) -> Iterator[tuple[int, tuple[int, int | None]]]:

@@ -13,12 +13,11 @@ import duckdb
 from deltalake import DeltaTable
 
 from jobs.core.errors import DefinitionError
+from jobs.core.received import PLACE
 from jobs.core.table import Table
 from jobs.run.lake import Lake
 
 SAMPLES = 3
-PLACE = ("_topic", "_partition", "_offset")
-"""What tells one row of a quarantine from another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,10 +114,10 @@ def _compared(
         row = connection.execute(f"SELECT count(*) FROM ({query})").fetchone()  # noqa: S608  # no user's text
         return int(row[0]) if row else 0
 
-    left_only = f"SELECT {columns} FROM l EXCEPT ALL SELECT {columns} FROM r"  # noqa: S608
-    right_only = f"SELECT {columns} FROM r EXCEPT ALL SELECT {columns} FROM l"  # noqa: S608
+    left_only = f"SELECT {columns} FROM l EXCEPT ALL SELECT {columns} FROM r"  # noqa: S608  # as above
+    right_only = f"SELECT {columns} FROM r EXCEPT ALL SELECT {columns} FROM l"  # noqa: S608  # as above
     keys = ", ".join(f'"{column}"' for column in key)
-    both = f"SELECT {keys} FROM ({left_only}) INTERSECT SELECT {keys} FROM ({right_only})"  # noqa: S608
+    both = f"SELECT {keys} FROM ({left_only}) INTERSECT SELECT {keys} FROM ({right_only})"  # noqa: S608  # as above
     samples = [
         f"only {side}: {row}"
         for side, query in zip(sides, (left_only, right_only), strict=True)

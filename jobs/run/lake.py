@@ -55,6 +55,19 @@ class Lake:
         """Tell whether the table was ever made."""
         return any((self.table(table) / "_delta_log").glob("*.json"))
 
+    def refuse_missing(self, table: Table) -> None:
+        """See that the table was ever made.
+
+        Raises:
+            DefinitionError: It was not.
+        """
+        if not self.exists(table):
+            raise DefinitionError(
+                f"{table.id} does not exist in {self.root} yet",
+                hint=f"run it first: `strandline run {table.id}`.",
+                table=table.id,
+            )
+
     def open_for_writing(self) -> "Lake":
         """Make the folder if need be and prove that it can be written.
 

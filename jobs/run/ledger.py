@@ -137,7 +137,7 @@ def entries(path: Path) -> Iterator[tuple[int, Entry]]:
 def between(path: Path, first: int, last: int) -> Iterator[Entry]:
     """Yield the entries of some versions, both included, without listing the log."""
     for version in range(first, last + 1):
-        entry = _entry(_commit(path, version))
+        entry = _entry(commit_file(path, version))
         if entry is not None:
             yield entry
 
@@ -155,7 +155,7 @@ def was_put_right(path: Path) -> bool:
 def last_entry(path: Path) -> tuple[int, Entry] | None:
     """Return the newest entry of the table's own writer; backfills and commits of maintenance are passed over."""
     for version in range(latest_version(path), -1, -1):
-        file = _commit(path, version)
+        file = commit_file(path, version)
         entry = _entry(file) if file.exists() else None
         if entry is not None and not entry.is_backfill:
             return version, entry
@@ -173,7 +173,7 @@ def latest_version(path: Path) -> int:
         version = int(json.loads(checkpoint.read_text())["version"])
     except (OSError, ValueError, KeyError):  # none yet, or torn by a crash
         version = max((int(file.stem) for file in _commits(path)), default=-1)
-    while _commit(path, version + 1).exists():
+    while commit_file(path, version + 1).exists():
         version += 1
     return version
 
@@ -191,7 +191,7 @@ class Tail:
 
     def follow(self) -> None:
         """Add what was committed since the last call."""
-        while (file := _commit(self._path, self._next)).exists():
+        while (file := commit_file(self._path, self._next)).exists():
             entry = _entry(file)
             if entry is not None and entry.replaced:
                 self.read = self.written = self.appended = 0
@@ -215,7 +215,7 @@ def added(path: Path, version: int, *, files: tuple[int, int | None] = (0, None)
     """Read from the log what a version added, or only its files from one position to another."""
     stats: list[dict[str, Any]] = []
     names: list[str] = []
-    with _commit(path, version).open() as log:
+    with commit_file(path, version).open() as log:
         adds = [line for line in log if line.startswith('{"add":')]
     for line in adds[files[0] : files[1]]:
         add = json.loads(line)["add"]
@@ -236,7 +236,7 @@ def files_between(path: Path, first: int, last: int) -> tuple[set[str], set[str]
     came: set[str] = set()
     went: set[str] = set()
     for version in range(first, last + 1):
-        with _commit(path, version).open() as log:
+        with commit_file(path, version).open() as log:
             actions = [
                 json.loads(line) for line in log if line.startswith(('{"add":', '{"remove":'))
             ]
@@ -257,7 +257,8 @@ def _commits(path: Path) -> list[Path]:
     return [file for file in files if file.stem.isdigit()]
 
 
-def _commit(path: Path, version: int) -> Path:
+def commit_file(path: Path, version: int) -> Path:
+    """Return the file of one commit of a table's log."""
     return path / "_delta_log" / f"{version:020d}.json"
 
 

@@ -38,18 +38,13 @@ def refuse_unfit(table: Table, lake: Lake) -> None:
     Raises:
         DefinitionError: It is computed afresh, or was never run.
     """
-    if table.speaks is Speaks.AFRESH and not table.judges:
+    if table.speaks is Speaks.AFRESH:
         raise DefinitionError(
             f"{table.id} keeps no state; a batch run puts all of it in its place in one commit",
             hint=f"`strandline run {table.id} --mode batch`.",
             table=table.id,
         )
-    if not lake.exists(table):
-        raise DefinitionError(
-            f"{table.id} does not exist in {lake.root} yet, so there is nothing to rebuild",
-            hint=f"`strandline run {table.id}` makes it.",
-            table=table.id,
-        )
+    lake.refuse_missing(table)
 
 
 def rebuild(table: Table, lake: Lake, site: Site, tell: Tell = lambda _: None) -> Shadow:
@@ -86,8 +81,9 @@ def promote(table: Table, lake: Lake, site: Site, tell: Tell = lambda _: None) -
         elif known.undoing:
             shadow.refuse_half_done(table, lake)
         entry = summed(made.table(table), known.mark)
-        for source, target in reversed(
-            list(zip(made.folders(table), lake.folders(table), strict=True))
+        # As always the quarantine first and the table last.
+        for source, target in zip(
+            made.folders(table)[::-1], lake.folders(table)[::-1], strict=True
         ):
             _take_over(spark, source, target, entry)
         _exchange(lake.checkpoint(table), made.checkpoint(table), made.put_away(known.mark))
@@ -150,7 +146,7 @@ def undo(spark: SparkSession, table: Table, lake: Lake) -> Entry:
         shadow.write(made, known)
         mark = f"undo {known.mark}"
         entry = summed(lake.table(table), mark, until=known.before[0])
-        for path, version in reversed(list(zip(lake.folders(table), known.before, strict=True))):
+        for path, version in zip(lake.folders(table)[::-1], known.before[::-1], strict=True):
             _go_back(spark, path, version, entry)
         _exchange(lake.checkpoint(table), made.put_away(known.mark), made.put_away(mark))
         known.done = known.undone = True

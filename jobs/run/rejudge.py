@@ -16,16 +16,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.core.errors import DefinitionError
-from jobs.core.received import ORDER
+from jobs.core.received import ORDER, PLACE
 from jobs.core.stateful import first_copies
 from jobs.core.table import Table
 from jobs.core.verdict import DUPLICATE_OF, bad_rows, good_rows, judged
+from jobs.run.balance import read_until
 from jobs.run.batches import rows_at, rows_now
 from jobs.run.lake import Lake
-from jobs.run.ledger import entries
 from jobs.run.span import Span
-
-PLACE = ["_topic", "_partition", "_offset"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +73,7 @@ def rejudged(spark: SparkSession, table: Table, lake: Lake, span: Span) -> Itera
             live=live.where(inside),
             rows=good_rows(firsts).where(inside),
             released=moves.where("leaves").select(*PLACE),
-            held=bad_rows(firsts, table).join(coming, PLACE, "left_semi"),
+            held=bad_rows(firsts, table).join(coming, [*PLACE], "left_semi"),
             change=Counter({w: n for w in gained | lost if (n := gained[w] - lost[w])}),
             moves=bool(gained or lost),
         )
@@ -87,12 +85,7 @@ def rejudged(spark: SparkSession, table: Table, lake: Lake, span: Span) -> Itera
 def _events(spark: SparkSession, table: Table, lake: Lake, span: Span) -> DataFrame:
     """Return the events of bronze that an admitted row in the range can come from, as far as the stream has read."""
     (source,) = table.upstream
-    read = [
-        entry.versions[source.id][1]
-        for _, entry in entries(lake.table(table))
-        if source.id in entry.versions
-    ]
-    bronze = rows_at(spark, lake.table(source), max(read, default=0))
+    bronze = rows_at(spark, lake.table(source), read_until(table, source, lake))
     near = span.wider(before=table.lateness.early, after=table.lateness.late)
     return bronze.where(
         near.holds("_arrived_at") | span.holds(F.least("_arrived_at", "_ingested_at"))
@@ -115,7 +108,7 @@ def _moves(
         span.holds("_time").alias("in_range"),
         F.coalesce(span.holds(str(table.event_at)), F.lit(False)).alias("speaks_of_it"),
     )
-    known = events.join(live, PLACE, "left_outer").join(held, PLACE, "left_outer")
+    known = events.join(live, [*PLACE], "left_outer").join(held, [*PLACE], "left_outer")
     was_in = F.coalesce("was_in", F.lit(False))
     was_out = ~F.coalesce("was_in", F.lit(True))
     was_copy = F.col("was_in").isNull() & F.col("were").isNull()

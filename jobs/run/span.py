@@ -12,9 +12,8 @@ from jobs.core.table import Speaks, Table
 from jobs.run.checkpoint import settled_ms, stream_id
 from jobs.run.lake import Lake
 from jobs.run.ledger import last_entry
+from jobs.run.shelf import EPOCH, MICROSECOND
 from jobs.run.streams import speaks_of_time
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +26,7 @@ class Span:
     @classmethod
     def of_micros(cls, first: int, last: int) -> "Span":
         """Return the shortest range with two moments, given in microseconds since 1970."""
-        since, until = (EPOCH + timedelta(microseconds=at) for at in (first, last + 1))
+        since, until = (EPOCH + at * MICROSECOND for at in (first, last + 1))
         return cls(since=since, until=until)
 
     def holds(self, moment: str | Column) -> Column:
@@ -38,10 +37,6 @@ class Span:
     def wider(self, *, before: timedelta, after: timedelta) -> "Span":
         """Return it with so much more on both sides."""
         return Span(since=self.since - before, until=self.until + after)
-
-    def __str__(self) -> str:
-        """Return it as a person types it."""
-        return f"--since {self.since.isoformat()} --until {self.until.isoformat()}"
 
 
 def length(table: Table) -> timedelta:
@@ -55,13 +50,23 @@ def left_until(table: Table, lake: Lake) -> datetime | None:
     return datetime.fromtimestamp(settled / 1000, tz=UTC) if settled else None
 
 
+def is_open(table: Table, left: datetime) -> Column:
+    """Tell whether a table's stream, which has left everything before a moment, will speak of a row again."""
+    if table.valid_until:  # a row without an end is open
+        end = F.col(table.valid_until)
+        return end.isNull() | (end > F.lit(left))
+    if table.closes_at:  # one without a closing is final at once
+        return F.coalesce(F.col(table.closes_at) > F.lit(left), F.lit(False))
+    return F.lit(False)
+
+
 def refuse_open(table: Table, lake: Lake, span: Span) -> None:
     """See that no stream owns any of a range.
 
     Raises:
         DefinitionError: It does, with the earliest moment at which it will not; or no stream made the table.
     """
-    if table.speaks is Speaks.AFRESH and not table.judges:
+    if table.speaks is Speaks.AFRESH:
         raise DefinitionError(
             f"{table.id} computes by itself what a change of its sources touches; there is nothing to backfill",
             hint="`strandline run` brings it up to date; backfill what it reads.",

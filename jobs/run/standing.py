@@ -4,6 +4,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from jobs.run.ledger import commit_file
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -24,7 +26,7 @@ def standing(path: Path, version: int) -> Standing:
     columns = ""
     for number in range(version + 1):
         added: dict[str, str] = {}
-        with (path / "_delta_log" / f"{number:020d}.json").open() as log:
+        with commit_file(path, number).open() as log:
             for line in log:
                 if line.startswith('{"add":'):
                     added[json.loads(line)["add"]["path"]] = line.strip()
@@ -38,6 +40,6 @@ def standing(path: Path, version: int) -> Standing:
 
 def table_id(path: Path) -> str:
     """Return the id that Delta gave to a table when it was made."""
-    with (path / "_delta_log" / f"{0:020d}.json").open() as log:
+    with commit_file(path, 0).open() as log:
         told = next(line for line in log if line.startswith('{"metaData":'))
     return str(json.loads(told)["metaData"]["id"])

@@ -121,7 +121,7 @@ def start(
     refuse_strangers(table, lake)
     session = _session(spark, table)
     whole = _begins_whole(table, lake)
-    sources = [_followed(session, lake.table(source), whole) for source in table.upstream]
+    sources = [_followed(session, lake.table(source), whole=whole) for source in table.upstream]
     result = shaped(sources, table)
     if not table.judges and filters_below_time(result):
         result = shaped(sources, table, fenced=True)
@@ -191,7 +191,7 @@ def _begins_whole(table: Table, lake: Lake) -> bool:
     return begins_whole(checkpoint)
 
 
-def _followed(spark: SparkSession, path: Path, whole: bool) -> DataFrame:  # noqa: FBT001
+def _followed(spark: SparkSession, path: Path, *, whole: bool) -> DataFrame:
     reader = spark.readStream.format("delta")
     return (
         (reader if whole else reader.option("startingVersion", 0))

@@ -17,7 +17,7 @@ from pathlib import Path
 from jobs.core.errors import DefinitionError
 from jobs.core.modes import Batch
 from jobs.core.table import Layer, Table
-from jobs.run.balance import waiting
+from jobs.run.balance import read_until, waiting
 from jobs.run.certificate import Certificate, keep
 from jobs.run.compare import compare
 from jobs.run.lake import Lake
@@ -99,12 +99,7 @@ def refuse_unsettled(tables: Sequence[Table], lake: Lake) -> None:
         DefinitionError: One has not.
     """
     for table in tables:
-        if not lake.exists(table):
-            raise DefinitionError(
-                f"{table.id} does not exist in {lake.root} yet",
-                hint=f"run it first: `strandline run {table.id}`.",
-                table=table.id,
-            )
+        lake.refuse_missing(table)
         newest = last_entry(lake.table(table))
         is_stream = newest is not None and not newest[1].replaced
         behind = waiting(table, lake)
@@ -134,13 +129,8 @@ def _with_sources(tables: Sequence[Table]) -> list[Table]:
 def _log(bronze: Table, needed: Sequence[Table], lake: Lake) -> Log:
     """Return bronze as far as the tables above it have read it."""
     readers = [table for table in needed if bronze in table.upstream]
-    read = [
-        entry.versions[bronze.id][1]
-        for table in readers
-        for _, entry in entries(lake.table(table))
-        if bronze.id in entry.versions
-    ]
-    return Log(table=bronze, path=lake.table(bronze), version=max(read, default=0))
+    read = max((read_until(table, bronze, lake) for table in readers), default=0)
+    return Log(table=bronze, path=lake.table(bronze), version=read)
 
 
 @contextmanager

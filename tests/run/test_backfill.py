@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from jobs.core.errors import DefinitionError
 from jobs.core.modes import Batch
@@ -151,16 +152,14 @@ def test_rows_that_change_their_time_across_the_border_are_refused(
     spark: SparkSession, morning: Lake
 ) -> None:
     """Half of such a move would be lost."""
-    later = replace(silver.TABLE, transform=an_hour_later)
+    later = replace(silver.TABLE, transform=earlier)
 
     with pytest.raises(DefinitionError, match="leave the range"):
         backfill(spark, later, morning, HALF_HOUR)
 
 
-def an_hour_later(events):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def earlier(events: DataFrame) -> DataFrame:
     """Read events with clocks that go slow."""
-    from pyspark.sql import functions as F  # noqa: PLC0415
-
     read = silver.device_telemetry(events)
     return read.withColumn("event_at", F.col("event_at") - F.expr("INTERVAL 40 MINUTES"))
 

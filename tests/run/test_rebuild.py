@@ -172,7 +172,6 @@ def test_what_cannot_be_done_is_refused_with_what_to_type(
     with pytest.raises(DefinitionError, match="does not exist"):
         refuse_unfit(gold.TABLE, Lake(morning.root / "nothing"))
     rebuild(STRICT, morning, site)
-    module.Shadow.of(STRICT, morning)
     promote(STRICT, morning, site)
     undo(spark, STRICT, morning)
     with pytest.raises(DefinitionError, match="no promotion that could be undone"):
