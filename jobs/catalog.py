@@ -29,7 +29,7 @@ def tables() -> tuple[Table, ...]:
     """
     declared = [each for layer in LAYERS for each in _declared(layer)]
     found = {table.id: table for table, _ in declared}
-    graph = {name: [source.id for source in table.upstream] for name, table in found.items()}
+    graph = {name: [source.id for source in table.needs] for name, table in found.items()}
     for table, module in declared:
         _refuse_sources(table, found, module)
     try:
@@ -61,15 +61,15 @@ def find(name: str) -> Table:
 
 def _rank(found: dict[str, Table], name: str) -> tuple[int, int, str]:
     depth = 0
-    level = found[name].upstream
+    level = found[name].needs
     while level:
         depth += 1
-        level = tuple(source for table in level for source in table.upstream)
+        level = tuple(source for table in level for source in table.needs)
     return (list(Layer).index(found[name].layer), depth, name)
 
 
 def _refuse_sources(table: Table, found: dict[str, Table], module: ModuleType) -> None:
-    for source in table.upstream:
+    for source in table.needs:
         if source.id not in found:
             raise DefinitionError(
                 f"{_place(module)}: {table.id} reads {source.id}, which no module declares",
@@ -77,7 +77,8 @@ def _refuse_sources(table: Table, found: dict[str, Table], module: ModuleType) -
                 table=table.id,
                 source=source.id,
             )
-        if source.rewrites and table.speaks is not Speaks.AFRESH:
+        is_followed = source in table.upstream
+        if is_followed and source.is_put_right and table.speaks is not Speaks.AFRESH:
             raise DefinitionError(
                 f"{_place(module)}: {table.id} reads {source.id}, whose rows are replaced by later words; "
                 "no stream can follow it",

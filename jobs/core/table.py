@@ -64,6 +64,25 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LookUp:
+    """A table of what was valid when, and what of it stands beside the rows of another.
+
+    A stream that waited for the static side would stand still with it, and one that did not would say what it
+    happened to know. So rows are said at once, with what is known, and put right when a word about their time comes
+    later: the same rows in the end, however the two logs were cut.
+
+    Args:
+        source: The table with the intervals; where it does not exist, the columns are NULL.
+        columns: What to add; text.
+        find: Adds columns to rows as of a moment: rows, intervals, the column with the moment, columns.
+    """
+
+    source: "Table"
+    columns: tuple[str, ...]
+    find: Callable[[DataFrame, DataFrame, str, tuple[str, ...]], DataFrame]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """A Delta table and everything that is known of it.
 
@@ -80,6 +99,7 @@ class Table:
         window: The length of a gold table's windows, as Spark reads it; of unequal ones the longest.
         window_from: The column with the start of a row's window, by which a table that is rewritten is divided.
         closes_at: The gold column with the end of a row's window.
+        looks_up: What stands beside its rows as of their time, from a static side.
         valid_until: The column with the end of what a row says, where that is longer than a moment; open when NULL.
     """
 
@@ -96,6 +116,7 @@ class Table:
     window_from: str | None = None
     closes_at: str | None = None
     valid_until: str | None = None
+    looks_up: LookUp | None = None
 
     @property
     def id(self) -> str:
@@ -127,9 +148,19 @@ class Table:
 
     @property
     def rewrites(self) -> bool:
-        """Tell whether rows are replaced by later words, so that no stream can follow the table."""
+        """Tell whether the stream itself replaces rows by later words."""
         is_derived = self.layer is not Layer.BRONZE and not self.judges
         return is_derived and self.speaks is not Speaks.ON_CLOSE
+
+    @property
+    def is_put_right(self) -> bool:
+        """Tell whether rows are replaced at all, so that a table above it must look at them again."""
+        return self.rewrites or self.looks_up is not None
+
+    @property
+    def needs(self) -> "tuple[Table, ...]":
+        """Return the tables that its rows rest on, looked up or read."""
+        return (*self.upstream, *((self.looks_up.source,) if self.looks_up else ()))
 
     def __str__(self) -> str:
         """Return the one name."""

@@ -28,7 +28,8 @@ ZONES = {
 def device_daily(windows: DataFrame, intervals: DataFrame) -> DataFrame:
     """Summarise the windows of each business day."""
     zones = F.create_map(*map(F.lit, chain.from_iterable(ZONES.items())))
-    placed = devices.as_of(windows, intervals, "window_from", ("site",))
+    counted = windows.drop(*devices.STATIC)  # what is looked up beside each window
+    placed = devices.as_of(counted, intervals, "window_from", ("site",))
     zone = F.coalesce(zones[F.col("site")], F.lit("UTC"))
     midnight = F.date_trunc("day", F.from_utc_timestamp("window_from", zone))
     days = placed.withColumns({"day": midnight.cast("date"), "zone": zone})

@@ -1,15 +1,17 @@
 """Each signal of each device in ten-minute windows.
 
 Grain: one row a device, signal and window of ten minutes of event time.
-Reads: silver.device_telemetry. Read by: dashboards and ad-hoc questions.
-Late data: a window is final when no admitted reading can fall into it any more.
+Reads: silver.device_telemetry, silver.devices as of the beginning of each window. Read by: dashboards and ad-hoc
+questions.
+Late data: a window is final when no admitted reading can fall into it any more; where its device stood is put right
+when a word about that time comes later.
 """
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from jobs.core.table import Layer, Speaks, Table
-from jobs.silver import device_telemetry
+from jobs.core.table import Layer, LookUp, Speaks, Table
+from jobs.silver import device_telemetry, devices
 
 WINDOW = "10 minutes"
 
@@ -52,4 +54,5 @@ TABLE = Table(
     window=WINDOW,
     window_from="window_from",
     closes_at="window_until",
+    looks_up=LookUp(source=devices.TABLE, columns=devices.STATIC, find=devices.as_of),
 )

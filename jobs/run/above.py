@@ -15,12 +15,13 @@ from jobs import catalog
 from jobs.core.errors import TransientError
 from jobs.core.table import Speaks, Table
 from jobs.run.afresh import Afresh
-from jobs.run.backfill import MODE, backfill, changes, computed
-from jobs.run.batches import rows_now
+from jobs.run.backfill import MODE, backfill, computed
 from jobs.run.lake import Lake
 from jobs.run.lease import lease
 from jobs.run.ledger import Entry
+from jobs.run.rows import rows_now
 from jobs.run.span import Span, is_open, left_until, length, refuse_open
+from jobs.run.swap import changes
 
 
 def above(table: Table, lake: Lake) -> list[Table]:
@@ -71,7 +72,7 @@ def _differing(spark: SparkSession, table: Table, lake: Lake) -> Span | None:
     left = left_until(table, lake)
     if left is None:
         return None
-    rows, live = computed(spark, table, lake), rows_now(spark, table, lake)
+    (rows, _), live = computed(spark, table, lake), rows_now(spark, table, lake)
     different = changes(rows, live)
     key = list(table.key)
     owned = [each.where(is_open(table, left)).select(*key) for each in (rows, live)]

@@ -20,19 +20,17 @@ from pyspark.sql import functions as F
 
 from jobs.core.table import Table
 from jobs.run import delta
-from jobs.run.batches import compute, rows_at
+from jobs.run.batches import compute
 from jobs.run.churn import changed_rows
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, between, last_entry, latest_version
 from jobs.run.meter import Meter, code_version
+from jobs.run.rows import OPEN, rows_at
 from jobs.run.shelf import Shelf
 from jobs.run.streams import shaped
 
 STREAM = "afresh"
 """What stands in an entry in the place of a checkpoint's identity."""
-
-OPEN = 1 << 62
-"""The end of what has none, in microseconds since 1970; no date is as large."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,20 +15,20 @@ from dataclasses import dataclass, replace
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from jobs.core.errors import DefinitionError
 from jobs.core.received import PLACE
 from jobs.core.table import Table
 from jobs.run.balance import unfinished
-from jobs.run.batches import rows_now
 from jobs.run.lake import Lake
 from jobs.run.lease import lease
 from jobs.run.ledger import Entry
+from jobs.run.lookup import adorned
 from jobs.run.meter import Meter, code_version
 from jobs.run.rejudge import rejudged
+from jobs.run.rows import rows_now
 from jobs.run.span import Span, is_open, left_until, length, refuse_open
-from jobs.run.swap import swap
+from jobs.run.swap import came_and_gone, changes, swap
 
 ROLE = "backfill"
 MODE = "backfill"
@@ -81,7 +81,7 @@ def _rejudge(work: _Work) -> Entry:
     spark, table, lake, span = work.spark, work.table, work.lake, work.span
     half = _interrupted(table, lake, span)
     with rejudged(spark, table, lake, span) as found:
-        came, gone = _came_and_gone(changes(found.rows, found.live))
+        came, gone = came_and_gone(changes(found.rows, found.live))
         held = Counter(found.change)
         if half is not None:
             held.update(half.quarantined)
@@ -124,22 +124,24 @@ def _recompute(work: _Work) -> Entry:
     spark, table, lake, span = work.spark, work.table, work.lake, work.span
     moment = str(table.event_at)
     live = rows_now(spark, table, lake).where(span.holds(moment))
-    rows = computed(spark, table, lake, span).where(span.holds(moment))
-    rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    whole, looked = computed(spark, table, lake, span)
+    rows = whole.where(span.holds(moment)).persist(StorageLevel.MEMORY_AND_DISK)
     changed = changes(rows, live).persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        came, gone = _came_and_gone(changed)
+        came, gone = came_and_gone(changed)
         if came or gone:
             refuse_unfinished(table, lake, changed)
-        entry = work.entry(came=came, gone=gone, held={})
+        entry = replace(work.entry(came=came, gone=gone, held={}), looked=looked)
         return _replace(work, rows, entry)
     finally:
         changed.unpersist()
         rows.unpersist()
 
 
-def computed(spark: SparkSession, table: Table, lake: Lake, span: Span | None = None) -> DataFrame:
-    """Compute a table in batch, for a range from the rows that can lie in its windows."""
+def computed(
+    spark: SparkSession, table: Table, lake: Lake, span: Span | None = None
+) -> tuple[DataFrame, dict[str, int]]:
+    """Compute a table in batch, for a range from the rows that can lie in its windows; and say at what it looked."""
     if table.transform is None:
         message = f"{table.id} has no function"
         raise TypeError(message)
@@ -151,7 +153,7 @@ def computed(spark: SparkSession, table: Table, lake: Lake, span: Span | None = 
             near = span.wider(before=reach, after=reach)
             rows = rows.where(near.holds(str(source.event_at)))
         sources.append(rows)
-    return table.transform(*sources)
+    return adorned(spark, table, lake, table.transform(*sources))
 
 
 def refuse_unfinished(table: Table, lake: Lake, changed: DataFrame) -> None:
@@ -186,18 +188,3 @@ def _replace(work: _Work, rows: DataFrame, entry: Entry) -> Entry:
         final.encoded(),
     )
     return final
-
-
-def changes(rows: DataFrame, live: DataFrame) -> DataFrame:
-    """Return the rows that only one side has, ``_more`` saying how many more there are now; those that went below 0.
-
-    One shuffle instead of two times ``exceptAll``, which took most of a backfill.
-    """
-    both = rows.withColumn("_more", F.lit(1)).unionByName(live.withColumn("_more", F.lit(-1)))
-    return both.groupBy(*rows.columns).agg(F.sum("_more").alias("_more")).where("_more != 0")
-
-
-def _came_and_gone(changed: DataFrame) -> tuple[int, int]:
-    more, fewer = F.greatest("_more", F.lit(0)), F.greatest(-F.col("_more"), F.lit(0))
-    came, gone = changed.agg(F.sum(more), F.sum(fewer)).collect()[0]
-    return came or 0, gone or 0

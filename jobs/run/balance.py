@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 
 from jobs.core.table import Layer, Speaks, Table
 from jobs.run.lake import Lake
-from jobs.run.ledger import Entry, added, entries
+from jobs.run.ledger import Entry, added, entries, right_until
 
 Entries = Sequence[tuple[int, Entry]]
 
@@ -69,7 +69,7 @@ def waiting(table: Table, lake: Lake) -> int:
     found = in_force(list(entries(lake.table(table))))
     if table.speaks is Speaks.AFRESH:
         return _unseen(table, lake, found)
-    return _unread(found, _inputs(table, lake, found))
+    return _unread(found, _inputs(table, lake, found)) + _not_looked_up(table, lake)
 
 
 def rows_until(path: Path, version: int) -> int:
@@ -195,6 +195,19 @@ def _unseen(table: Table, lake: Lake, found: Entries) -> int:
         for source in table.upstream
         for version, entry in entries(lake.table(source))
         if version > seen.get(source.id, (0, -1))[1]
+    )
+
+
+def _not_looked_up(table: Table, lake: Lake) -> int:
+    """Return how many rows of its static side came or went since a table looked at it last."""
+    if table.looks_up is None or not lake.exists(table):
+        return 0
+    source = table.looks_up.source
+    before = right_until(lake.table(table))
+    return sum(
+        entry.came + entry.gone if entry.is_backfill else entry.written
+        for version, entry in entries(lake.table(source))
+        if version > before
     )
 
 

@@ -4,9 +4,8 @@ Its commit takes away every file and adds the new ones, so a reader sees the old
 """
 
 from collections import Counter
-from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Speaks, Table
@@ -15,7 +14,9 @@ from jobs.run.balance import rows_until
 from jobs.run.fork import Fork
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, last_entry, latest_version
+from jobs.run.lookup import adorned
 from jobs.run.meter import Meter, code_version
+from jobs.run.rows import rows_at
 from jobs.run.streams import make, shaped
 
 STREAM = "batch"
@@ -46,7 +47,7 @@ def compute(spark: SparkSession, table: Table, lake: Lake, mode: str = STREAM) -
     meter = Meter(spark)
     versions = {source: latest_version(lake.table(source)) for source in table.upstream}
     rows = [rows_at(spark, lake.table(source), version) for source, version in versions.items()]
-    result = shaped(rows, table)
+    result, looked = adorned(spark, table, lake, shaped(rows, table))
     make(spark, table, lake, result)
     entry = Entry(
         table=table.id,
@@ -57,6 +58,7 @@ def compute(spark: SparkSession, table: Table, lake: Lake, mode: str = STREAM) -
         versions={source.id: (0, version) for source, version in versions.items()},
         read=sum(rows_until(lake.table(source), at) for source, at in versions.items()),
         replaced=True,
+        looked=looked,
         code=code_version(table),
     )
     if table.judges:
@@ -73,14 +75,3 @@ def compute(spark: SparkSession, table: Table, lake: Lake, mode: str = STREAM) -
     final = settled.closed(written=written, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
     commit.commit(final.encoded())
     return final
-
-
-def rows_at(spark: SparkSession, path: Path, version: int) -> DataFrame:
-    """Return the rows of a table at a version."""
-    return spark.read.format("delta").option("versionAsOf", version).load(str(path))
-
-
-def rows_now(spark: SparkSession, table: Table, lake: Lake) -> DataFrame:
-    """Return a table's rows as they stand."""
-    path = lake.table(table)
-    return rows_at(spark, path, latest_version(path))

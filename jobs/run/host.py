@@ -17,8 +17,9 @@ from jobs.core.modes import Mode
 from jobs.core.table import Layer, Speaks, Table
 from jobs.run.backlog import Backlog, name_of
 from jobs.run.lake import Lake
-from jobs.run.ledger import Entry, Tail, last_entry
+from jobs.run.ledger import Entry, last_entry
 from jobs.run.runner import Site, run
+from jobs.run.tail import Tail
 
 POLL = 0.1
 RATE_OVER = 10.0

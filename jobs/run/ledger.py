@@ -21,6 +21,9 @@ from jobs.core.errors import DataError
 
 MARK = "strandline"
 
+LOOKED_AGAIN = "look up again"
+"""The mode of a commit that put right what its rows had looked up."""
+
 Offsets = Mapping[str, tuple[int, int]]
 """Per Kafka partition (as text, for JSON) the first offset and the one after the last."""
 
@@ -48,6 +51,7 @@ class Entry:
         whole: Whether a stream began with its sources as they stood at the first of ``versions``, and not with their
             first commit; what was put right in a source before that is then in it.
         promoted: Of a table that was made anew beside itself and then took its own place, which making it was.
+        looked: For each table in which its rows were looked up, the version; -1 where there was none.
         since: Of a backfill, where its range of event time begins; its counts are what it changed, so they may be
             negative, and no stream reads it.
         until: Of a backfill, where its range ends.
@@ -76,6 +80,7 @@ class Entry:
     replaced: bool = False
     whole: bool = False
     promoted: str | None = None
+    looked: Mapping[str, int] = field(default_factory=dict)
     since: str | None = None
     until: str | None = None
     came: int = 0
@@ -129,7 +134,7 @@ class Entry:
 def entries(path: Path) -> Iterator[tuple[int, Entry]]:
     """Yield version and entry of each of a table's commits, oldest first."""
     for file in sorted(_commits(path)):
-        entry = _entry(file)
+        entry = entry_of(file)
         if entry is not None:
             yield int(file.stem), entry
 
@@ -137,7 +142,7 @@ def entries(path: Path) -> Iterator[tuple[int, Entry]]:
 def between(path: Path, first: int, last: int) -> Iterator[Entry]:
     """Yield the entries of some versions, both included, without listing the log."""
     for version in range(first, last + 1):
-        entry = _entry(commit_file(path, version))
+        entry = entry_of(commit_file(path, version))
         if entry is not None:
             yield entry
 
@@ -156,7 +161,7 @@ def last_entry(path: Path) -> tuple[int, Entry] | None:
     """Return the newest entry of the table's own writer; backfills and commits of maintenance are passed over."""
     for version in range(latest_version(path), -1, -1):
         file = commit_file(path, version)
-        entry = _entry(file) if file.exists() else None
+        entry = entry_of(file) if file.exists() else None
         if entry is not None and not entry.is_backfill:
             return version, entry
     return None
@@ -178,28 +183,13 @@ def latest_version(path: Path) -> int:
     return version
 
 
-class Tail:
-    """Follows the ledger of a growing table, reading each commit once."""
-
-    def __init__(self, path: Path) -> None:
-        """Begin at the first commit."""
-        self._path = path
-        self._next = 0
-        self.read = 0
-        self.written = 0
-        self.appended = 0
-
-    def follow(self) -> None:
-        """Add what was committed since the last call."""
-        while (file := commit_file(self._path, self._next)).exists():
-            entry = _entry(file)
-            if entry is not None and entry.replaced:
-                self.read = self.written = self.appended = 0
-            if entry is not None:
-                self.read += entry.read
-                self.written += entry.written
-                self.appended += entry.appended
-            self._next += 1
+def right_until(path: Path) -> int:
+    """Return the version of the static side up to which every row of a table is right; -1 when none is."""
+    found = list(entries(path))
+    begin = max(
+        (n for n, (_, e) in enumerate(found) if e.mode == LOOKED_AGAIN or e.replaced), default=0
+    )
+    return min((at for _, entry in found[begin:] for at in entry.looked.values()), default=-1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,7 +252,8 @@ def commit_file(path: Path, version: int) -> Path:
     return path / "_delta_log" / f"{version:020d}.json"
 
 
-def _entry(file: Path) -> Entry | None:
+def entry_of(file: Path) -> Entry | None:
+    """Return the entry in the file of a commit; None when it carries none of ours."""
     with file.open() as log:
         # Delta writes the commit's own facts first, but does not promise it.
         info = next((line for line in log if line.startswith('{"commitInfo":')), None)

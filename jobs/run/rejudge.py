@@ -21,8 +21,8 @@ from jobs.core.stateful import first_copies
 from jobs.core.table import Table
 from jobs.core.verdict import DUPLICATE_OF, bad_rows, good_rows, judged
 from jobs.run.balance import read_until
-from jobs.run.batches import rows_at, rows_now
 from jobs.run.lake import Lake
+from jobs.run.rows import rows_at, rows_now
 from jobs.run.span import Span
 
 

@@ -19,6 +19,7 @@ from jobs.run.bronze import Intake
 from jobs.run.lake import Lake
 from jobs.run.lease import lease
 from jobs.run.ledger import Entry
+from jobs.run.lookup import Again
 from jobs.run.report import Report
 from jobs.run.shadow import refuse_half_done
 from jobs.run.streams import Writer, start
@@ -161,13 +162,33 @@ def _derive(job: _Job, mode: Mode) -> None:
             _always(job, every, lambda: _again(job, afresh))
         case AvailableNow():
             follow(start(spark, table, lake, writer, None), writer, job.stopped)
+            _look_again(job, writer, Again(spark, table, lake))
         case MicroBatch(every=every):
-            follow(start(spark, table, lake, writer, every), writer, job.stopped)
+            again = Again(spark, table, lake)
+            query = start(spark, table, lake, writer, every)
+            follow(query, writer, job.stopped, lambda: _look_again(job, writer, again))
         case _:
             assert_never(mode)
 
 
-def follow(query: StreamingQuery, writer: Writer, stopped: Callable[[], bool]) -> None:
+def _look_again(job: _Job, writer: Writer, again: Again) -> None:
+    """Put right what the static side has changed, between two batches."""
+    if job.table.looks_up is None or not writer.writing.acquire(blocking=False):
+        return
+    try:
+        entry = again.look()
+    finally:
+        writer.writing.release()
+    if entry is not None:
+        job.tell(entry)
+
+
+def follow(
+    query: StreamingQuery,
+    writer: Writer,
+    stopped: Callable[[], bool],
+    beside: Callable[[], None] = lambda: None,
+) -> None:
     """Wait for a query without blocking inside py4j, so that a signal is heard at once.
 
     A query is stopped between batches: interrupting one makes Spark print long stack traces and wastes the
@@ -177,6 +198,7 @@ def follow(query: StreamingQuery, writer: Writer, stopped: Callable[[], bool]) -
         if stopped() and not query.status["isTriggerActive"]:
             query.stop()
             return
+        beside()
         time.sleep(POLL)
     try:
         failure = query.exception()

@@ -13,7 +13,7 @@ from jobs.core.errors import DefinitionError
 from jobs.core.table import Table
 from jobs.run.balance import in_force, live_rows
 from jobs.run.lake import Lake
-from jobs.run.ledger import Entry, entries
+from jobs.run.ledger import Entry, entries, right_until
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +120,8 @@ def summed(path: Path, mark: str, until: int | None = None) -> Entry:
         replaced=True,
         whole=first.whole,
         promoted=mark,
+        # Of rows that an undo brings back it is not known any more.
+        looked={n: right_until(path) if until is None else -1 for e in own for n in e.looked},
         watermark=last.watermark,
         code=last.code,
     )

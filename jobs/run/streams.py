@@ -5,7 +5,9 @@ files, not of commits, and with a watermark that loses rows. Only a new stream o
 (a backfill, a promotion) begins with the snapshot, all of it in one batch, in which no watermark has moved yet.
 """
 
+import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -31,6 +33,7 @@ from jobs.run.checkpoint import (
 from jobs.run.fork import Fork
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, last_entry, was_put_right
+from jobs.run.lookup import adorned
 from jobs.run.meter import Meter
 from jobs.run.session import for_rows_alone, for_sorted_state
 from jobs.run.windows import Windows
@@ -56,9 +59,15 @@ class Writer:
         self._tell = tell
         self._windows = Windows(table, lake.table(table))
         self.error: Exception | None = None
+        self.writing = threading.Lock()
+        """Held while a batch is written, so that what it has looked up is not looked up again meanwhile."""
 
     def __call__(self, rows: DataFrame, number: int) -> None:
         """Write a batch, unless it was written."""
+        with self.writing:
+            self._write(rows, number)
+
+    def _write(self, rows: DataFrame, number: int) -> None:
         try:
             if self._has(self._lake.table(self._table), number):
                 rows.write.format("noop").mode("overwrite").save()
@@ -85,6 +94,8 @@ class Writer:
                 meter,
                 held_already=self._has(quarantine, number),
             )
+        rows, looked = adorned(spark, table, lake, rows)
+        entry = replace(entry, looked=looked)
         write = self._windows.change if table.rewrites else self._windows.append
 
         def settle() -> Entry:
@@ -125,7 +136,7 @@ def start(
     result = shaped(sources, table)
     if not table.judges and filters_below_time(result):
         result = shaped(sources, table, fenced=True)
-    make(spark, table, lake, result)
+    make(spark, table, lake, adorned(spark, table, lake, result)[0])
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", table.id)
     mode = "update" if table.rewrites else "append"
     query = (

@@ -62,7 +62,7 @@ def verify(
         DefinitionError: A table has not read all of its sources, or does not exist.
     """
     begun = time.monotonic()
-    needed = _with_sources(tables)
+    needed = _with_sources(tables, lake)
     derived = [table for table in needed if table.layer is not Layer.BRONZE]
     refuse_unsettled(derived, lake)
     logs = [_log(table, needed, lake) for table in needed if table.layer is Layer.BRONZE]
@@ -112,13 +112,14 @@ def refuse_unsettled(tables: Sequence[Table], lake: Lake) -> None:
             )
 
 
-def _with_sources(tables: Sequence[Table]) -> list[Table]:
+def _with_sources(tables: Sequence[Table], lake: Lake) -> list[Table]:
     """Return the tables and all that they rest on, sources first."""
     found: dict[str, Table] = {}
 
     def add(table: Table) -> None:
-        for source in table.upstream:
-            add(source)
+        for source in table.needs:
+            if source in table.upstream or lake.exists(source):  # the static side may be absent
+                add(source)
         found.setdefault(table.id, table)
 
     for table in tables:
@@ -174,7 +175,7 @@ def _certify(  # noqa: PLR0913, PLR0917  # a certificate says all of it
     version: int,
     begun: float,
 ) -> Certificate:
-    below = {each.id for each in _with_sources([table])}
+    below = {each.id for each in _with_sources([table], lake)}
     mine = [log for log in logs if log.table.id in below]
     certificate = Certificate(
         table=table.id,

@@ -1,0 +1,132 @@
+"""What stands beside a table's rows from a static side, and putting it right when a later word about their time comes.
+
+Each entry says at which version of the static side its rows were looked up. What changed there since is looked up again
+for the rows of that time alone, and the rows that differ are exchanged in a commit that streams pass over.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from jobs.core.table import LookUp, Table
+from jobs.run import delta
+from jobs.run.churn import changed_rows
+from jobs.run.lake import Lake
+from jobs.run.ledger import LOOKED_AGAIN, Entry, latest_version, right_until
+from jobs.run.meter import Meter, code_version
+from jobs.run.rows import OPEN, rows_at, rows_now
+from jobs.run.swap import came_and_gone, changes, swap
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def adorned(
+    spark: SparkSession, table: Table, lake: Lake, rows: DataFrame
+) -> tuple[DataFrame, dict[str, int]]:
+    """Add what is looked up to a table's rows, and return the versions at which it was."""
+    wanted = table.looks_up
+    if wanted is None:
+        return rows, {}
+    source = wanted.source
+    if not lake.exists(source):
+        nothing = {name: F.lit(None).cast("string") for name in wanted.columns}
+        return rows.withColumns(nothing), {source.id: -1}
+    version = latest_version(lake.table(source))
+    intervals = rows_at(spark, lake.table(source), version)
+    return _found(table, wanted, rows, intervals), {source.id: version}
+
+
+@dataclass(slots=True)
+class Again:
+    """Looks up again what has changed, for the life of a run."""
+
+    spark: SparkSession
+    table: Table
+    lake: Lake
+    _seen: int = -2
+
+    def look(self) -> Entry | None:
+        """Put right what the static side has changed since; None when there is nothing to say."""
+        wanted, path = self.table.looks_up, self.lake.table(self.table)
+        if (
+            wanted is None
+            or not self.lake.exists(wanted.source)
+            or not self.lake.exists(self.table)
+        ):
+            return None
+        now = latest_version(self.lake.table(wanted.source))
+        if now == self._seen:
+            return None
+        before = right_until(path)
+        entry = self._put_right(wanted, before, now) if before < now else None
+        self._seen = now
+        return entry
+
+    def _put_right(self, wanted: LookUp, before: int, now: int) -> Entry:
+        meter = Meter(self.spark)
+        path, key = self.lake.table(self.table), list(self.table.key)
+        span = self._span(wanted, before, now)
+        rows = self._near(span)
+        intervals = rows_at(self.spark, self.lake.table(wanted.source), now)
+        plain = rows.drop(*wanted.columns)
+        new = _found(self.table, wanted, plain, intervals).select(*rows.columns)
+        changed = changes(new, rows).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            came, gone = came_and_gone(changed)
+            entry = Entry(
+                table=self.table.id,
+                mode=LOOKED_AGAIN,
+                stream=LOOKED_AGAIN,
+                batch=0,
+                source=wanted.source.id,
+                since=_text(span[0]) if span else "",
+                until=_text(span[1]) if span else "",
+                came=came,
+                gone=gone,
+                looked={wanted.source.id: now},
+                code=code_version(self.table),
+            ).closed(written=came - gone, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
+            if not came and not gone:
+                delta.Commit(self.spark, path).commit(entry.encoded())
+                return entry
+            keys = changed.select(*key).distinct()
+            swap(
+                self.spark,
+                path,
+                lambda held: held.join(keys, key, "left_semi"),
+                lambda held: held.join(keys, key, "left_anti"),
+                changed.where("_more > 0").drop("_more"),
+                entry.encoded(),
+            )
+            return entry
+        finally:
+            changed.unpersist()
+
+    def _span(self, wanted: LookUp, before: int, now: int) -> tuple[int, int] | None:
+        """Return the microseconds between which a changed interval says something."""
+        source = wanted.source
+        changed = changed_rows(self.spark, self.lake.table(source), before, now)
+        if changed is None:
+            return None
+        begins = F.unix_micros(str(source.event_at))
+        ends = F.coalesce(F.unix_micros(str(source.valid_until)), F.lit(OPEN))
+        lowest, highest = changed.agg(F.min(begins), F.max(ends)).collect()[0]
+        return None if lowest is None else (lowest, highest)
+
+    def _near(self, span: tuple[int, int] | None) -> DataFrame:
+        """Return the rows whose time it is."""
+        rows = rows_now(self.spark, self.table, self.lake)
+        if span is None:
+            return rows.limit(0)
+        return rows.where(F.unix_micros(str(self.table.event_at)).between(*span))
+
+
+def _text(micros: int) -> str:
+    return "open" if micros >= OPEN else (EPOCH + timedelta(microseconds=micros)).isoformat()
+
+
+def _found(table: Table, wanted: LookUp, rows: DataFrame, intervals: DataFrame) -> DataFrame:
+    return wanted.find(rows, intervals, str(table.event_at), wanted.columns)

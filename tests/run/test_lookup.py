@@ -1,0 +1,91 @@
+"""What stands beside a row from a static side is what was valid at its time, however late that was said."""
+
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+from pyspark.sql.types import DecimalType, StringType, StructType, TimestampType
+
+from jobs.gold.device_signal_10m import TABLE
+from jobs.run.balance import balance
+from jobs.run.lake import Lake
+from jobs.run.ledger import LOOKED_AGAIN, entries
+from jobs.silver import device_inventory, device_telemetry, devices
+from tests.support.literal import in_every_way, put
+from tests.support.modes import derive
+from tests.support.rows import rows, shown
+from tests.support.shapes import arrived
+
+READING = (
+    StructType()
+    .add("event_id", StringType())
+    .add("device_id", StringType())
+    .add("signal", StringType())
+    .add("value", DecimalType(18, 4))
+    .add("event_at", TimestampType())
+)
+READINGS = """
+    batch | event_id | device_id | signal | value | event_at
+    1     | a        | d1        | t      | 1     | 09:00:00
+    1     | b        | d2        | t      | 1     | 09:00:00
+    2     | c        | d1        | t      | 2     | 09:30:00
+    3     | d        | d1        | t      | 3     | 11:00:00
+    4     | e        | d1        | t      | 3     | 13:00:00
+"""
+INVENTORY = """
+    batch | change_id | device_id | site   | model | owner | event_at | _arrived_at | _partition | _offset
+    1     | 1         | d1        | berlin | m1    | ann   | 08:00:00 | 08:00:00    | 0          | 0
+    3     | 2         | d1        | lima   | m1    | bob   | 10:00:00 | 10:00:00    | 0          | 1
+    4     | 3         | d1        | osaka  | m1    | cleo  | 09:20:00 | 10:10:00    | 0          | 2
+"""
+SHOWN = ("device_id", "window_from", "site", "owner")
+
+
+@pytest.mark.slow
+def test_a_window_says_where_its_device_stood_however_the_two_logs_are_cut(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The last change comes when the window that it speaks of was said long ago."""
+    log = {
+        device_telemetry.TABLE: (READING, READINGS),
+        device_inventory.TABLE: (arrived(device_inventory.FIELDS), INVENTORY),
+    }
+
+    found = in_every_way(spark, tmp_path, TABLE, log, through=(devices.TABLE,))
+
+    assert [{name: row[name] for name in SHOWN} for row in found] == rows("""
+        device_id | window_from | site   | owner
+        d1        | 09:00:00    | berlin | ann
+        d1        | 09:30:00    | osaka  | cleo
+        d1        | 11:00:00    | lima   | bob
+        d2        | 09:00:00    | -      | -
+    """)
+
+
+def test_without_a_static_side_nothing_is_known_until_there_is_one(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """Three tables alone work as well; the fourth may come at any time."""
+    telemetry = {device_telemetry.TABLE: (READING, READINGS)}
+    for batch in "1234":
+        put(spark, lake, telemetry, batch)
+    derive(spark, lake, TABLE)
+    before = shown(DeltaTable(lake.table(TABLE)).to_pyarrow_table().to_pylist(), *SHOWN)
+    inventory = {device_inventory.TABLE: (arrived(device_inventory.FIELDS), INVENTORY)}
+    for batch in "134":
+        put(spark, lake, inventory, batch)
+
+    derive(spark, lake, devices.TABLE)
+    waiting = balance(TABLE, lake).waiting
+    derive(spark, lake, TABLE)
+    derive(spark, lake, TABLE)
+
+    after = shown(DeltaTable(lake.table(TABLE)).to_pyarrow_table().to_pylist(), *SHOWN)
+    assert {row["site"] for row in before} == {"-"}
+    assert {row["site"] for row in after} == {"berlin", "osaka", "lima", "-"}
+    assert waiting > 0
+    assert balance(TABLE, lake).waiting == 0
+    assert balance(TABLE, lake).faults == []
+    told = [entry for _, entry in entries(lake.table(TABLE)) if entry.mode == LOOKED_AGAIN]
+    assert [(entry.came, entry.gone) for entry in told] == [(3, 3)], "and once is enough"
