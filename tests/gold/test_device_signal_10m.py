@@ -16,7 +16,7 @@ from jobs.run.lake import Lake
 from jobs.run.ledger import entries
 from tests.support.events import believed, commits, readings
 from tests.support.modes import ON_CHANGE, answers_of, derive, in_every_mode, proven
-from tests.support.rows import Row, at, rows
+from tests.support.rows import NULL, Row, at, rows
 
 SHOWN = ("device_id", "signal", "window_from", "window_until", "readings")
 
@@ -185,6 +185,7 @@ def summaries(windows: dict[tuple[str, str, str], list[Decimal]]) -> Iterator[Ro
             "max_value": f"{max(values):f}",
             "avg_value": f"{average.quantize(Decimal(10) ** -8, ROUND_HALF_UP):f}",
             "p95_value": f"{sorted(values)[-(-95 * len(values) // 100) - 1]:f}",
+            **dict.fromkeys(("site", "model", "owner"), NULL),  # no static side in these lakes
         }
 
 

@@ -237,7 +237,7 @@ def test_a_broker_whose_lake_was_deleted_makes_way_for_a_new_one(shared: Path) -
     """`rm -rf` of a lake is common, and nothing else would ever stop that broker."""
     before = broker.up(shared)
     topics.create_topic(before.address, "gone", 1, {})
-    shutil.rmtree(shared)
+    deleted(shared)
     # The living broker does it itself if it had not made the topic's folder by then.
     (shared / "_kafka" / "data" / "gone-0").mkdir(parents=True, exist_ok=True)
 
@@ -245,9 +245,19 @@ def test_a_broker_whose_lake_was_deleted_makes_way_for_a_new_one(shared: Path) -
 
     assert not processes.is_ours(before.pid, broker._mark(shared / "_kafka"))
     assert "gone" not in topics.topics(after.address, {})
-    shutil.rmtree(shared)
+    deleted(shared)
     assert broker.down(shared) is True
     assert not shared.exists()
+
+
+def deleted(folder: Path) -> None:
+    """Remove a folder in which a broker still makes and renames files."""
+    for _ in range(100):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(0.05)
+    shutil.rmtree(folder)
 
 
 @needs_kafka
