@@ -165,6 +165,8 @@ def fetch_jars(name: str) -> Step:
 
 def archive_classes(place: Place, run: Runner) -> None:
     """Let a Spark start once, so that every later one is faster (jobs/run/archive.py); it works without as well."""
+    for stale in (place.venv / "jvm").glob("*.jsa"):
+        stale.unlink()
     with contextlib.suppress(SetupError):  # what went wrong is in the log
         run([place.python, "-m", "jobs.run.archive"], doing="making the archive", hint=RETRY)
     (place.venv / "jvm").mkdir(exist_ok=True)
@@ -172,7 +174,7 @@ def archive_classes(place: Place, run: Runner) -> None:
 
 
 def is_archived(place: Place) -> bool:
-    """Tell whether the archive was made for the packages and the Java that are there."""
+    """Tell whether the archive was made for the packages, the Java and the jars that are there."""
     note = place.venv / "jvm" / "done"
     return note.is_file() and note.read_text() == _archived_for(place)
 
@@ -182,7 +184,8 @@ def _has_archive(place: Place) -> bool:
 
 
 def _archived_for(place: Place) -> str:
-    return f"{place.wanted_packages()} {java.recorded(place.venv)}"
+    found = " ".join(jar.name for jar in jars.spark_jars(place.venv))
+    return f"{place.wanted_packages()} {java.recorded(place.venv)} {found}"
 
 
 STEPS = (

@@ -1,0 +1,145 @@
+"""A payload is exactly one record of the declared schema, or it says that it is not."""
+
+import json
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import to_avro
+from pyspark.sql.types import (
+    DecimalType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from jobs.core.errors import DefinitionError
+from jobs.core.parse_avro import avro
+from jobs.core.table import Parse
+from tests.support.events import Event, frame
+from tests.support.payloads import problems
+
+SCHEMA = json.dumps(
+    {
+        "type": "record",
+        "name": "order",
+        "fields": [
+            {"name": "id", "type": "string"},
+            {"name": "count", "type": ["null", "long"]},
+            {
+                "name": "cost",
+                "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+            },
+            {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        ],
+    }
+)
+FIELDS = (
+    StructType()
+    .add("id", StringType())
+    .add("count", LongType())
+    .add("cost", DecimalType(9, 2))
+    .add("at", TimestampType())
+)
+AT = datetime(2026, 11, 20, 8, 15, 30, 123000, tzinfo=UTC)
+
+
+def written(spark: SparkSession, *orders: tuple[str, int | None]) -> list[bytes]:
+    """Return orders as a producer writes them."""
+    rows = spark.createDataFrame([(*order, Decimal("12.34"), AT) for order in orders], FIELDS)
+    record = F.struct(*FIELDS.fieldNames())
+    return [bytes(row[0]) for row in rows.select(to_avro(record, SCHEMA)).collect()]
+
+
+def parsed(
+    spark: SparkSession, payloads: Sequence[bytes | None], parse: Parse | None = None
+) -> list[dict[str, Any]]:
+    """Parse payloads in one job and keep their order."""
+    events = frame(spark, [Event(payload=payload) for payload in payloads])
+    rows = (parse or avro(SCHEMA))(events, FIELDS).orderBy("_offset").collect()
+    return [row.asDict(recursive=True) for row in rows]
+
+
+def test_a_record_is_read_field_by_field(spark: SparkSession) -> None:
+    full, empty = parsed(spark, written(spark, ("a", 17), ("", None)))
+
+    assert (full["_problem"], full["id"], full["count"]) == (None, "a", 17)
+    assert (full["cost"], full["at"].isoformat()) == (
+        Decimal("12.34"),
+        "2026-11-20T08:15:30.123000",
+    )
+    assert (empty["_problem"], empty["id"], empty["count"]) == (None, "", None)
+
+
+def test_what_is_not_exactly_one_record_is_malformed_and_has_no_value(spark: SparkSession) -> None:
+    """Avro alone takes the first record and leaves what follows."""
+    (clean,) = written(spark, ("a", 17))
+    broken = [
+        None,
+        b"",
+        b"junk",
+        clean + b"\0",
+        clean + clean,
+        b"\0" + clean,
+        clean.replace(b"\x02a", b"\x02\xff"),
+        *(clean[:length] for length in range(len(clean))),
+    ]
+
+    found = parsed(spark, [clean, *broken])
+
+    assert problems(found) == [None] + ["malformed"] * len(broken)
+    assert {row[name] for row in found[1:] for name in FIELDS.fieldNames()} == {None}
+
+
+def test_no_bytes_end_the_query(spark: SparkSession, chance: random.Random) -> None:
+    """Lengths of gigabytes, unions without such a branch and endless numbers are all in there."""
+    payloads = [chance.randbytes(chance.randrange(40)) for _ in range(2_000)]
+
+    found = parsed(spark, payloads)
+
+    assert len(found) == len(payloads)
+    assert problems(found).count("malformed") > len(payloads) * 0.99
+
+
+def test_a_registrys_head_must_be_the_declared_one(spark: SparkSession) -> None:
+    """A payload of another version of the schema would be read as what it is not."""
+    (clean,) = written(spark, ("a", 17))
+
+    found = parsed(
+        spark,
+        [b"\0\0\0\0\x07" + clean, b"\0\0\0\0\x08" + clean, clean, b"\0\0\0"],
+        avro(SCHEMA, schema_id=7),
+    )
+
+    assert problems(found) == [None, "malformed", "malformed", "malformed"]
+    assert found[0]["id"] == "a"
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        (StructType().add("id", StringType()).add("colour", StringType()), "nothing of it"),
+        (StructType().add("count", StringType()), "says bigint"),
+    ],
+)
+def test_a_field_that_the_schema_has_not_is_told_before_any_row(
+    fields: StructType, told: str, spark: SparkSession
+) -> None:
+    events = frame(spark, [Event(payload=b"")])
+
+    with pytest.raises(DefinitionError, match=told) as caught:
+        avro(SCHEMA)(events, fields)
+
+    assert "id string" in str(caught.value)
+
+
+@pytest.mark.parametrize("schema", ["order.avsc", '"string"', "[]"])
+def test_a_schema_that_is_no_record_is_told_where_it_is_declared(schema: str) -> None:
+    with pytest.raises(DefinitionError, match="Avro schema"):
+        avro(schema)
