@@ -68,7 +68,7 @@ SILVER_TEST = '''"""silver.$name believes what is whole, of the declared types, 
 from pyspark.sql import SparkSession
 
 from jobs.silver.$name import TABLE
-from tests.support.sources import read
+from tests.support.read import read
 
 CLEAN = b'{"event_id": "x1", "event_at": "2026-11-20T08:15:30Z"}'
 

@@ -16,7 +16,7 @@ from tempfile import NamedTemporaryFile
 import typer
 
 from jobs.cli.screen import complain
-from jobs.core.errors import LakeError
+from jobs.core.errors import DefinitionError, LakeError
 
 VERBS = {
     "demo": "demo",
@@ -39,6 +39,9 @@ VERBS = {
     "doctor": "doctor",
 }
 """Which module has which verb: only that one is imported, or a question of a second would take two."""
+
+PLAYGROUND = ("demo", "events")
+"""Modules that go with the tables of the playground, in a project that has brought its own."""
 
 app = typer.Typer(
     name="strandline",
@@ -88,11 +91,25 @@ def _load(words: list[str]) -> None:
     verb = next((word for word in words if not word.startswith("-")), "")
     wanted = [VERBS[verb]] if verb in VERBS else list(dict.fromkeys(VERBS.values()))
     for name in wanted:
-        importlib.import_module(f"jobs.cli.{name}").register(app)
+        try:
+            importlib.import_module(f"jobs.cli.{name}").register(app)
+        except ImportError as error:
+            if name not in PLAYGROUND:
+                raise
+            if verb in VERBS:
+                raise _without_playground(verb) from error
     groups = [group.typer_instance for group in app.registered_groups]
     for command in chain(*(each.registered_commands for each in (app, *groups) if each)):
         # In a raw docstring \\b is two letters; the formatter wants the one that keeps lines as they are.
         command.help = (inspect.getdoc(command.callback) or "").replace("\\b", "\b")
+
+
+def _without_playground(verb: str) -> DefinitionError:
+    return DefinitionError(
+        f"`strandline {verb}` plays with the tables that the project came with, and one of them is gone",
+        hint="send your own events to your own topics, then `strandline run`.",
+        verb=verb,
+    )
 
 
 def _first_line(error: Exception) -> str:

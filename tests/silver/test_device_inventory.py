@@ -3,7 +3,8 @@
 from pyspark.sql import SparkSession
 
 from jobs.silver.device_inventory import TABLE
-from tests.support.sources import judged_as_the_truth_says, read
+from tests.support.read import read
+from tests.support.sources import judged_as_the_truth_says
 
 CLEAN = b'{"change_id": "i1", "device_id": "d1", "site": "berlin", "model": "th-200", "owner": "research", "event_at": "2026-11-20T08:15:30Z"}'
 

@@ -3,7 +3,8 @@
 from pyspark.sql import SparkSession
 
 from jobs.silver.device_telemetry import TABLE
-from tests.support.sources import judged_as_the_truth_says, read
+from tests.support.read import read
+from tests.support.sources import judged_as_the_truth_says
 
 OLDER = b"e1,dev-00207,temp,70.43,1795162530123,1.1.0,17"
 

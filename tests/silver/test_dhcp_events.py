@@ -3,7 +3,8 @@
 from pyspark.sql import SparkSession
 
 from jobs.silver.dhcp_events import TABLE
-from tests.support.sources import judged_as_the_truth_says, read
+from tests.support.read import read
+from tests.support.sources import judged_as_the_truth_says
 
 CLEAN = b'{"dhcp_id": "x1", "kind": "ack", "mac": "02:00:00:00:00:2a", "device_id": "d1", "ip": "10.20.0.42", "lease_seconds": 7200, "event_at": "2026-11-20T08:15:30Z"}'
 

@@ -3,7 +3,8 @@
 from pyspark.sql import SparkSession
 
 from jobs.silver.network_connections import TABLE
-from tests.support.sources import judged_as_the_truth_says, read
+from tests.support.read import read
+from tests.support.sources import judged_as_the_truth_says
 
 CLEAN = b'{"connection_id": "n1", "src_ip": "10.20.0.42", "dst_ip": "198.51.100.7", "dst_port": 443, "bytes_out": 1200, "bytes_in": 90211, "event_at": "2026-11-20T08:15:30Z"}'
 

@@ -3,7 +3,8 @@
 from pyspark.sql import SparkSession
 
 from jobs.silver.process_events import TABLE
-from tests.support.sources import judged_as_the_truth_says, read
+from tests.support.read import read
+from tests.support.sources import judged_as_the_truth_says
 
 CLEAN = b'{"ProcessGuid": "p1", "UtcTime": "2026-11-20T08:15:30Z", "Computer": "d1", "User": "CORP\\\\u1", "Image": "C:\\\\cmd.exe", "CommandLine": "cmd.exe /c \\"dir\\"", "ParentImage": "C:\\\\explorer.exe", "ParentCommandLine": "explorer.exe", "ProcessId": 4242, "Hashes": "SHA256=00"}'
 

@@ -3,7 +3,8 @@
 from pyspark.sql import SparkSession
 
 from jobs.silver.user_actions import TABLE
-from tests.support.sources import judged_as_the_truth_says, read
+from tests.support.read import read
+from tests.support.sources import judged_as_the_truth_says
 
 CLEAN = b'{"action_id": "a1", "user_id": "u1", "action": "login", "device_id": "d1", "event_at": "2026-11-20T08:15:30.123Z"}'
 

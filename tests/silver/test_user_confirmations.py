@@ -3,7 +3,8 @@
 from pyspark.sql import SparkSession
 
 from jobs.silver.user_confirmations import TABLE
-from tests.support.sources import judged_as_the_truth_says, read
+from tests.support.read import read
+from tests.support.sources import judged_as_the_truth_says
 
 CLEAN = b'{"confirmation_id": "c1", "action_id": "a1", "user_id": "u1", "method": "totp", "event_at": "2026-11-20T08:15:30Z"}'
 

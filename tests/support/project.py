@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.architecture import tree
@@ -23,19 +24,22 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def ran(project: Path, *words: str) -> str:
+def ran(project: Path, *words: str, env: Mapping[str, str] | None = None) -> str:
     """Run Python in the copy, whose modules stand before those that are installed."""
-    done = tried(project, *words)
+    done = tried(project, *words, env=env)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout
 
 
-def tried(project: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+def tried(
+    project: Path, *words: str, env: Mapping[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
     """Run Python in the copy, whatever comes of it."""
+    own = {"PYTHONPATH": str(project), "STRANDLINE_LAKE": str(project / "lake")}
     return subprocess.run(
         [sys.executable, *words],
         cwd=project,
-        env={**os.environ, "PYTHONPATH": str(project), "STRANDLINE_LAKE": str(project / "lake")},
+        env={**os.environ, **own, **(env or {})},
         capture_output=True,
         text=True,
         timeout=200,

@@ -12,7 +12,8 @@ from jobs.play.domain import Part, domain
 from jobs.play.plan import Plan
 from jobs.play.truth import Counts, truth
 from jobs.run.streams import shaped
-from tests.support.rows import NOON, Row, shown
+from tests.support.read import arrived
+from tests.support.rows import NOON
 
 PLAN = Plan(since=NOON - timedelta(days=1), until=NOON, events=12_000, seed=11, missing=0.05)
 
@@ -36,26 +37,10 @@ def judged_as_the_truth_says(spark: SparkSession, table: Table) -> bool:
     return True
 
 
-def read(
-    spark: SparkSession, table: Table, *payloads: bytes, topic: str | None = None
-) -> list[Row]:
-    """Return the columns that a silver table's function makes of payloads; one that is no row has its problem."""
-    name = topic or table.upstream[0].topics[0].name
-    rows = [_row(name, number, NOON, b"key", payload) for number, payload in enumerate(payloads)]
-    assert table.transform is not None
-    found = table.transform(spark.createDataFrame(rows, RECEIVED)).orderBy("_offset")
-    kept = [name for name in found.columns if name not in RECEIVED.fieldNames()]
-    return [shown([row.asDict(recursive=True)])[0] for row in found.select(*kept).collect()]
-
-
 def _received(part: Part) -> list[tuple[object, ...]]:
     (chunk,) = part.player.chunks(10**6)
     records = zip(chunk.arrived_at, chunk.keys, chunk.values, strict=True)
     return [
-        _row(part.topic.name, number, datetime.fromtimestamp(ms / 1000, tz=UTC), key, value)
+        arrived(part.topic.name, number, datetime.fromtimestamp(ms / 1000, tz=UTC), key, value)
         for number, (ms, key, value) in enumerate(records)
     ]
-
-
-def _row(topic: str, offset: int, at: datetime, key: bytes, payload: bytes) -> tuple[object, ...]:
-    return (topic, 0, offset, at, key, payload, [], 0, at)
