@@ -1,20 +1,19 @@
 """``backfill``: a closed range computed again while the stream goes on."""
 
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
-from jobs.cli import engine, place
+from jobs.cli import engine, place, ranges
 from jobs.cli.place import JsonOption, LakeOption
+from jobs.cli.ranges import SINCE, UNTIL
 from jobs.cli.screen import emit, note, show
-from jobs.core.errors import DefinitionError
 from jobs.core.table import Table
 from jobs.run.above import above, backfill_above, refuse_open_above
 from jobs.run.backfill import backfill
 from jobs.run.ledger import Entry
-from jobs.run.span import Span, refuse_open
+from jobs.run.span import refuse_open
 
 COLUMNS = ("table", "since", "until", "rows that came", "rows that went", "seconds")
 
@@ -26,11 +25,8 @@ def register(app: typer.Typer) -> None:
 
 def backfill_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     table: Annotated[str, typer.Argument(metavar="TABLE", help="A silver or gold table.")],
-    since: Annotated[
-        str,
-        typer.Option(help="First moment of event time: 2026-11-01 or 2026-11-01T06:00, in UTC."),
-    ],
-    until: Annotated[str, typer.Option(help="The moment after the last, written the same way.")],
+    since: Annotated[str, typer.Option(help=SINCE)],
+    until: Annotated[str, typer.Option(help=UNTIL)],
     downstream: Annotated[
         bool, typer.Option("--downstream", help="Then the tables that rest on it, in order.")
     ] = False,
@@ -48,7 +44,7 @@ def backfill_(  # noqa: PLR0913, PLR0917  # each is an option of the command lin
     """
     found, where = place.existing(lake)
     chosen = place.derived(table, where)
-    span = _span(since, until)
+    span = ranges.typed(since, until)
     refuse_open(chosen, where, span)
     if downstream:
         refuse_open_above(chosen, where, span)
@@ -90,24 +86,3 @@ def _row(table: Table, entry: Entry | None) -> tuple[object, ...]:
         entry.gone,
         entry.duration_ms / 1000,
     )
-
-
-def _span(since: str, until: str) -> Span:
-    first, last = (_moment(name, text) for name, text in (("--since", since), ("--until", until)))
-    if first >= last:
-        raise DefinitionError(
-            f"the range is empty: {since} is not before {until}",
-            hint="--until is the moment after the last; of a day that is the next day.",
-        )
-    return Span(since=first, until=last)
-
-
-def _moment(option: str, text: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise DefinitionError(
-            f"{option} {text!r} is no date and no moment",
-            hint="write it like 2026-11-01 or 2026-11-01T06:00; it is read as UTC.",
-        ) from error
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -6,13 +6,15 @@ from typing import Annotated
 import typer
 
 from jobs import catalog
-from jobs.cli import engine, place
+from jobs.cli import engine, place, ranges
 from jobs.cli.place import JsonOption, LakeOption
+from jobs.cli.ranges import SINCE, UNTIL
 from jobs.cli.screen import emit, note, say, show, yes
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.table import Layer, Table
 from jobs.run.certificate import Certificate
 from jobs.run.lake import Lake
+from jobs.run.span import Span
 from jobs.run.verify import Trial, refuse_unsettled, verify
 
 
@@ -37,6 +39,8 @@ def verify_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     seed: Annotated[
         int | None, typer.Option(help="Decides where; drawn and told when absent.")
     ] = None,
+    since: Annotated[str | None, typer.Option(help=SINCE)] = None,
+    until: Annotated[str | None, typer.Option(help=UNTIL)] = None,
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -48,11 +52,13 @@ def verify_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     \b
     strandline verify gold.device_signal_10m
     strandline verify --all --splits 5 --kills 2 --seed 7
+    strandline verify gold.ip_holds --since 2026-11-01 --until 2026-11-02
     """
     found, where = place.existing(lake)
     chosen = _everything(where) if everything else _chosen(tables)
     refuse_unsettled(chosen, where)
-    trial = Trial(splits=splits, kills=kills, **({} if seed is None else {"seed": seed}))
+    span = _span(since, until)
+    trial = Trial(splits=splits, kills=kills, span=span, **({} if seed is None else {"seed": seed}))
     note(f"seed {trial.seed}; starting Spark …")
     site = engine.site(found, where, None, is_brief=True)
     certificates = verify(chosen, where, trial, site, tell=note)
@@ -68,6 +74,17 @@ def verify_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
             hint=f"the same cuts and kills again: --seed {trial.seed}.",
             tables=different,
         )
+
+
+def _span(since: str | None, until: str | None) -> Span | None:
+    if since and until:
+        return ranges.typed(since, until)
+    if since or until:
+        raise DefinitionError(
+            "a range has two ends, and one was given",
+            hint="give --since and --until, or neither to compare all rows.",
+        )
+    return None
 
 
 def _everything(lake: Lake) -> list[Table]:

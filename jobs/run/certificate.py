@@ -25,6 +25,8 @@ class Certificate:
         code: Hash of the code that recomputed it.
         at: When.
         seconds: How long all tables of that verification took together.
+        since: Of one that speaks of a range of event time only, where it begins.
+        until: Where it ends.
         differences: Rows that one side has and another has not, as text.
     """
 
@@ -39,21 +41,26 @@ class Certificate:
     code: str
     at: str
     seconds: float
+    since: str | None = None
+    until: str | None = None
     differences: tuple[str, ...] = field(default=())
 
 
 def keep(certificate: Certificate, table: Table, lake: Lake) -> None:
-    """Put a certificate beside its table; a reader sees the old one or the new one."""
-    file = lake.certificate(table)
+    """Put a certificate beside its table; a reader sees the old one or the new one.
+
+    One that speaks of a range has a place of its own, so that it does not hide one that speaks of all rows.
+    """
+    file = lake.certificate(table, is_whole=certificate.since is None)
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_suffix(".new")
     draft.write_text(json.dumps(asdict(certificate), indent=1) + "\n")
     draft.replace(file)
 
 
-def kept(table: Table, lake: Lake) -> Certificate | None:
-    """Return a table's last certificate."""
-    file = lake.certificate(table)
+def kept(table: Table, lake: Lake, *, is_whole: bool = True) -> Certificate | None:
+    """Return a table's last certificate, of all its rows or of a range."""
+    file = lake.certificate(table, is_whole=is_whole)
     if not file.exists():
         return None
     found = json.loads(file.read_text())
@@ -65,10 +72,14 @@ def kept(table: Table, lake: Lake) -> Certificate | None:
 
 
 def standing(table: Table, lake: Lake) -> str:
-    """Say in a word or two what a table's last certificate is worth today."""
-    found = kept(table, lake)
-    if found is None:
+    """Say in a few words what a table's last certificates are worth today."""
+    whole, part = (kept(table, lake, is_whole=each) for each in (True, False))
+    if whole and part and part.at < whole.at:
+        part = None  # all rows were looked at since
+    told = [each for each in (whole, part) if each]
+    if not told:
         return "none"
-    if not found.equal:
+    if not all(each.equal for each in told):
         return "NOT EQUAL"
-    return "equal" if found.code == code_version(table) else "equal, by other code"
+    what = "equal" if whole else "equal in a range"
+    return what if told[0].code == code_version(table) else f"{what}, by other code"

@@ -7,7 +7,9 @@ cut into commits, and when, is no property of the data.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import TypeAlias
 
 import duckdb
 from deltalake import DeltaTable
@@ -18,6 +20,9 @@ from jobs.core.table import Table
 from jobs.run.lake import Lake
 
 SAMPLES = 3
+
+Range: TypeAlias = tuple[datetime, datetime]
+"""A moment, and the one after the last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +63,7 @@ def compare(  # noqa: PLR0913  # two sides, and how they are told apart
     at: Sequence[int] | None = None,
     sides: tuple[str, str] = ("in the first", "in the second"),
     may_differ: bool = False,
+    span: Range | None = None,
 ) -> list[Comparison]:
     """Compare a table, and its quarantine if it has one.
 
@@ -68,6 +74,7 @@ def compare(  # noqa: PLR0913  # two sides, and how they are told apart
         at: The versions of the left table's folders; the newest when absent.
         sides: How a sample says where it was found.
         may_differ: Whether the two may have different columns.
+        span: The range of event time to look at; of the quarantine, where a row has none, of its arrival.
 
     Raises:
         DefinitionError: One of the lakes has no such table, or the columns differ and may not.
@@ -75,10 +82,11 @@ def compare(  # noqa: PLR0913  # two sides, and how they are told apart
     names = (table.id, f"quarantine.{table.name}")
     folders = zip(left.folders(table), right.folders(table), strict=True)
     versions: Sequence[int | None] = at or [None] * len(left.folders(table))
+    moments = (f'"{table.event_at}"', "coalesce(event_at, _arrived_at)")
     found = [
-        _compared(name, key, (here, there), version, sides)
-        for name, key, (here, there), version in zip(
-            names, (table.key, PLACE), folders, versions, strict=False
+        _compared(name, key, (here, there), version, sides, _within(moment, span))
+        for name, key, (here, there), version, moment in zip(
+            names, (table.key, PLACE), folders, versions, moments, strict=False
         )
     ]
     for one in found:
@@ -87,12 +95,21 @@ def compare(  # noqa: PLR0913  # two sides, and how they are told apart
     return found
 
 
-def _compared(
+def _within(moment: str, span: Range | None) -> str:
+    """Return the condition that a row lies in a range."""
+    if span is None:
+        return "TRUE"
+    since, until = (f"TIMESTAMPTZ '{at.isoformat()}'" for at in span)
+    return f"{moment} >= {since} AND {moment} < {until}"
+
+
+def _compared(  # noqa: PLR0913, PLR0917  # as above
     name: str,
     key: Sequence[str],
     folders: tuple[Path, Path],
     version: int | None,
     sides: tuple[str, str],
+    within: str,
 ) -> Comparison:
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
@@ -101,7 +118,8 @@ def _compared(
             raise DefinitionError(
                 f"there is no table at {path}", hint="run it first: `strandline run`.", table=name
             )
-        connection.register(side, DeltaTable(path, version=at).to_pyarrow_table())
+        connection.register(f"all_{side}", DeltaTable(path, version=at).to_pyarrow_table())
+        connection.execute(f"CREATE VIEW {side} AS SELECT * FROM all_{side} WHERE {within}")  # noqa: S608  # no user's text
     names, others = (
         [str(row[0]) for row in connection.execute(f"DESCRIBE {side}").fetchall()] for side in "lr"
     )

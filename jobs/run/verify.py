@@ -19,13 +19,14 @@ from jobs.core.modes import Batch
 from jobs.core.table import Layer, Table
 from jobs.run.balance import read_until, waiting
 from jobs.run.certificate import Certificate, keep
-from jobs.run.compare import compare
+from jobs.run.compare import Range, compare
 from jobs.run.lake import Lake
 from jobs.run.ledger import entries, last_entry, latest_version
 from jobs.run.meter import code_version
 from jobs.run.recut import Log, recut
 from jobs.run.rehearsal import Rehearsal
 from jobs.run.runner import Site, run
+from jobs.run.span import Span
 from jobs.run.streams import is_settled
 
 Tell = Callable[[str], None]
@@ -39,11 +40,19 @@ class Trial:
         splits: Micro-batches into which the log is cut.
         kills: How often the streaming process is killed.
         seed: Decides where.
+        span: The range of event time in which rows are compared; all rows when absent. What they rest on is
+            computed whole in any case, since a hold or an interval may begin long before.
     """
 
     splits: int = 5
     kills: int = 2
     seed: int = field(default_factory=lambda: random.SystemRandom().randrange(10**6))
+    span: Span | None = None
+
+    @property
+    def range(self) -> Range | None:
+        """Return the ends of the range."""
+        return (self.span.since, self.span.until) if self.span else None
 
 
 def verify(
@@ -83,7 +92,9 @@ def verify(
             tables=derived, log=cut, lake=streamed, kills=trial.kills, seed=trial.seed, tell=tell
         ).play()
         found = {
-            table: _differences(table, lake, at, {"one batch": whole, "a stream": streamed})
+            table: _differences(
+                table, lake, at, {"one batch": whole, "a stream": streamed}, trial.range
+            )
             for table, at in pinned.items()
         }
     return [
@@ -150,10 +161,16 @@ class _Found:
     differences: tuple[str, ...]
 
 
-def _differences(table: Table, live: Lake, at: Sequence[int], others: Mapping[str, Lake]) -> _Found:
+def _differences(
+    table: Table,
+    live: Lake,
+    at: Sequence[int],
+    others: Mapping[str, Lake],
+    within: Range | None,
+) -> _Found:
     rows, told = 0, []
     for name, other in others.items():
-        found = compare(table, live, other, at=at, sides=("live", f"in {name}"))
+        found = compare(table, live, other, at=at, sides=("live", f"in {name}"), span=within)
         rows = sum(one.left_rows for one in found)
         for one in found:
             if not one.equal:
@@ -189,6 +206,8 @@ def _certify(  # noqa: PLR0913, PLR0917  # a certificate says all of it
         code=code_version(table),
         at=site.clock().isoformat(timespec="seconds"),
         seconds=round(time.monotonic() - begun, 1),
+        since=trial.span.since.isoformat() if trial.span else None,
+        until=trial.span.until.isoformat() if trial.span else None,
         differences=found.differences,
     )
     keep(certificate, table, lake)

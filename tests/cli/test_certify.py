@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from jobs.cli.answers import sheets_of
@@ -30,6 +31,24 @@ def test_a_table_that_was_never_run_is_told_with_what_to_type(filled: Path) -> N
 
     assert answer.code == 2
     assert "`strandline run gold.confirmed_logins`" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--since", "2026-11-01"), "a range has two ends"),
+        (("--since", "2026-11-02", "--until", "2026-11-01"), "the range is empty"),
+        (("--since", "yesterday", "--until", "2026-11-01"), "no date and no moment"),
+    ],
+)
+def test_a_range_that_is_none_is_told_with_what_to_type(
+    words: tuple[str, ...], told: str, filled: Path
+) -> None:
+    answer = strandline("verify", "silver.device_telemetry", *words, "--lake", filled)
+
+    assert answer.code == 2
+    assert told in answer.err
+    assert "hint:" in answer.err
 
 
 def test_an_empty_lake_has_nothing_to_verify(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Two lakes are equal when they hold the same rows, however those are cut into files."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -45,6 +45,28 @@ def test_a_row_that_is_there_twice_is_a_difference(tmp_path: Path) -> None:
     assert not silver.equal
     assert (silver.only_left, silver.only_right) == (0, 1)
     assert silver.samples == ("only in the second: (0,)",)
+
+
+def test_of_a_range_only_the_rows_in_it_are_compared(tmp_path: Path) -> None:
+    """The second moment is no longer in it; a held row without a time of its own counts by its arrival."""
+    day = datetime(2026, 1, 1, tzinfo=UTC)
+    left, right = Lake(tmp_path / "a"), Lake(tmp_path / "b")
+    for lake, value in ((left, 1), (right, 2)):
+        moments = (day, day + timedelta(days=1))
+        written(lake.table(SILVER), [{"event_at": moment, "value": 0} for moment in moments])
+        written(lake.table(SILVER), [{"event_at": day + timedelta(hours=12), "value": value}])
+        held = {"event_at": day, "_arrived_at": day}, {"event_at": None, "_arrived_at": moments[1]}
+        written(lake.quarantine(SILVER), [{**row, "_topic": str(value)} for row in held])
+
+    def differing(hour: int, hours: int) -> list[tuple[int, int]]:
+        since = day + timedelta(hours=hour)
+        found = compare(SILVER, left, right, span=(since, since + timedelta(hours=hours)))
+        return [(one.left_rows, one.only_left) for one in found]
+
+    assert differing(0, 12) == [(1, 0), (1, 1)]
+    assert differing(6, 12) == [(1, 1), (0, 0)]
+    assert differing(18, 6) == [(0, 0), (0, 0)]
+    assert differing(24, 1) == [(1, 0), (1, 1)]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """A certificate says equal when every way to compute a table gives the live rows, and else shows those that differ."""
 
 import random
+from datetime import timedelta
 
 import pytest
 from deltalake import DeltaTable
@@ -15,6 +16,7 @@ from jobs.run.certificate import kept, standing
 from jobs.run.lake import Lake
 from jobs.run.recut import Log, recut
 from jobs.run.runner import Site
+from jobs.run.span import Span
 from jobs.run.verify import Trial, verify
 from jobs.silver import device_telemetry as silver
 from tests.support.events import TABLE, received
@@ -53,6 +55,15 @@ def test_a_sound_table_is_certified_with_what_was_tried(spark: SparkSession, liv
     assert [kept(table, live) for table in TABLES] == found
     assert [standing(table, live) for table in TABLES] == ["equal", "equal"]
     assert list((live.root / "_verify").iterdir()) == []
+
+    span = Span(since=NOON - timedelta(hours=4), until=NOON - timedelta(hours=2))
+    (part,) = verify([gold.TABLE], live, Trial(splits=1, kills=0, seed=1, span=span), site(spark))
+
+    assert part.equal
+    assert 0 < part.rows < found[1].rows
+    assert (part.since, part.until) == (span.since.isoformat(), span.until.isoformat())
+    assert kept(gold.TABLE, live, is_whole=False) == part
+    assert kept(gold.TABLE, live) == found[1], "which speaks of more"
 
 
 @pytest.mark.slow

@@ -1,0 +1,35 @@
+"""A range of event time, as people type it."""
+
+from datetime import UTC, datetime
+
+from jobs.core.errors import DefinitionError
+from jobs.run.span import Span
+
+SINCE = "First moment of event time: 2026-11-01 or 2026-11-01T06:00, in UTC."
+UNTIL = "The moment after the last, written the same way."
+
+
+def typed(since: str, until: str) -> Span:
+    """Read a range that was typed.
+
+    Raises:
+        DefinitionError: An end of it is no moment, or it is empty.
+    """
+    first, last = (_moment(name, text) for name, text in (("--since", since), ("--until", until)))
+    if first >= last:
+        raise DefinitionError(
+            f"the range is empty: {since} is not before {until}",
+            hint="--until is the moment after the last; of a day that is the next day.",
+        )
+    return Span(since=first, until=last)
+
+
+def _moment(option: str, text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise DefinitionError(
+            f"{option} {text!r} is no date and no moment",
+            hint="write it like 2026-11-01 or 2026-11-01T06:00; it is read as UTC.",
+        ) from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
