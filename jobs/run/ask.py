@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Table
 from jobs.run.lake import Lake
+from jobs.run.ledger import is_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def _offer(
         if table.judges:
             folders[f"quarantine.{table.name}"] = lake.quarantine(table)
         for name, path in folders.items():
-            if not any((path / "_delta_log").glob("*.json")):
+            if not is_table(path):
                 continue
             schema, _, view = name.partition(".")
             connection.register(f"__{schema}_{view}", DeltaTable(path).to_pyarrow_dataset())

@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 
 from jobs.core.table import Layer, Speaks, Table
 from jobs.run.lake import Lake
-from jobs.run.ledger import Entry, added, entries, right_until
+from jobs.run.ledger import Entry, added, entries, is_table, right_until
 
 Entries = Sequence[tuple[int, Entry]]
 
@@ -67,9 +67,7 @@ def balance(table: Table, lake: Lake) -> Balance:
 def waiting(table: Table, lake: Lake) -> int:
     """Return how many rows of its sources a table has not read yet, from the ledgers alone."""
     found = in_force(list(entries(lake.table(table))))
-    if table.speaks is Speaks.AFRESH:
-        return _unseen(table, lake, found)
-    return _unread(found, _inputs(table, lake, found)) + _not_looked_up(table, lake)
+    return _waiting(table, lake, found, _inputs(table, lake, found))
 
 
 def rows_until(path: Path, version: int) -> int:
@@ -86,7 +84,7 @@ def read_until(table: Table, source: Table, lake: Lake) -> int:
 
 def live_rows(path: Path, version: int | None = None) -> int:
     """Return the rows in a table's files, as their statistics count them, at a version or now."""
-    if not any((path / "_delta_log").glob("*.json")):
+    if not is_table(path):
         return 0
     # The actions come as an Arrow batch; which library's is delta-rs' own affair.
     actions: Any = DeltaTable(path, version=version).get_add_actions(flatten=True)
@@ -125,8 +123,7 @@ def _offset_faults(found: Entries) -> Iterator[str]:
 def _source_faults(table: Table, lake: Lake, found: Entries, sheet: Balance) -> Iterator[str]:
     """Check that each batch leaves nothing unread of the versions up to its last; none is cut in two."""
     sources = _inputs(table, lake, found)
-    is_afresh = table.speaks is Speaks.AFRESH
-    sheet.waiting = _unseen(table, lake, found) if is_afresh else _unread(found, sources)
+    sheet.waiting = _waiting(table, lake, found, sources)
     names = " and ".join(sources)
     read, held = 0, dict.fromkeys(sources, 0)
     for version, entry in found:
@@ -179,6 +176,12 @@ class _Rows:
 
     def up_to(self, version: int) -> int:
         return self.totals[bisect_right(self.versions, version)]
+
+
+def _waiting(table: Table, lake: Lake, found: Entries, sources: "Mapping[str, _Rows]") -> int:
+    if table.speaks is Speaks.AFRESH:
+        return _unseen(table, lake, found)
+    return _unread(found, sources) + _not_looked_up(table, lake)
 
 
 def _unread(found: Entries, sources: "Mapping[str, _Rows]") -> int:

@@ -23,6 +23,7 @@ from pyspark.sql.types import StructType
 
 from jobs.run.jvm import classic, jvm
 from jobs.run.lease import turn
+from jobs.run.ledger import is_table, latest_version
 
 ALWAYS = {
     # The log is the ledger: what it says of a batch is not for Delta to expire.
@@ -57,7 +58,7 @@ def create(
     properties: Mapping[str, str] | None = None,
 ) -> None:
     """Make an empty table unless there is one."""
-    if any((path / "_delta_log").glob("*.json")):
+    if is_table(path):
         return
     table = DeltaTable.createIfNotExists(spark).location(str(path)).addColumns(schema)
     if partition_by:
@@ -75,9 +76,19 @@ class Commit:
         self._spark = spark
         self._path = path
         self._jvm = jvm(spark)
-        log = self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(classic(spark), str(path))
-        self._transaction = log.startTransaction()
+        self._transaction = self._begun()
         self._actions = self._jvm.java.util.ArrayList()
+
+    def _begun(self) -> Any:  # noqa: ANN401
+        """Begin at what this process knows, if that is the latest: Delta would list the whole log to find out."""
+        log = self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(
+            classic(self._spark), str(self._path)
+        )
+        known = log.unsafeVolatileSnapshot()
+        if known.version() != latest_version(self._path):
+            return log.startTransaction()
+        option = self._jvm.scala.Option
+        return log.startTransaction(option.empty(), option.apply(known))
 
     @property
     def read_version(self) -> int:

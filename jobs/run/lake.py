@@ -6,6 +6,7 @@ from pathlib import Path
 
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Table
+from jobs.run.ledger import is_table
 
 WRITER = "writer"
 
@@ -33,9 +34,10 @@ class Lake:
         name = table.id if role == WRITER else f"{table.id}.{role}"
         return self.root / "_leases" / f"{name}.lock"
 
-    def certificate(self, table: Table) -> Path:
-        """Return the file that says how the table was last verified."""
-        return self.root / "_certificates" / f"{table.id}.json"
+    def certificate(self, table: Table, *, is_whole: bool = True) -> Path:
+        """Return the file that says how the table was last verified, or how a range of it was."""
+        name = table.id if is_whole else f"{table.id}.range"
+        return self.root / "_certificates" / f"{name}.json"
 
     def log(self, name: str) -> Path:
         """Return the file for the log of a program."""
@@ -53,7 +55,7 @@ class Lake:
 
     def exists(self, table: Table) -> bool:
         """Tell whether the table was ever made."""
-        return any((self.table(table) / "_delta_log").glob("*.json"))
+        return is_table(self.table(table))
 
     def refuse_missing(self, table: Table) -> None:
         """See that the table was ever made.

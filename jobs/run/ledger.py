@@ -167,6 +167,11 @@ def last_entry(path: Path) -> tuple[int, Entry] | None:
     return None
 
 
+def is_table(path: Path) -> bool:
+    """Tell whether a table was ever made; asked so often that its log must not be listed for it."""
+    return commit_file(path, 0).exists() or (path / "_delta_log" / "_last_checkpoint").exists()
+
+
 def latest_version(path: Path) -> int:
     """Return the table's newest version, or -1 when there is no table.
 
