@@ -1,5 +1,6 @@
-"""Measure the engine: ``python -m tests.benchmarks [engine]``, or ``make bench``.
+"""Measure: ``python -m tests.benchmarks [engine | history]``, or ``make bench``.
 
+``engine`` compares with jobs written by hand, ``history`` an old table with a young one.
 An interrupted run goes on where it was; ``--fresh`` begins anew.
 """
 
@@ -20,6 +21,7 @@ from jobs.run import broker, topics
 from jobs.run.kafka import Log
 from tests.benchmarks import catch_up, history, machine
 from tests.benchmarks.ground import Ground
+from tests.benchmarks.history_report import HistoryReport
 from tests.benchmarks.report import Report
 from tests.benchmarks.samples import Samples
 from tests.benchmarks.small_batches import SmallBatches
@@ -37,6 +39,7 @@ screen = Console(stderr=True, highlight=False)
 class Wanted:
     """What was asked for."""
 
+    suite: str
     events: int
     rounds: int
     batches: int
@@ -46,10 +49,18 @@ class Wanted:
     work: Path
     kafka: str | None
     fresh: bool
+    processes: int
+
+    @property
+    def name(self) -> str:
+        """Return the name of the folder in which an interrupted run is found again."""
+        return self.suite if self.suite == "history" else f"{self.suite}-{self.events}"
 
     @property
     def command(self) -> str:
         """Return the command that repeats it."""
+        if self.suite == "history":
+            return f"python -m tests.benchmarks history --processes {self.processes}"
         return (
             f"python -m tests.benchmarks engine --events {self.events} --rounds {self.rounds} "
             f"--batches {self.batches} --parts {','.join(self.parts)}"
@@ -59,7 +70,7 @@ class Wanted:
 def main() -> int:
     """Measure, write the report, and fail when a target was missed."""
     wanted = _wanted(sys.argv[1:])
-    work = wanted.work / f"engine-{wanted.events}"
+    work = wanted.work / wanted.name
     if wanted.fresh:
         shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True, exist_ok=True)
@@ -67,7 +78,8 @@ def main() -> int:
     own = wanted.kafka is None and broker.status(wanted.work) is None
     address = wanted.kafka or broker.up(wanted.work).address
     try:
-        report = _engine(wanted, work, address)
+        measure = _history if wanted.suite == "history" else _engine
+        report = measure(wanted, work, address)
     finally:
         if own:
             broker.down(wanted.work)
@@ -103,11 +115,19 @@ def _engine(wanted: Wanted, work: Path, address: str) -> Report:
             hundreds.run(wanted.rounds, BATCH_ROWS)
         if hundreds is not None and "chain" in wanted.parts:
             hundreds.run_chain(wanted.rounds)
-        if "history" in wanted.parts:
-            history.run(ground, EVENT_ROWS)
         facts = {**machine.facts(), "java": started["strandline"].facts["java"]}
     shutil.rmtree(work / "run", ignore_errors=True)
     return Report(command=wanted.command, events=wanted.events, machine=facts, samples=samples)
+
+
+def _history(wanted: Wanted, work: Path, address: str) -> HistoryReport:
+    history.measure(work, address, wanted.processes)
+    return HistoryReport(
+        command=wanted.command,
+        machine=machine.facts(),
+        processes=wanted.processes,
+        samples=Samples(work / history.SAMPLES),
+    )
 
 
 def _preload(plan: Plan, address: str, topic: Topic) -> None:
@@ -132,7 +152,7 @@ def _events_in(address: str, topic: Topic) -> int:
 
 def _wanted(arguments: list[str]) -> Wanted:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("suite", nargs="?", default="engine", choices=["engine"])
+    parser.add_argument("suite", nargs="?", default="engine", choices=["engine", "history"])
     parser.add_argument("--events", type=int, default=1_000_000, help="preloaded events")
     parser.add_argument("--rounds", type=int, default=2, help="rounds of each comparison")
     parser.add_argument(
@@ -150,8 +170,12 @@ def _wanted(arguments: list[str]) -> Wanted:
     parser.add_argument(
         "--fresh", action="store_true", help="forget what an earlier run has measured"
     )
+    parser.add_argument(
+        "--processes", type=int, default=2, help="how many share the tables of `history`"
+    )
     found = parser.parse_args(arguments)
     return Wanted(
+        suite=found.suite,
         events=found.events,
         rounds=found.rounds,
         batches=found.batches,
@@ -161,6 +185,7 @@ def _wanted(arguments: list[str]) -> Wanted:
         work=found.work.absolute(),
         kafka=found.kafka,
         fresh=found.fresh,
+        processes=found.processes,
     )
 
 

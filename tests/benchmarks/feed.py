@@ -48,9 +48,11 @@ class Versions:
         (target / "_delta_log").mkdir(parents=True)
         self.give()
 
-    def give(self) -> None:
-        """Make the next version appear, its files first."""
+    def give(self) -> bool:
+        """Make the next version appear, its files first; tell whether there was one."""
         name = f"_delta_log/{self._next:020d}"
+        if not (self._prepared / f"{name}.json").exists():
+            return False
         for path in (add["path"] for add in adds(self._prepared, self._next)):
             file = self._target / path
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -59,6 +61,7 @@ class Versions:
             os.link(self._prepared / f"{name}.crc", self._target / f"{name}.crc")
         os.link(self._prepared / f"{name}.json", self._target / f"{name}.json")
         self._next += 1
+        return True
 
 
 class Events:

@@ -6,9 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tests.benchmarks.catch_up import PART as EVENTS
-from tests.benchmarks.history import OLD, YOUNG
-from tests.benchmarks.history import PART as HISTORY
-from tests.benchmarks.samples import Sample, Samples, Spread
+from tests.benchmarks.samples import Samples, Spread
 from tests.benchmarks.small_batches import CHAIN
 from tests.benchmarks.small_batches import PART as BATCH
 
@@ -17,8 +15,6 @@ PER_EVENT = {"bronze": 1.10, "silver": 1.25, "gold": 1.15}
 PER_BATCH = {"bronze": 0.35, "silver": 0.40, "gold on_change": 0.50}
 """Most time for a batch of a hundred rows, over the tutorial."""
 CHAIN_SECONDS = 2.0
-AGED = 1.30
-"""Most of a batch's time and bytes after four hundred others, over one after forty."""
 
 METHOD = """\
 Each contestant is a process with a JVM of its own that stays, so that its code is compiled; the first run of each is not counted.
@@ -89,7 +85,6 @@ class Report:
                 "",
                 *self._chain(),
                 "",
-                *self._history(),
             ]
         )
 
@@ -157,32 +152,6 @@ class Report:
             lines.append(_line(row, *(_text(f, 1.0, 2) for f in figures), f"< {CHAIN_SECONDS:.0f}"))
         return lines
 
-    def _history(self) -> list[str]:
-        if not self.samples.rows(HISTORY):
-            return []
-        lines = [f"## Batch {OLD} against batch {YOUNG}, a hundred rows each", ""]
-        lines += _head(
-            "row", f"ms at {YOUNG}", f"ms at {OLD}", "time", "MB at both", "bytes", "target"
-        )
-        for row in self.samples.rows(HISTORY):
-            young, old = self._aged(row)
-            lines.append(
-                _line(
-                    row,
-                    f"{young.wall * 1e3:.0f}",
-                    f"{old.wall * 1e3:.0f}",
-                    f"{old.wall / young.wall:.2f}",
-                    f"{young.read / 1e6:.2f}, {old.read / 1e6:.2f}",
-                    f"{old.read / young.read:.2f}",
-                    f"≤ {AGED:.2f}",
-                )
-            )
-        return [*lines, ""]
-
-    def _aged(self, row: str) -> tuple[Sample, Sample]:
-        found = {sample.number: sample for sample in self.samples.of(HISTORY, row, "strandline")}
-        return found[YOUNG], found[OLD]
-
     def _verdicts(self) -> list[tuple[str, str, str, bool]]:
         found = []
         for row in self.samples.rows(EVENTS):
@@ -195,12 +164,6 @@ class Report:
         for row in self.samples.rows(BATCH):
             for against in ALONE[2:]:
                 found.append(self._verdict(BATCH, row, against, "wall", PER_BATCH.get(row)))
-        for row in self.samples.rows(HISTORY):
-            young, old = self._aged(row)
-            for what in ("wall", "read"):
-                ratio = getattr(old, what) / getattr(young, what)
-                said = f"{what} grew to {ratio:.2f} of what it was, not {AGED}"
-                found.append((HISTORY, row, said, ratio <= AGED))
         for row in self.samples.rows(CHAIN):
             wall = self.samples.figure(CHAIN, row, "strandline", "wall")
             is_met = wall is None or wall.median < CHAIN_SECONDS

@@ -40,9 +40,6 @@ FEW_BATCHES = 3
 PARTNERS = ("strandline", "tuned", "tutorial/2", "tutorial")
 """Who runs stateful rows; without state the number of shuffle partitions changes nothing."""
 
-NEAR = 5
-"""So many batches before and after one are as old as it is."""
-
 MOST = 5_000
 """Hundreds in the plan, more than all runs together take."""
 
@@ -57,12 +54,10 @@ class Clock:
     budget: float = BUDGET
     begun: float = field(default_factory=time.monotonic)
     ends: list[tuple[float, float]] = field(default_factory=list)
-    read: list[int] = field(default_factory=list)
 
     def tick(self) -> None:
         """Note the end of a batch."""
         self.ends.append((time.monotonic(), self.worker.cpu()))
-        self.read.append(self.worker.read())
 
     def is_full(self, *, coming: int = 0) -> bool:
         """Tell whether enough was seen, or will be when the ``coming`` batches have ended."""
@@ -70,17 +65,6 @@ class Clock:
             self.warm = min(self.warm, max(len(self.ends) - 1, 1))
             self.batches = FEW_BATCHES
         return len(self.ends) + coming >= self.warm + self.batches
-
-    def around(self, batch: int) -> tuple[float, float, float]:
-        """Return wall time, CPU and bytes read of the median batch among ten around one."""
-        low = max(batch - NEAR, 1)
-        places = range(low, min(batch + NEAR, len(self.ends)))
-        steps = [(self.ends[n - 1], self.ends[n]) for n in places]
-        return (
-            median(after[0] - before[0] for before, after in steps),
-            median(after[1] - before[1] for before, after in steps),
-            median(self.read[n] - self.read[n - 1] for n in places),
-        )
 
     def cost(self) -> tuple[Cost, float]:
         """Return the median batch, and the slowest."""
@@ -140,21 +124,10 @@ class SmallBatches:
         self._ground.prepared(f"small-{versions}", make, topic=topic)
         self._sources = self._ground.work / f"small-{versions}"
 
-    def aged(self, row: Row) -> Clock:
-        """Run one table on and on, and return the clock with all of its batches."""
-        clock = Clock(
-            worker=self._ground.worker("strandline"), warm=1, batches=self._batches, budget=inf
-        )
-        if row.source is None:
-            self._bronze(row, "strandline", clock)
-        else:
-            self._derived(row, "strandline", clock)
-        return clock
-
-    def _bronze(self, row: Row, name: str, clock: Clock | None = None) -> tuple[Cost, float]:
+    def _bronze(self, row: Row, name: str) -> tuple[Cost, float]:
         worker = self._ground.worker(name)
         place = self._ground.fresh(row, name, topic=self._events.topic)
-        clock = clock or Clock(worker=worker, warm=self._warm, batches=self._batches)
+        clock = Clock(worker=worker, warm=self._warm, batches=self._batches)
         self._events.give()
         tail = Tail(Path(place.table(BRONZE)))
         worker.ask("follow", [BRONZE], place)
@@ -167,11 +140,9 @@ class SmallBatches:
         oracle.check_bronze(place, self._events.sent, name)
         return clock.cost()
 
-    def _derived(self, row: Row, name: str, clock: Clock | None = None) -> tuple[Cost, float]:
+    def _derived(self, row: Row, name: str) -> tuple[Cost, float]:
         place = self._ground.fresh(row, name)
-        clock = clock or Clock(
-            worker=self._ground.worker(name), warm=self._warm, batches=self._batches
-        )
+        clock = Clock(worker=self._ground.worker(name), warm=self._warm, batches=self._batches)
         is_silver = row.table == SILVER
         sources = self._sources if is_silver else self._sources / "silver-of-it"
         feed = self._feed(sources, place, row.table)

@@ -77,15 +77,6 @@ class Worker:
             total += times.user + times.system + times.children_user + times.children_system
         return total
 
-    def read(self) -> int:
-        """Return the bytes that the process and its JVM have asked for so far, from disk or from memory."""
-        family = [self._tree, *self._tree.children(recursive=True)]
-        total = 0
-        for process in family:
-            with suppress(psutil.NoSuchProcess):
-                total += process.io_counters().read_chars
-        return total
-
     def close(self) -> None:
         """End the process, and its JVM with it."""
         assert self._process.stdin is not None
