@@ -27,9 +27,10 @@ setup: ## make .venv with packages, Java and jars (nothing to do: at once)
 demo: setup ## send 100,000 events, a tenth of them dirty, through the lake and account for each
 	@$(BIN)/strandline demo
 
-# Two workers, each with a Spark of its own; the tests of one file stay together and share their broker.
+# Workers have a Spark of their own; the tests of one file stay together and share their broker. Without the last
+# word xdist would begin with the files that have many tests, which are the short ones.
 test: setup ## run every test
-	@$(BIN)/python -m pytest -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: setup ## lint, types and the direction of imports
 	@$(BIN)/ruff check

@@ -3,6 +3,7 @@
 import os
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -43,6 +44,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             and is_hypothesis_test(item.obj)
         ):
             seed(chosen)(item.obj)
+    _put_long_files_first(items)
 
 
 def pytest_terminal_summary(
@@ -80,6 +82,12 @@ def chance(request: pytest.FixtureRequest) -> random.Random:
     """Return a source of chance that the run's seed decides, whatever ran before."""
     chosen = _seed(request.config)
     return random.Random() if chosen is None else random.Random(f"{chosen} {request.node.nodeid}")  # noqa: S311  # no secret
+
+
+def _put_long_files_first(items: list[pytest.Item]) -> None:
+    """Let no worker begin a file of minutes when the other has nothing left to do."""
+    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: -slow[item.path])  # of equal ones the order stays as it was drawn
 
 
 def _seed(config: pytest.Config) -> int | None:

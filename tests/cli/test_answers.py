@@ -11,6 +11,8 @@ import pytest
 
 from tests.cli.typed import ENVIRONMENT, ESCAPE, PROGRAM, strandline, succeeded
 
+pytestmark = pytest.mark.slow
+
 LONG = "x" * 1000
 
 

@@ -12,6 +12,8 @@ from jobs.run.lake import Lake
 from jobs.silver import device_telemetry as silver
 from tests.cli.typed import ESCAPE, Answer, strandline
 
+pytestmark = pytest.mark.slow
+
 NOBODY = "127.0.0.1:1"
 
 

@@ -18,6 +18,8 @@ from tests.run.written import entry, numbers, written
 from tests.support.events import readings, received
 from tests.support.rows import NOON
 
+pytestmark = pytest.mark.slow
+
 SILVER, GOLD = silver.TABLE, device_signal_10m.TABLE
 FIRST = """
     id | device | event_at | arrived_at | value

@@ -23,6 +23,8 @@ from tests.support.modes import answers_of, derive, proven, twin
 from tests.support.morning import LATER, MORNING, STRICT, TABLES, streamed
 from tests.support.rows import at, rows
 
+pytestmark = pytest.mark.slow
+
 HALF_HOUR = Span(since=at("09:00:00"), until=at("09:30:00"))
 
 

@@ -28,6 +28,8 @@ from tests.support.modes import answers_of, derive, proven, twin
 from tests.support.morning import LATER, STRICT, TABLES
 from tests.support.rows import NOON, at
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def site(spark: SparkSession) -> Site:

@@ -13,6 +13,8 @@ from jobs.silver import device_telemetry as silver
 from tests.support.events import readings, received
 from tests.support.modes import derive
 
+pytestmark = pytest.mark.slow
+
 LOG = """
     id | device | signal | value | event_at
     a  | d1     | t      | 1     | 09:00:00

@@ -16,6 +16,8 @@ from tests.support.events import frame, readings, received
 from tests.support.modes import Answers, answers_of, derive, in_every_mode, proven
 from tests.support.rows import rows
 
+pytestmark = pytest.mark.slow
+
 DIRTY = """
     batch | partition | id | device | value | event_at | arrived_at | payload
     1     | 0         | a  | d1     | 1     | 09:00:00 | 09:00:01   | -
