@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from jobs.core.table import Table
 from jobs.run import delta
 from jobs.run.batches import compute
-from jobs.run.churn import changed_rows
+from jobs.run.churn import changed_span
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, between, last_entry, latest_version
 from jobs.run.meter import Meter, code_version
@@ -97,15 +97,8 @@ class Afresh:
         return Span(rows.lowest - self._length + 1, rows.highest)
 
     def _span(self, source: Table, before: int, now: int) -> Span | None:
-        rows = changed_rows(self._spark, self._lake.table(source), before, now)
-        if rows is None:
-            return None
-        begins = F.unix_micros(str(source.event_at))
-        ends = begins
-        if source.valid_until:
-            ends = F.coalesce(F.unix_micros(source.valid_until), F.lit(OPEN))
-        lowest, highest = rows.agg(F.min(begins), F.max(ends)).collect()[0]
-        return None if lowest is None else Span(lowest, highest)
+        found = changed_span(self._spark, source, self._lake.table(source), before, now)
+        return Span(*found) if found else None
 
     def _put(
         self, starts: Span | None, now: Mapping[Table, int], entry: Entry, meter: Meter

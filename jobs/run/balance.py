@@ -17,7 +17,8 @@ from deltalake import DeltaTable
 
 from jobs.core.table import Layer, Speaks, Table
 from jobs.run.lake import Lake
-from jobs.run.ledger import Entry, added, entries, is_table, right_until
+from jobs.run.ledger import Entry, added, entries, is_table
+from jobs.run.tail import right_until
 
 Entries = Sequence[tuple[int, Entry]]
 

@@ -188,15 +188,6 @@ def latest_version(path: Path) -> int:
     return version
 
 
-def right_until(path: Path) -> int:
-    """Return the version of the static side up to which every row of a table is right; -1 when none is."""
-    found = list(entries(path))
-    begin = max(
-        (n for n, (_, e) in enumerate(found) if e.mode == LOOKED_AGAIN or e.replaced), default=0
-    )
-    return min((at for _, entry in found[begin:] for at in entry.looked.values()), default=-1)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Added:
     """What one version added: how many rows, in which files, and the smallest time in each column."""

@@ -4,7 +4,7 @@ Each entry says at which version of the static side its rows were looked up. Wha
 for the rows of that time alone, and the rows that differ are exchanged in a commit that streams pass over.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from pyspark import StorageLevel
@@ -13,12 +13,13 @@ from pyspark.sql import functions as F
 
 from jobs.core.table import LookUp, Table
 from jobs.run import delta
-from jobs.run.churn import changed_rows
+from jobs.run.churn import changed_span
 from jobs.run.lake import Lake
-from jobs.run.ledger import LOOKED_AGAIN, Entry, latest_version, right_until
+from jobs.run.ledger import LOOKED_AGAIN, Entry, latest_version
 from jobs.run.meter import Meter, code_version
 from jobs.run.rows import OPEN, rows_at, rows_now
 from jobs.run.swap import came_and_gone, changes, swap
+from jobs.run.tail import Tail
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -47,10 +48,15 @@ class Again:
     table: Table
     lake: Lake
     _seen: int = -2
+    _tail: Tail = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Follow the table's own ledger, whoever writes to it."""
+        self._tail = Tail(self.lake.table(self.table))
 
     def look(self) -> Entry | None:
         """Put right what the static side has changed since; None when there is nothing to say."""
-        wanted, path = self.table.looks_up, self.lake.table(self.table)
+        wanted = self.table.looks_up
         if (
             wanted is None
             or not self.lake.exists(wanted.source)
@@ -60,7 +66,8 @@ class Again:
         now = latest_version(self.lake.table(wanted.source))
         if now == self._seen:
             return None
-        before = right_until(path)
+        self._tail.follow()
+        before = -1 if self._tail.right_until is None else self._tail.right_until
         entry = self._put_right(wanted, before, now) if before < now else None
         self._seen = now
         return entry
@@ -68,9 +75,10 @@ class Again:
     def _put_right(self, wanted: LookUp, before: int, now: int) -> Entry:
         meter = Meter(self.spark)
         path, key = self.lake.table(self.table), list(self.table.key)
-        span = self._span(wanted, before, now)
-        rows = self._near(span)
-        intervals = rows_at(self.spark, self.lake.table(wanted.source), now)
+        source = wanted.source
+        span = changed_span(self.spark, source, self.lake.table(source), before, now)
+        rows = self._near(rows_now(self.spark, self.table, self.lake), span)
+        intervals = rows_at(self.spark, self.lake.table(source), now)
         plain = rows.drop(*wanted.columns)
         new = _found(self.table, wanted, plain, intervals).select(*rows.columns)
         changed = changes(new, rows).persist(StorageLevel.MEMORY_AND_DISK)
@@ -81,12 +89,12 @@ class Again:
                 mode=LOOKED_AGAIN,
                 stream=LOOKED_AGAIN,
                 batch=0,
-                source=wanted.source.id,
+                source=source.id,
                 since=_text(span[0]) if span else "",
                 until=_text(span[1]) if span else "",
                 came=came,
                 gone=gone,
-                looked={wanted.source.id: now},
+                looked={source.id: now},
                 code=code_version(self.table),
             ).closed(written=came - gone, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
             if not came and not gone:
@@ -96,7 +104,7 @@ class Again:
             swap(
                 self.spark,
                 path,
-                lambda held: held.join(keys, key, "left_semi"),
+                lambda held: self._near(held, span).join(keys, key, "left_semi"),
                 lambda held: held.join(keys, key, "left_anti"),
                 changed.where("_more > 0").drop("_more"),
                 entry.encoded(),
@@ -105,23 +113,13 @@ class Again:
         finally:
             changed.unpersist()
 
-    def _span(self, wanted: LookUp, before: int, now: int) -> tuple[int, int] | None:
-        """Return the microseconds between which a changed interval says something."""
-        source = wanted.source
-        changed = changed_rows(self.spark, self.lake.table(source), before, now)
-        if changed is None:
-            return None
-        begins = F.unix_micros(str(source.event_at))
-        ends = F.coalesce(F.unix_micros(str(source.valid_until)), F.lit(OPEN))
-        lowest, highest = changed.agg(F.min(begins), F.max(ends)).collect()[0]
-        return None if lowest is None else (lowest, highest)
-
-    def _near(self, span: tuple[int, int] | None) -> DataFrame:
-        """Return the rows whose time it is."""
-        rows = rows_now(self.spark, self.table, self.lake)
+    def _near(self, rows: DataFrame, span: tuple[int, int] | None) -> DataFrame:
+        """Return the rows whose time it is, said so that files of other times need not be opened."""
         if span is None:
             return rows.limit(0)
-        return rows.where(F.unix_micros(str(self.table.event_at)).between(*span))
+        moment, (first, last) = F.col(str(self.table.event_at)), span
+        near = rows.where(moment >= F.timestamp_micros(F.lit(first)))
+        return near if last >= OPEN else near.where(moment <= F.timestamp_micros(F.lit(last)))
 
 
 def _text(micros: int) -> str:

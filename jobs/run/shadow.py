@@ -13,7 +13,8 @@ from jobs.core.errors import DefinitionError
 from jobs.core.table import Table
 from jobs.run.balance import in_force, live_rows
 from jobs.run.lake import Lake
-from jobs.run.ledger import Entry, entries, right_until
+from jobs.run.ledger import Entry, entries
+from jobs.run.tail import right_until
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from jobs.run.ledger import commit_file, entry_of
+from jobs.run.ledger import LOOKED_AGAIN, Entry, commit_file, entry_of
 
 
 class Tail:
@@ -15,6 +15,8 @@ class Tail:
         self.read = 0
         self.written = 0
         self.appended = 0
+        self.right_until: int | None = None
+        """Up to which version of the static side every row is right; None while no row was looked up."""
 
     def follow(self) -> None:
         """Add what was committed since the last call."""
@@ -26,4 +28,19 @@ class Tail:
                 self.read += entry.read
                 self.written += entry.written
                 self.appended += entry.appended
+                self._look(entry)
             self._next += 1
+
+    def _look(self, entry: Entry) -> None:
+        if entry.replaced or entry.mode == LOOKED_AGAIN:
+            self.right_until = None
+        looked = [*entry.looked.values()]
+        known = [] if self.right_until is None else [self.right_until]
+        self.right_until = min(looked + known, default=None)
+
+
+def right_until(path: Path) -> int:
+    """Return the version of the static side up to which every row of a table is right; -1 when none is."""
+    tail = Tail(path)
+    tail.follow()
+    return -1 if tail.right_until is None else tail.right_until

@@ -1,0 +1,86 @@
+"""Of which time a table says something else than before, and of no more."""
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.run.churn import changed_span
+from jobs.run.lake import Lake
+from jobs.run.ledger import latest_version
+from jobs.run.rows import OPEN
+from jobs.silver.devices import TABLE
+from tests.support.rows import at, lines
+
+BEFORE = """
+    device_id | valid_from | valid_until | site
+    d1        | 08:00:00   | 09:00:00    | berlin
+    d1        | 09:00:00   | -           | osaka
+    d2        | 07:00:00   | -           | lima
+"""
+
+
+@pytest.mark.parametrize(
+    ("after", "first", "last"),
+    [
+        (BEFORE, None, None),
+        (
+            """
+            device_id | valid_from | valid_until | site
+            d1        | 08:00:00   | 09:00:00    | berlin
+            d1        | 09:00:00   | 12:00:00    | osaka
+            d1        | 12:00:00   | -           | boston
+            d2        | 07:00:00   | -           | lima
+            """,
+            "12:00:00",
+            None,
+        ),
+        (
+            """
+            device_id | valid_from | valid_until | site
+            d1        | 08:00:00   | 08:30:00    | berlin
+            d1        | 08:30:00   | 09:00:00    | boston
+            d1        | 09:00:00   | -           | osaka
+            d2        | 07:00:00   | -           | lima
+            """,
+            "08:30:00",
+            "09:00:00",
+        ),
+        (
+            """
+            device_id | valid_from | valid_until | site
+            d1        | 08:00:00   | 09:00:00    | lima
+            d1        | 09:00:00   | -           | osaka
+            d2        | 07:00:00   | -           | lima
+            """,
+            "08:00:00",
+            "09:00:00",
+        ),
+    ],
+    ids=["nothing", "the last word is ended", "an interval is divided", "a value is corrected"],
+)
+def test_an_interval_counts_from_where_it_differs(
+    spark: SparkSession, lake: Lake, after: str, first: str | None, last: str | None
+) -> None:
+    """A device that moves today says nothing new of the months before."""
+    path = lake.table(TABLE)
+    for text in (BEFORE, after):
+        shown = [
+            (row["device_id"], moment(row["valid_from"]), moment(row["valid_until"]), row["site"])
+            for row in lines(text)
+        ]
+        kinds = "device_id string, valid_from timestamp, valid_until timestamp, site string"
+        frame = spark.createDataFrame(shown, kinds).coalesce(1)
+        frame.write.format("delta").mode("overwrite").save(str(path))
+    now = latest_version(path)
+
+    found = changed_span(spark, TABLE, path, now - 1, now)
+
+    expected = first and (micros(first), micros(last) if last else OPEN)
+    assert found == expected
+
+
+def moment(text: str) -> object:
+    return None if text == "-" else at(text)
+
+
+def micros(text: str) -> int:
+    return int(at(text).timestamp()) * 1_000_000
