@@ -9,6 +9,7 @@ import shutil
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -49,7 +50,7 @@ class Wanted:
     work: Path
     kafka: str | None
     fresh: bool
-    processes: int
+    tables: tuple[str, ...]
 
     @property
     def name(self) -> str:
@@ -60,7 +61,7 @@ class Wanted:
     def command(self) -> str:
         """Return the command that repeats it."""
         if self.suite == "history":
-            return f"python -m tests.benchmarks history --processes {self.processes}"
+            return "python -m tests.benchmarks history"
         return (
             f"python -m tests.benchmarks engine --events {self.events} --rounds {self.rounds} "
             f"--batches {self.batches} --parts {','.join(self.parts)}"
@@ -121,13 +122,9 @@ def _engine(wanted: Wanted, work: Path, address: str) -> Report:
 
 
 def _history(wanted: Wanted, work: Path, address: str) -> HistoryReport:
-    history.measure(work, address, wanted.processes)
-    return HistoryReport(
-        command=wanted.command,
-        machine=machine.facts(),
-        processes=wanted.processes,
-        samples=Samples(work / history.SAMPLES),
-    )
+    samples = Samples(work / "samples.jsonl")
+    history.measure(work, address, wanted.tables, samples, partial(screen.print, markup=False))
+    return HistoryReport(command=wanted.command, machine=machine.facts(), samples=samples)
 
 
 def _preload(plan: Plan, address: str, topic: Topic) -> None:
@@ -171,7 +168,7 @@ def _wanted(arguments: list[str]) -> Wanted:
         "--fresh", action="store_true", help="forget what an earlier run has measured"
     )
     parser.add_argument(
-        "--processes", type=int, default=2, help="how many share the tables of `history`"
+        "--tables", default="", help="of `history`, only these and what they rest on"
     )
     found = parser.parse_args(arguments)
     return Wanted(
@@ -185,7 +182,7 @@ def _wanted(arguments: list[str]) -> Wanted:
         work=found.work.absolute(),
         kafka=found.kafka,
         fresh=found.fresh,
-        processes=found.processes,
+        tables=tuple(name for name in found.tables.split(",") if name),
     )
 
 

@@ -45,6 +45,7 @@ class Versions:
         self._prepared = prepared
         self._target = target
         self._next = 0
+        self.has_rows = False
         (target / "_delta_log").mkdir(parents=True)
         self.give()
 
@@ -53,7 +54,9 @@ class Versions:
         name = f"_delta_log/{self._next:020d}"
         if not (self._prepared / f"{name}.json").exists():
             return False
-        for path in (add["path"] for add in adds(self._prepared, self._next)):
+        paths = [add["path"] for add in adds(self._prepared, self._next)]
+        self.has_rows = bool(paths)
+        for path in paths:
             file = self._target / path
             file.parent.mkdir(parents=True, exist_ok=True)
             os.link(self._prepared / path, file)

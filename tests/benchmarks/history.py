@@ -4,32 +4,22 @@ Each table runs alone, from versions of its sources that appear one after the ot
 what the tables above are fed with. Three days of events in four hundred parts, so that windows close, holds
 end and devices move as they do in life.
 
-Several processes share the tables, each the next one whose sources are there: `python -m tests.benchmarks history`
-starts them.
-
 Why a second, short run: a JVM compiles its hot code in its first minutes, which makes a young batch dear and would
 flatter the old one. Batch 40 is therefore taken from a new table in the same, warm process.
 """
 
-import fcntl
-import os
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from statistics import median
-from typing import TextIO
 
 import psutil
 from pyspark.sql import SparkSession
-from rich.console import Console
 
 from jobs import catalog
 from jobs.core.modes import AvailableNow, MicroBatch
@@ -48,7 +38,6 @@ from tests.benchmarks.feed import Versions, wait_for
 from tests.benchmarks.samples import Sample, Samples
 
 PART = "history"
-SAMPLES = "samples.jsonl"
 YOUNG, OLD, NEAR = 40, 400, 10
 BATCHES = OLD + NEAR
 DAY = datetime(2026, 10, 1, tzinfo=UTC)
@@ -105,20 +94,25 @@ class History:
         work: Where the lakes lie; what is whole there is not made again.
         spark: One session for all.
         address: host:port of a broker.
+        names: The tables, with what they rest on; all when there is none.
+        samples: What an earlier run has measured stays.
         tell: Hears of each table.
     """
 
     work: Path
     spark: SparkSession
     address: str
+    names: Sequence[str]
+    samples: Samples
     tell: Callable[[str], None]
-    _claims: list[TextIO] = field(default_factory=list)
 
     def run(self) -> None:
         """Measure what nobody has measured."""
         hadoop = self.spark.sparkContext._jsc.hadoopConfiguration()
         hadoop.set("parquet.hadoop.vectored.io.enabled", "false")  # such reads are not counted
-        while (table := self._next()) is not None:
+        for table in wanted(self.names):
+            if self.samples.of(PART, table.id, "strandline"):
+                continue
             clock = self._age(table, "old", BATCHES)
             old = clock.around(table, min(OLD, len(clock.ends) - NEAR))
             young = self._age(table, "young", YOUNG + NEAR).around(table, YOUNG)
@@ -127,30 +121,7 @@ class History:
                     f"{table.id:28} batch {each.number:3}  {each.wall * 1e3:6.0f} ms wall, "
                     f"{each.cpu * 1e3:6.0f} ms CPU, {each.read / 1e6:7.2f} MB read"
                 )
-            Samples(self.work / SAMPLES).add([young, old])
-
-    def _next(self) -> Table | None:
-        """Claim the next table; while its sources are being made, wait."""
-        while left := [table for table in catalog.tables() if not self._is_done(table)]:
-            for table in left:
-                if all(map(self._is_done, table.needs)) and self._claimed(table):
-                    return table
-            time.sleep(1)
-        return None
-
-    def _is_done(self, table: Table) -> bool:
-        return bool(Samples(self.work / SAMPLES).of(PART, table.id, "strandline"))
-
-    def _claimed(self, table: Table) -> bool:
-        """Tell whether this process is the one that measures a table; the claim ends with it."""
-        lock = (self.work / f"{table.id}.claim").open("w")
-        try:
-            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            lock.close()
-            return False
-        self._claims.append(lock)
-        return not self._is_done(table)
+            self.samples.add([young, old])
 
     def _age(self, table: Table, age: str, batches: int) -> Clock:
         lake = self._fresh(table, age)
@@ -225,15 +196,16 @@ class History:
         refuse_dead()
 
     def _feed(self, table: Table, lake: Lake) -> Iterator[int]:
-        """Give a version of each source at every step, until none has more."""
+        """Give a version of each source at every step, until none has more; of one without rows no stream hears."""
         sources = [
             Versions(self._lake(source, "old").table(source), lake.table(source))
             for source in table.needs
         ]
-        given = 0
-        while sum(source.give() for source in sources):  # not any(), which stops at the first
-            given += 1
-            yield given
+        steps = 0
+        while any([source.give() for source in sources]):  # noqa: C419  # each gives
+            if any(source.has_rows for source in sources):
+                steps += 1
+                yield steps
 
     def _fresh(self, table: Table, age: str) -> Lake:
         lake = self._lake(table, age)
@@ -248,35 +220,29 @@ class History:
         return Site(spark=self.spark, clock=clock, address=self.address)
 
 
-def measure(work: Path, address: str, processes: int) -> None:
-    """Let some processes measure every table; what an earlier run has measured stays."""
+def wanted(names: Sequence[str]) -> list[Table]:
+    """Return the tables of these names and what they rest on, or all."""
+    needed: set[Table] = set()
+    coming = [table for table in catalog.tables() if table.id in names or not names]
+    while coming:
+        table = coming.pop()
+        needed.add(table)
+        coming += table.needs
+    return [table for table in catalog.tables() if table in needed]
+
+
+def measure(
+    work: Path, address: str, names: Sequence[str], samples: Samples, tell: Callable[[str], None]
+) -> None:
+    """Measure the tables that were not measured yet."""
     sent = work / "sent"
     if not sent.exists():
         send(PLAN, address, {})
         sent.touch()
-    command = [sys.executable, "-m", "tests.benchmarks.history", str(work), address]
-    running = [subprocess.Popen(command) for _ in range(processes)]
+    spark = start(settings(lake=work), work / "spark.log")
     try:
-        failed = [process.wait() for process in running]
-    finally:
-        for process in running:
-            process.terminate()
-    if any(failed):
-        message = f"a process that measured has failed; its words are above, Spark's in {work}"
-        raise SystemExit(message)
-
-
-def main() -> None:
-    """Measure in this process."""
-    work, address = Path(sys.argv[1]), sys.argv[2]
-    spark = start(settings(lake=work), work / f"spark-{os.getpid()}.log")
-    screen = Console(stderr=True, highlight=False)
-    tell = partial(screen.print, markup=False, soft_wrap=True)
-    try:
-        History(work=work, spark=spark, address=address, tell=tell).run()
+        History(
+            work=work, spark=spark, address=address, names=names, samples=samples, tell=tell
+        ).run()
     finally:
         spark.stop()
-
-
-if __name__ == "__main__":
-    main()

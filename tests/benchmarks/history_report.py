@@ -12,7 +12,7 @@ MOST = 1.30
 """Most of an old batch's time and bytes over a young one's."""
 
 METHOD = f"""\
-{PLAN.events:,} events of the whole domain over three days, in {BATCHES} parts; each table runs always on, alone in its process, and is given a part of each of its sources at a time, by links.
+{PLAN.events:,} events of the whole domain over three days, in {BATCHES} parts; each table runs alone, always on, and is given a part of each of its sources at a time, by links.
 What a table makes is what the tables above it are fed with.
 The figures are medians of the {2 * NEAR} batches around the one named; time is from the end of one batch to the end of the next.
 Bytes are what the JVM read through Hadoop's file system, whose vectored reads were switched off because it does not count them, and what Python asked the system for, whether it came from the disk or from memory.
@@ -27,7 +27,6 @@ class HistoryReport:
 
     command: str
     machine: Mapping[str, object]
-    processes: int
     samples: Samples = field(repr=False)
 
     def write(self, folder: Path) -> list[Path]:
@@ -66,7 +65,6 @@ class HistoryReport:
                 f"Machine: {machine}.",
                 "",
                 METHOD,
-                f"{self.processes} such processes shared the machine, so a table's two runs had a neighbour each.",
                 f"The target is at most {MOST:.2f} for time and for bytes.",
                 "",
                 f"| {' | '.join(head)} |",
