@@ -25,8 +25,9 @@ from jobs.run.churn import changed_span
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, between, last_entry, latest_version
 from jobs.run.meter import Meter, code_version
-from jobs.run.rows import OPEN, rows_at
+from jobs.run.rows import OPEN
 from jobs.run.shelf import Shelf
+from jobs.run.stock import Stock
 from jobs.run.streams import shaped
 
 STREAM = "afresh"
@@ -55,6 +56,10 @@ class Afresh:
         self._lake = lake
         self._mode = mode
         self._shelf = Shelf(str(table.window_from))
+        self._stocks = {
+            source: Stock(spark, lake.table(source), str(source.event_at), source.valid_until)
+            for source in table.upstream
+        }
         self._length = pd.Timedelta(str(table.window)) // pd.Timedelta(microseconds=1)
 
     def catch_up(self) -> Entry | None:
@@ -123,11 +128,11 @@ class Afresh:
 
     def _near(self, source: Table, starts: Span, version: int) -> DataFrame:
         """Return the rows of a source that lie in windows which start within a span."""
-        rows = rows_at(self._spark, self._lake.table(source), version)
+        last = min(starts.highest + self._length, OPEN)
+        rows = self._stocks[source].rows(version, starts.lowest, last)
         begins = F.col(str(source.event_at))
         ends = F.col(source.valid_until) if source.valid_until else begins
         reaches = ends.isNull() | (ends >= F.timestamp_micros(F.lit(starts.lowest)))
         if starts.highest >= OPEN:
             return rows.where(reaches)
-        last = F.timestamp_micros(F.lit(starts.highest + self._length))
-        return rows.where(reaches & (begins < last))
+        return rows.where(reaches & (begins < F.timestamp_micros(F.lit(last))))

@@ -68,6 +68,45 @@ def create(
     table.execute()
 
 
+def rows_of(
+    spark: SparkSession, path: Path, files: Iterable[str], *, is_other: bool = False
+) -> DataFrame:
+    """Return what some files of a table hold, without looking at the others.
+
+    Args:
+        spark: The session.
+        path: The table.
+        files: As its log says them.
+        is_other: Whether its columns may have changed since this process looked at it last.
+    """
+    machine = jvm(spark)
+    log = machine.org.apache.spark.sql.delta.DeltaLog.forTable(classic(spark), str(path))
+    none = machine.scala.Option.empty()
+    snapshot = log.update(False, none, none) if is_other else log.unsafeVolatileSnapshot()
+    return _frame(spark, snapshot, _actions(spark, files))
+
+
+def _actions(spark: SparkSession, files: Iterable[str]) -> Any:  # noqa: ANN401
+    """Return files as Delta's own actions."""
+    machine = jvm(spark)
+    found = machine.java.util.ArrayList()
+    for file in files:
+        found.add(machine.org.apache.spark.sql.delta.actions.Action.fromJson(file))
+    return found
+
+
+def _frame(spark: SparkSession, snapshot: Any, files: Any) -> DataFrame:  # noqa: ANN401
+    none = jvm(spark).scala.Option.empty()
+    rows = snapshot.deltaLog().createDataFrame(
+        snapshot, _scala(spark, files), False, none
+    )  # no stream
+    return DataFrame(rows, spark)
+
+
+def _scala(spark: SparkSession, collection: Any) -> Any:  # noqa: ANN401
+    return jvm(spark).scala.jdk.javaapi.CollectionConverters.asScala(collection).toSeq()
+
+
 class Commit:
     """One transaction on one table: write, perhaps replace, commit once."""
 
@@ -119,18 +158,10 @@ class Commit:
         Args:
             files: As ``files`` and ``write`` tell them.
         """
-        found = self._jvm.java.util.ArrayList()
-        action = self._jvm.org.apache.spark.sql.delta.actions.Action
-        for file in files:
-            found.add(action.fromJson(file))
+        found = _actions(self._spark, files)
         for file in found:
             self._actions.add(file.remove())
-        snapshot = self._transaction.snapshot()
-        none = self._jvm.scala.Option.empty()
-        rows = snapshot.deltaLog().createDataFrame(
-            snapshot, self._scala(found), False, none
-        )  # not a stream
-        return DataFrame(rows, self._spark)
+        return _frame(self._spark, self._transaction.snapshot(), found)
 
     def bring_in(self, files: Iterable[str], columns: str) -> None:
         """Add files that lie in the table's folder already, and see that the table has their columns.
@@ -166,10 +197,7 @@ class Commit:
             *[none] * 5,
         )
         with turn(self._spark, self._path):
-            return int(self._transaction.commit(self._scala(self._actions), operation))
+            return int(self._transaction.commit(_scala(self._spark, self._actions), operation))
 
     def _java(self, sequence: Any) -> Any:  # noqa: ANN401
         return self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(sequence)
-
-    def _scala(self, collection: Any) -> Any:  # noqa: ANN401
-        return self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(collection).toSeq()

@@ -17,15 +17,23 @@ from jobs.run.churn import changed_span
 from jobs.run.lake import Lake
 from jobs.run.ledger import LOOKED_AGAIN, Entry, latest_version
 from jobs.run.meter import Meter, code_version
-from jobs.run.rows import OPEN, rows_at, rows_now
+from jobs.run.rows import OPEN
+from jobs.run.stock import Stock
 from jobs.run.swap import came_and_gone, changes, swap
 from jobs.run.tail import Tail
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+NOTHING = (0, -1)
+"""A span in which no moment lies."""
+
+
+def stock_of(spark: SparkSession, table: Table, lake: Lake) -> Stock:
+    """Return what knows a table's files, to be kept by whoever looks again and again."""
+    return Stock(spark, lake.table(table), str(table.event_at), table.valid_until)
 
 
 def adorned(
-    spark: SparkSession, table: Table, lake: Lake, rows: DataFrame
+    spark: SparkSession, table: Table, lake: Lake, rows: DataFrame, stock: Stock | None = None
 ) -> tuple[DataFrame, dict[str, int]]:
     """Add what is looked up to a table's rows, and return the versions at which it was."""
     wanted = table.looks_up
@@ -36,7 +44,7 @@ def adorned(
         nothing = {name: F.lit(None).cast("string") for name in wanted.columns}
         return rows.withColumns(nothing), {source.id: -1}
     version = latest_version(lake.table(source))
-    intervals = rows_at(spark, lake.table(source), version)
+    intervals = (stock or stock_of(spark, source, lake)).rows(version)
     return _found(table, wanted, rows, intervals), {source.id: version}
 
 
@@ -49,10 +57,16 @@ class Again:
     lake: Lake
     _seen: int = -2
     _tail: Tail = field(init=False)
+    _own: Stock = field(init=False)
+    _static: dict[Table, Stock] = field(init=False)
 
     def __post_init__(self) -> None:
         """Follow the table's own ledger, whoever writes to it."""
         self._tail = Tail(self.lake.table(self.table))
+        self._own = stock_of(self.spark, self.table, self.lake)
+        self._static = {
+            source: stock_of(self.spark, source, self.lake) for source in self.table.needs
+        }
 
     def look(self) -> Entry | None:
         """Put right what the static side has changed since; None when there is nothing to say."""
@@ -77,8 +91,9 @@ class Again:
         path, key = self.lake.table(self.table), list(self.table.key)
         source = wanted.source
         span = changed_span(self.spark, source, self.lake.table(source), before, now)
-        rows = self._near(rows_now(self.spark, self.table, self.lake), span)
-        intervals = rows_at(self.spark, self.lake.table(source), now)
+        reach = span or NOTHING
+        rows = self._near(self._own.rows(latest_version(path), *reach), span)
+        intervals = self._static[source].rows(now, *reach)
         plain = rows.drop(*wanted.columns)
         new = _found(self.table, wanted, plain, intervals).select(*rows.columns)
         changed = changes(new, rows).persist(StorageLevel.MEMORY_AND_DISK)
@@ -108,6 +123,7 @@ class Again:
                 lambda held: held.join(keys, key, "left_anti"),
                 changed.where("_more > 0").drop("_more"),
                 entry.encoded(),
+                among=lambda version: self._own.files(version, *reach),
             )
             return entry
         finally:

@@ -61,11 +61,11 @@ class Shelf:
         found = defaultdict(list)
         for file in files:
             text = json.loads(file)["add"]["partitionValues"][self._column]
-            found[_micros(text)].append(file)
+            found[micros(text)].append(file)
         return dict(found)
 
 
-def _micros(text: str) -> int:
-    """Read a partition value, which Delta writes in the session's zone, UTC, or with a zone of its own."""
+def micros(text: str) -> int:
+    """Read a time of the log, which Delta writes in the session's zone, UTC, or with a zone of its own."""
     moment = datetime.fromisoformat(text)
     return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH) // MICROSECOND

@@ -33,9 +33,10 @@ from jobs.run.checkpoint import (
 from jobs.run.fork import Fork
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, last_entry, was_put_right
-from jobs.run.lookup import adorned
+from jobs.run.lookup import adorned, stock_of
 from jobs.run.meter import Meter
 from jobs.run.session import for_rows_alone, for_sorted_state
+from jobs.run.stock import Stock
 from jobs.run.windows import Windows
 
 EVERYTHING = 2**31 - 1
@@ -58,6 +59,7 @@ class Writer:
         self._mode = mode
         self._tell = tell
         self._windows = Windows(table, lake.table(table))
+        self._static: Stock | None = None
         self.error: Exception | None = None
         self.writing = threading.Lock()
         """Held while a batch is written, so that what it has looked up is not looked up again meanwhile."""
@@ -94,7 +96,9 @@ class Writer:
                 meter,
                 held_already=self._has(quarantine, number),
             )
-        rows, looked = adorned(spark, table, lake, rows)
+        if table.looks_up and self._static is None:
+            self._static = stock_of(spark, table.looks_up.source, lake)
+        rows, looked = adorned(spark, table, lake, rows, self._static)
         entry = replace(entry, looked=looked)
         write = self._windows.change if table.rewrites else self._windows.append
 

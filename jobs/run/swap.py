@@ -19,14 +19,23 @@ from jobs.core.errors import DefinitionError
 from jobs.run import delta
 from jobs.run.fork import SMALL
 from jobs.run.lease import turn
-from jobs.run.rows import rows_at
 
 Choose = Callable[[DataFrame], DataFrame]
 """Chooses some of the rows that it is given."""
 
+Among = Callable[[int], list[str]]
+"""Names files of a version, as the log says them."""
+
 
 def swap(  # noqa: PLR0913, PLR0917  # where, what goes, what stays, what comes, and what is said of it
-    spark: SparkSession, path: Path, goes: Choose, stays: Choose, come: DataFrame, metadata: str
+    spark: SparkSession,
+    path: Path,
+    goes: Choose,
+    stays: Choose,
+    come: DataFrame,
+    metadata: str,
+    *,
+    among: Among | None = None,
 ) -> None:
     """Exchange rows of a table.
 
@@ -37,14 +46,16 @@ def swap(  # noqa: PLR0913, PLR0917  # where, what goes, what stays, what comes,
         stays: Chooses the others.
         come: The rows to put in, computed before.
         metadata: Stands in the commit.
+        among: Names the files in which the rows to be taken away can lie; all are looked through when absent.
 
     Raises:
         DefinitionError: The table holds no row at all yet.
     """
     with turn(spark, path):
         commit = delta.Commit(spark, path)
-        files = {_name(file): file for file in commit.files()}
-        touched = [files[name] for name in _holding(spark, path, commit, goes)]
+        told = among(commit.read_version) if among else commit.files()
+        files = {_name(file): file for file in told}
+        touched = [files[name] for name in _holding(delta.rows_of(spark, path, told), goes)]
         if not files:
             raise DefinitionError(
                 f"{path} holds no row yet, so there is nothing that could be put right",
@@ -57,10 +68,9 @@ def swap(  # noqa: PLR0913, PLR0917  # where, what goes, what stays, what comes,
         commit.commit(metadata)
 
 
-def _holding(spark: SparkSession, path: Path, commit: delta.Commit, goes: Choose) -> list[str]:
+def _holding(rows: DataFrame, goes: Choose) -> list[str]:
     """Return the names of the files in which the rows to be taken away lie."""
-    file = F.col("_metadata.file_name").alias("_file")
-    located = rows_at(spark, path, commit.read_version).select("*", file)
+    located = rows.select("*", F.col("_metadata.file_name").alias("_file"))
     return [row[0] for row in goes(located).select("_file").distinct().collect()]
 
 

@@ -1,0 +1,95 @@
+"""What a table holds of a time is found without looking at its other files, and nothing of that time is missed."""
+
+import random
+from collections import Counter
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from jobs.run.ledger import latest_version
+from jobs.run.rows import OPEN, rows_at
+from jobs.run.stock import Stock
+from tests.support.rows import NOON
+
+HOUR = 3_600_000_000
+KINDS = "n long, begins timestamp, ends timestamp, hour timestamp"
+
+
+def grown(spark: SparkSession, path: Path, chance: random.Random, by: tuple[str, ...]) -> None:
+    """Make a table in ten commits of a few intervals each, of which one takes half of the earlier ones away."""
+    for number in range(9):
+        rows = [interval(chance, 10 * number + n) for n in range(3)]
+        writer = spark.createDataFrame(rows, KINDS).coalesce(1).write.format("delta")
+        writer.mode("append").partitionBy(*by).save(str(path))
+        if number == 4:
+            DeltaTable.forPath(spark, str(path)).delete("n % 2 = 0")
+
+
+def interval(chance: random.Random, number: int) -> tuple[object, ...]:
+    begins = NOON + timedelta(microseconds=chance.randrange(100 * HOUR))
+    length = timedelta(microseconds=chance.randrange(5 * HOUR))
+    ends = None if chance.random() < 0.1 else begins + length
+    return (number, begins, ends, begins.replace(minute=0, second=0, microsecond=0))
+
+
+def within(rows: DataFrame, begins: str, ends: str | None, span: tuple[int, int]) -> Counter[int]:
+    """Return the rows that say something within a span."""
+    last = F.coalesce(F.unix_micros(ends), F.lit(OPEN)) if ends else F.unix_micros(begins)
+    found = rows.where((F.unix_micros(begins) <= span[1]) & (last >= span[0]))
+    return Counter(row["n"] for row in found.select("n").collect())
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends", "by"),
+    [("begins", "ends", ()), ("begins", None, ()), ("hour", None, ("hour",))],
+)
+def test_no_row_of_a_span_is_missed(  # noqa: PLR0913, PLR0917  # a table, and how to ask it
+    spark: SparkSession,
+    tmp_path: Path,
+    chance: random.Random,
+    begins: str,
+    ends: str | None,
+    by: tuple[str, ...],
+) -> None:
+    """At every version, whichever was asked for before."""
+    path = tmp_path / "table"
+    grown(spark, path, chance, by)
+    stock = Stock(spark, path, begins, ends)
+    newest = latest_version(path)
+
+    for version in (newest // 2, newest, newest - 1, newest):
+        first = micros(NOON) + chance.randrange(100 * HOUR)
+        span = (first, first + chance.randrange(10 * HOUR))
+        expected = within(rows_at(spark, path, version), begins, ends, span)
+
+        found = stock.rows(version, *span)
+
+        assert within(found, begins, ends, span) == expected
+        everything = Counter(row["n"] for row in stock.rows(version).select("n").collect())
+        assert everything == Counter(
+            row["n"] for row in rows_at(spark, path, version).select("n").collect()
+        )
+    assert stock.files(newest, 0, HOUR) == [], "which is years before"
+
+
+def test_columns_that_came_later_are_read(spark: SparkSession, tmp_path: Path) -> None:
+    """A table made anew may have them."""
+    path = tmp_path / "table"
+    row = (1, NOON, None, NOON)
+    spark.createDataFrame([row], KINDS).write.format("delta").save(str(path))
+    stock = Stock(spark, path, "begins", "ends")
+    stock.rows(0)
+    more = spark.createDataFrame([row], KINDS).withColumn("more", F.lit("x"))
+    more.write.format("delta").mode("append").option("mergeSchema", "true").save(str(path))
+
+    found = stock.rows(1).select("more").collect()
+
+    assert Counter(row[0] for row in found) == Counter([None, "x"])
+
+
+def micros(moment: datetime) -> int:
+    return int(moment.timestamp()) * 1_000_000
