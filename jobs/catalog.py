@@ -43,6 +43,7 @@ def tables() -> tuple[Table, ...]:
         ) from error
     for table, module in declared:
         _refuse_incomplete(table, module)
+        _refuse_look_up(table, module)
     return tuple(found[name] for name in sorted(order, key=lambda name: _rank(found, name)))
 
 
@@ -86,6 +87,17 @@ def _refuse_sources(table: Table, found: dict[str, Table], module: ModuleType) -
                 table=table.id,
                 source=source.id,
             )
+
+
+def _refuse_look_up(table: Table, module: ModuleType) -> None:
+    """See that what is looked up stands beside rows that a stream says."""
+    if table.looks_up and (table.judges or table.speaks is Speaks.AFRESH):
+        kind = "judges its rows" if table.judges else "is computed afresh"
+        raise DefinitionError(
+            f"{_place(module)}: {table.id} {kind}, so nothing can be looked up beside it",
+            hint="let a table above it look up, or read the static side in its function (speaks=Speaks.AFRESH).",
+            table=table.id,
+        )
 
 
 def _refuse_incomplete(table: Table, module: ModuleType) -> None:

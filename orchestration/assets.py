@@ -17,7 +17,7 @@ def asset_of(table: Table) -> AssetsDefinition:
     """Make the asset of a table."""
     spec = AssetSpec(
         key(table),
-        deps=[key(source) for source in table.upstream],
+        deps=[key(source) for source in table.needs],
         group_name=table.layer,
         kinds={"spark", "delta"},
         description=table.summary,

@@ -10,9 +10,9 @@ import typer
 from jobs.cli import engine, place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say, show
-from jobs.core.table import Speaks, Table
+from jobs.core.table import Table
 from jobs.run import rebuild
-from jobs.run.above import above
+from jobs.run.above import above, follows
 from jobs.run.compare import Comparison, compare
 from jobs.run.lake import Lake
 from jobs.run.lease import refuse_if_taken
@@ -119,7 +119,7 @@ def _carry_out(
     say(
         f"{table.id}: {what}, {entry.written:,} rows; `strandline run {table.id}` goes on from there"
     )
-    resting = [each.id for each in above(table, where) if each.speaks is not Speaks.AFRESH]
+    resting = [each.id for each in above(table, where) if not follows(each, table, where)]
     if resting:
         note(f"resting on the rows as they were: {', '.join(resting)}; rebuild them in this order")
 

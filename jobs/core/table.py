@@ -101,6 +101,7 @@ class Table:
         closes_at: The gold column with the end of a row's window.
         looks_up: What stands beside its rows as of their time, from a static side.
         valid_until: The column with the end of what a row says, where that is longer than a moment; open when NULL.
+            Who reads the table asks as of a moment: when a row's end comes, nothing before that end is computed again.
     """
 
     layer: Layer

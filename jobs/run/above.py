@@ -19,6 +19,7 @@ from jobs.run.backfill import MODE, backfill, computed
 from jobs.run.lake import Lake
 from jobs.run.lease import lease
 from jobs.run.ledger import Entry
+from jobs.run.lookup import Again
 from jobs.run.rows import rows_now
 from jobs.run.span import Span, is_open, left_until, length, refuse_open
 from jobs.run.swap import changes
@@ -28,7 +29,7 @@ def above(table: Table, lake: Lake) -> list[Table]:
     """Return the tables that rest on a table and exist, each after those it reads."""
     found = [table]
     for other in catalog.tables():
-        if lake.exists(other) and any(source in found for source in other.upstream):
+        if lake.exists(other) and any(source in found for source in other.needs):
             found.append(other)
     return found[1:]
 
@@ -40,7 +41,7 @@ def refuse_open_above(table: Table, lake: Lake, span: Span) -> None:
         DefinitionError: One has not.
     """
     for other in above(table, lake):
-        if other.speaks is not Speaks.AFRESH:
+        if not follows(other, table, lake):
             refuse_open(other, lake, span)
 
 
@@ -49,7 +50,7 @@ def backfill_above(
 ) -> Iterator[tuple[Table, Entry | None]]:
     """Compute again what rests on a range; None for a table in which nothing changed, or that follows by itself."""
     for other in above(table, lake):
-        if other.speaks is Speaks.AFRESH:
+        if follows(other, table, lake):
             yield other, _follow(spark, other, lake)
         elif other.window:
             wider = span.wider(before=length(other), after=timedelta(0))
@@ -59,10 +60,18 @@ def backfill_above(
             yield other, backfill(spark, other, lake, differing) if differing else None
 
 
+def follows(other: Table, table: Table, lake: Lake) -> bool:
+    """Tell whether a table sees by itself what has changed: it is computed afresh, or only looks things up there."""
+    changed = [table, *above(table, lake)]
+    return other.speaks is Speaks.AFRESH or not any(source in changed for source in other.upstream)
+
+
 def _follow(spark: SparkSession, table: Table, lake: Lake) -> Entry | None:
     try:
         with lease(spark, table, lake):
-            return Afresh(spark, table, lake, MODE).catch_up()
+            if table.speaks is Speaks.AFRESH:
+                return Afresh(spark, table, lake, MODE).catch_up()
+            return Again(spark, table, lake).look()
     except TransientError:  # its own process has it, and does the same
         return None
 

@@ -149,8 +149,9 @@ class Commit:
     def files(self) -> list[str]:
         """Return every file of the table, each as the log says it; a Spark job over the whole log."""
         told = self._transaction.snapshot().allFiles().toJSON().collectAsList()
-        lines = str(self._jvm.java.lang.String.join("\n", told)).splitlines()
-        return [f'{{"add":{line}}}' for line in lines]
+        lines = str(self._jvm.java.lang.String.join("\n", told)).split("\n")
+        # Not splitlines: a text in the statistics may hold what Unicode calls a line's end.
+        return [f'{{"add":{line}}}' for line in lines if line]
 
     def take_out(self, files: Sequence[str]) -> DataFrame:
         """Take files away, and return what they held, for the caller to write back what must stay.

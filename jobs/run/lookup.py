@@ -15,7 +15,8 @@ from jobs.core.table import LookUp, Table
 from jobs.run import delta
 from jobs.run.churn import changed_span
 from jobs.run.lake import Lake
-from jobs.run.ledger import LOOKED_AGAIN, Entry, latest_version
+from jobs.run.lease import turn
+from jobs.run.ledger import LOOKED_AGAIN, Entry, between, is_table, latest_version
 from jobs.run.meter import Meter, code_version
 from jobs.run.rows import OPEN
 from jobs.run.stock import Stock
@@ -41,11 +42,16 @@ def adorned(
         return rows, {}
     source = wanted.source
     if not lake.exists(source):
-        nothing = {name: F.lit(None).cast("string") for name in wanted.columns}
-        return rows.withColumns(nothing), {source.id: -1}
+        return unknown(table, rows), {source.id: -1}
     version = latest_version(lake.table(source))
     intervals = (stock or stock_of(spark, source, lake)).rows(version)
     return _found(table, wanted, rows, intervals), {source.id: version}
+
+
+def unknown(table: Table, rows: DataFrame) -> DataFrame:
+    """Add the columns of what is looked up, without knowing anything."""
+    names = table.looks_up.columns if table.looks_up else ()
+    return rows.withColumns({name: F.lit(None).cast("string") for name in names})
 
 
 @dataclass(slots=True)
@@ -55,7 +61,6 @@ class Again:
     spark: SparkSession
     table: Table
     lake: Lake
-    _seen: int = -2
     _tail: Tail = field(init=False)
     _own: Stock = field(init=False)
     _static: dict[Table, Stock] = field(init=False)
@@ -69,28 +74,37 @@ class Again:
         }
 
     def look(self) -> Entry | None:
-        """Put right what the static side has changed since; None when there is nothing to say."""
-        wanted = self.table.looks_up
-        if (
-            wanted is None
-            or not self.lake.exists(wanted.source)
-            or not self.lake.exists(self.table)
-        ):
+        """Put right what the static side has changed since; None when there is nothing to say.
+
+        In one turn from the first question to the commit: a backfill that came between would be undone.
+        """
+        wanted, path = self.table.looks_up, self.lake.table(self.table)
+        if wanted is None or not self.lake.exists(wanted.source) or not is_table(path):
             return None
-        now = latest_version(self.lake.table(wanted.source))
-        if now == self._seen:
+        static = self.lake.table(wanted.source)
+        if self._right_until() == latest_version(static):
             return None
+        with turn(self.spark, path):
+            before, now = self._right_until(), latest_version(static)
+            return self._put_right(wanted, before, now) if before != now else None
+
+    def _right_until(self) -> int:
         self._tail.follow()
-        before = -1 if self._tail.right_until is None else self._tail.right_until
-        entry = self._put_right(wanted, before, now) if before < now else None
-        self._seen = now
-        return entry
+        return -1 if self._tail.right_until is None else self._tail.right_until
+
+    def _span(self, source: Table, before: int, now: int) -> tuple[int, int] | None:
+        """Return the time of which the static side says something else, all of it where that cannot be told."""
+        path = self.lake.table(source)
+        is_new = before < 0 or before > now  # never looked up, or the static side was made anew
+        if is_new or any(entry.replaced for entry in between(path, before + 1, now)):
+            return (-OPEN, OPEN)
+        return changed_span(self.spark, source, path, before, now)
 
     def _put_right(self, wanted: LookUp, before: int, now: int) -> Entry:
         meter = Meter(self.spark)
         path, key = self.lake.table(self.table), list(self.table.key)
         source = wanted.source
-        span = changed_span(self.spark, source, self.lake.table(source), before, now)
+        span = self._span(source, before, now)
         reach = span or NOTHING
         rows = self._near(self._own.rows(latest_version(path), *reach), span)
         intervals = self._static[source].rows(now, *reach)
@@ -134,12 +148,12 @@ class Again:
         if span is None:
             return rows.limit(0)
         moment, (first, last) = F.col(str(self.table.event_at)), span
-        near = rows.where(moment >= F.timestamp_micros(F.lit(first)))
+        near = rows if first <= -OPEN else rows.where(moment >= F.timestamp_micros(F.lit(first)))
         return near if last >= OPEN else near.where(moment <= F.timestamp_micros(F.lit(last)))
 
 
 def _text(micros: int) -> str:
-    return "open" if micros >= OPEN else (EPOCH + timedelta(microseconds=micros)).isoformat()
+    return "open" if abs(micros) >= OPEN else (EPOCH + timedelta(microseconds=micros)).isoformat()
 
 
 def _found(table: Table, wanted: LookUp, rows: DataFrame, intervals: DataFrame) -> DataFrame:

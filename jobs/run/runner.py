@@ -198,7 +198,11 @@ def follow(
         if stopped() and not query.status["isTriggerActive"]:
             query.stop()
             return
-        beside()
+        try:
+            beside()
+        except BaseException:
+            query.stop()  # or it would write on without a lease
+            raise
         time.sleep(POLL)
     try:
         failure = query.exception()

@@ -33,7 +33,7 @@ from jobs.run.checkpoint import (
 from jobs.run.fork import Fork
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, last_entry, was_put_right
-from jobs.run.lookup import adorned, stock_of
+from jobs.run.lookup import adorned, stock_of, unknown
 from jobs.run.meter import Meter
 from jobs.run.session import for_rows_alone, for_sorted_state
 from jobs.run.stock import Stock
@@ -140,7 +140,7 @@ def start(
     result = shaped(sources, table)
     if not table.judges and filters_below_time(result):
         result = shaped(sources, table, fenced=True)
-    make(spark, table, lake, adorned(spark, table, lake, result)[0])
+    make(spark, table, lake, unknown(table, result))
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", table.id)
     mode = "update" if table.rewrites else "append"
     query = (

@@ -5,6 +5,7 @@ The tables of these tests live in packages that are made for them, in the place 
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from importlib import import_module, invalidate_caches
 from pathlib import Path
 from textwrap import dedent
@@ -14,7 +15,8 @@ import pytest
 
 from jobs import catalog
 from jobs.core.errors import DefinitionError
-from jobs.core.table import Layer, Table
+from jobs.core.table import Layer, Speaks, Table
+from jobs.gold import device_signal_10m
 
 Modules: TypeAlias = Mapping[str, str]
 Declare: TypeAlias = Callable[..., None]
@@ -196,6 +198,16 @@ def test_a_table_that_follows_replaced_rows_is_computed_afresh_or_refused(declar
         catalog.tables()
 
     assert "AFRESH" in caught.value.hint
+
+
+def test_what_no_stream_says_has_nothing_looked_up_beside_it() -> None:
+    """Its columns would be empty after the first change, and nobody would hear of it."""
+    table = replace(device_signal_10m.TABLE, speaks=Speaks.AFRESH)
+
+    with pytest.raises(DefinitionError, match=r"device_signal_10m\.py:\d+") as caught:
+        catalog._refuse_look_up(table, device_signal_10m)
+
+    assert "let a table above it look up" in caught.value.hint
 
 
 def test_a_table_knows_its_topic_or_its_tables() -> None:

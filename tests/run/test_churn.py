@@ -3,6 +3,7 @@
 import pytest
 from pyspark.sql import SparkSession
 
+from jobs.gold import site_traffic_1h
 from jobs.run.churn import changed_span
 from jobs.run.lake import Lake
 from jobs.run.ledger import latest_version
@@ -76,6 +77,19 @@ def test_an_interval_counts_from_where_it_differs(
 
     expected = first and (micros(first), micros(last) if last else OPEN)
     assert found == expected
+
+
+def test_a_column_that_divides_the_folders_is_read_as_well(spark: SparkSession, lake: Lake) -> None:
+    """The windows of a table that is computed afresh are such a column, and another may be computed from it."""
+    path = lake.table(site_traffic_1h.TABLE)
+    kinds = "site string, window_from timestamp, window_until timestamp"
+    row = ("lima", at("09:00:00"), at("10:00:00"))
+    frame = spark.createDataFrame([row], kinds)
+    frame.write.format("delta").partitionBy("window_from").save(str(path))
+
+    found = changed_span(spark, site_traffic_1h.TABLE, path, -1, 0)
+
+    assert found == (micros("09:00:00"), micros("10:00:00"))
 
 
 def moment(text: str) -> object:

@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StructType
+from pyspark.sql.types import LongType, StringType, StructType
 
 from jobs.run import delta
 
@@ -173,3 +173,18 @@ def test_a_second_commit_of_one_version_is_refused(spark: SparkSession, table: P
         second.commit("{}")
 
     assert there(table) == [(1, 0)]
+
+
+def test_files_are_told_whatever_stands_in_their_statistics(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Some programs end a line at such characters, and the log does not."""
+    path = tmp_path / "table"
+    delta.create(spark, path, StructType().add("text", StringType()))
+    commit = delta.Commit(spark, path)
+    commit.write(spark.createDataFrame([("a\u2028b\x85c\x0bd\r\ne",)], "text string").coalesce(1))
+    commit.commit("{}")
+
+    (file,) = delta.Commit(spark, path).files()
+
+    assert json.loads(file)["add"]["path"]

@@ -1,16 +1,22 @@
 """What stands beside a row from a static side is what was valid at its time, however late that was said."""
 
+import threading
+import time
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DecimalType, StringType, StructType, TimestampType
 
 from jobs.gold.device_signal_10m import TABLE
+from jobs.run import delta, lookup
 from jobs.run.balance import balance
 from jobs.run.lake import Lake
-from jobs.run.ledger import LOOKED_AGAIN, entries
+from jobs.run.lease import turn
+from jobs.run.ledger import LOOKED_AGAIN, Entry, entries, latest_version
+from jobs.run.lookup import Again
+from jobs.run.swap import changes
 from jobs.silver import device_inventory, device_telemetry, devices
 from tests.support.literal import in_every_way, put
 from tests.support.modes import derive
@@ -89,3 +95,58 @@ def test_without_a_static_side_nothing_is_known_until_there_is_one(
     assert balance(TABLE, lake).faults == []
     told = [entry for _, entry in entries(lake.table(TABLE)) if entry.mode == LOOKED_AGAIN]
     assert [(entry.came, entry.gone) for entry in told] == [(3, 3)], "and once is enough"
+
+    again = Again(spark, TABLE, lake)
+    assert again.look() is None
+    looked_long_ago(spark, lake)
+    assert again.look() is not None, "a backfill may have looked before the last word came"
+    assert again.look() is None
+
+
+def looked_long_ago(spark: SparkSession, lake: Lake) -> None:
+    """Commit as a backfill in another process does that began before the static side was there."""
+    entry = Entry(
+        table=TABLE.id,
+        mode="backfill",
+        stream="backfill",
+        batch=0,
+        source=device_telemetry.TABLE.id,
+        since="2026-11-20",
+        until="2026-11-21",
+        looked={devices.TABLE.id: 0},
+    )
+    delta.Commit(spark, lake.table(TABLE)).commit(entry.encoded())
+
+
+def test_nobody_commits_between_the_look_and_its_commit(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a backfill had put right in between would be as it was before."""
+    for batch in "14":
+        log = {
+            device_telemetry.TABLE: (READING, READINGS),
+            device_inventory.TABLE: (arrived(device_inventory.FIELDS), INVENTORY),
+        }
+        put(spark, lake, log, batch)
+    derive(spark, lake, devices.TABLE, TABLE)
+    looked_long_ago(spark, lake)
+    path, seen = lake.table(TABLE), list[int]()
+
+    def other() -> None:
+        with turn(spark, path):
+            seen.append(latest_version(path))
+
+    thread = threading.Thread(target=other)
+
+    def interrupted(new: DataFrame, rows: DataFrame) -> DataFrame:
+        thread.start()
+        time.sleep(0.3)
+        return changes(new, rows)
+
+    monkeypatch.setattr(lookup, "changes", interrupted)
+    before = latest_version(path)
+
+    assert Again(spark, TABLE, lake).look() is not None
+
+    thread.join()
+    assert seen == [before + 1]

@@ -76,6 +76,20 @@ def test_no_row_of_a_span_is_missed(  # noqa: PLR0913, PLR0917  # a table, and h
     assert stock.files(newest, 0, HOUR) == [], "which is years before"
 
 
+@pytest.mark.parametrize("ends", ["ends", None])
+def test_the_last_microsecond_of_a_file_is_found(
+    spark: SparkSession, tmp_path: Path, ends: str | None
+) -> None:
+    """Delta cuts a time in its statistics to the millisecond before it."""
+    path, end = tmp_path / "table", NOON + timedelta(microseconds=999)
+    frame = spark.createDataFrame([(1, NOON if ends else end, end, NOON)], KINDS)
+    frame.write.format("delta").save(str(path))
+    stock = Stock(spark, path, "begins", ends)
+
+    assert len(stock.files(0, micros(NOON) + 999, OPEN)) == 1
+    assert stock.files(0, micros(NOON) + 2_000, OPEN) == []
+
+
 def test_columns_that_came_later_are_read(spark: SparkSession, tmp_path: Path) -> None:
     """A table made anew may have them."""
     path = tmp_path / "table"
