@@ -4,9 +4,13 @@ import traceback
 from typing import Any
 
 from py4j.protocol import Py4JNetworkError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from jobs.core.errors import TransientError
+
+SLOW = "Python worker failed to connect back"
+"""What Spark says then; seen with four Sparks on two cores."""
 
 
 def jvm(spark: SparkSession) -> Any:  # noqa: ANN401  # py4j's objects have no types
@@ -20,7 +24,7 @@ def classic(spark: SparkSession) -> Any:  # noqa: ANN401
 
 
 def loss(error: BaseException) -> TransientError | None:
-    """Return what to tell the reader when an error only means that the JVM is no longer there."""
+    """Return what to tell the reader when an error only means that the JVM is gone or the machine too slow."""
     cause: BaseException | None = error
     while cause is not None:
         if _is_loss(cause):
@@ -28,6 +32,12 @@ def loss(error: BaseException) -> TransientError | None:
                 "Spark's JVM is gone: it was killed, or memory ran out",
                 hint="type the same again: it carries on, nothing is lost or repeated. `dmesg` says whether "
                 "memory was short (STRANDLINE_MEMORY), and Spark's last words are in the lake's _logs.",
+            )
+        if isinstance(cause, PySparkException) and SLOW in str(cause):
+            return TransientError(
+                "a Python worker of Spark's did not start within ten seconds: the machine is too busy",
+                hint="type the same again: it carries on, nothing is lost or repeated. "
+                "`strandline stream` with fewer tables needs less at its start.",
             )
         cause = cause.__cause__ or cause.__context__
     return None
