@@ -56,10 +56,7 @@ class Afresh:
         self._lake = lake
         self._mode = mode
         self._shelf = Shelf(str(table.window_from))
-        self._stocks = {
-            source: Stock(spark, lake.table(source), str(source.event_at), source.valid_until)
-            for source in table.upstream
-        }
+        self._stocks = {source: Stock.of(spark, source, lake) for source in table.upstream}
         self._length = pd.Timedelta(str(table.window)) // pd.Timedelta(microseconds=1)
 
     def catch_up(self) -> Entry | None:

@@ -195,10 +195,8 @@ def _unseen(table: Table, lake: Lake, found: Entries) -> int:
     """Return how many rows of its sources came or went since a table looked at them last."""
     seen = found[-1][1].versions if found else {}
     return sum(
-        entry.came + entry.gone if entry.is_backfill else entry.written
+        _came_or_went(lake.table(source), seen.get(source.id, (0, -1))[1])
         for source in table.upstream
-        for version, entry in entries(lake.table(source))
-        if version > seen.get(source.id, (0, -1))[1]
     )
 
 
@@ -206,11 +204,14 @@ def _not_looked_up(table: Table, lake: Lake) -> int:
     """Return how many rows of its static side came or went since a table looked at it last."""
     if table.looks_up is None or not lake.exists(table):
         return 0
-    source = table.looks_up.source
-    before = right_until(lake.table(table))
+    return _came_or_went(lake.table(table.looks_up.source), right_until(lake.table(table)))
+
+
+def _came_or_went(path: Path, before: int) -> int:
+    """Return how many rows of a table came or went after a version."""
     return sum(
         entry.came + entry.gone if entry.is_backfill else entry.written
-        for version, entry in entries(lake.table(source))
+        for version, entry in entries(path)
         if version > before
     )
 

@@ -5,7 +5,6 @@ for the rows of that time alone, and the rows that differ are exchanged in a com
 """
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
@@ -19,18 +18,13 @@ from jobs.run.lease import turn
 from jobs.run.ledger import LOOKED_AGAIN, Entry, between, is_table, latest_version
 from jobs.run.meter import Meter, code_version
 from jobs.run.rows import OPEN
+from jobs.run.shelf import EPOCH, MICROSECOND
 from jobs.run.stock import Stock
 from jobs.run.swap import came_and_gone, changes, swap
 from jobs.run.tail import Tail
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOTHING = (0, -1)
 """A span in which no moment lies."""
-
-
-def stock_of(spark: SparkSession, table: Table, lake: Lake) -> Stock:
-    """Return what knows a table's files, to be kept by whoever looks again and again."""
-    return Stock(spark, lake.table(table), str(table.event_at), table.valid_until)
 
 
 def adorned(
@@ -44,7 +38,7 @@ def adorned(
     if not lake.exists(source):
         return unknown(table, rows), {source.id: -1}
     version = latest_version(lake.table(source))
-    intervals = (stock or stock_of(spark, source, lake)).rows(version)
+    intervals = (stock or Stock.of(spark, source, lake)).rows(version)
     return _found(table, wanted, rows, intervals), {source.id: version}
 
 
@@ -68,9 +62,9 @@ class Again:
     def __post_init__(self) -> None:
         """Follow the table's own ledger, whoever writes to it."""
         self._tail = Tail(self.lake.table(self.table))
-        self._own = stock_of(self.spark, self.table, self.lake)
+        self._own = Stock.of(self.spark, self.table, self.lake)
         self._static = {
-            source: stock_of(self.spark, source, self.lake) for source in self.table.needs
+            source: Stock.of(self.spark, source, self.lake) for source in self.table.needs
         }
 
     def look(self) -> Entry | None:
@@ -90,7 +84,7 @@ class Again:
 
     def _right_until(self) -> int:
         self._tail.follow()
-        return -1 if self._tail.right_until is None else self._tail.right_until
+        return self._tail.right_until
 
     def _span(self, source: Table, before: int, now: int) -> tuple[int, int] | None:
         """Return the time of which the static side says something else, all of it where that cannot be told."""
@@ -153,7 +147,7 @@ class Again:
 
 
 def _text(micros: int) -> str:
-    return "open" if abs(micros) >= OPEN else (EPOCH + timedelta(microseconds=micros)).isoformat()
+    return "open" if abs(micros) >= OPEN else (EPOCH + micros * MICROSECOND).isoformat()
 
 
 def _found(table: Table, wanted: LookUp, rows: DataFrame, intervals: DataFrame) -> DataFrame:

@@ -13,7 +13,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from jobs.core.table import Table
 from jobs.run import delta
+from jobs.run.lake import Lake
 from jobs.run.ledger import commit_file
 from jobs.run.rows import OPEN
 from jobs.run.shelf import micros
@@ -50,6 +52,11 @@ class Stock:
         self._version = -1
         self._files: dict[str, _File] = {}
         self._is_other = False
+
+    @classmethod
+    def of(cls, spark: SparkSession, table: Table, lake: Lake) -> "Stock":
+        """Return that of a table, whose declaration says from when until when a row speaks."""
+        return cls(spark, lake.table(table), str(table.event_at), table.valid_until)
 
     def files(self, version: int, first: int = -OPEN, last: int = OPEN) -> list[str]:
         """Return the files of a version whose rows may reach into a span, each as the log says it."""

@@ -33,7 +33,7 @@ from jobs.run.checkpoint import (
 from jobs.run.fork import Fork
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, last_entry, was_put_right
-from jobs.run.lookup import adorned, stock_of, unknown
+from jobs.run.lookup import adorned, unknown
 from jobs.run.meter import Meter
 from jobs.run.session import for_rows_alone, for_sorted_state
 from jobs.run.stock import Stock
@@ -97,7 +97,7 @@ class Writer:
                 held_already=self._has(quarantine, number),
             )
         if table.looks_up and self._static is None:
-            self._static = stock_of(spark, table.looks_up.source, lake)
+            self._static = Stock.of(spark, table.looks_up.source, lake)
         rows, looked = adorned(spark, table, lake, rows, self._static)
         entry = replace(entry, looked=looked)
         write = self._windows.change if table.rewrites else self._windows.append

@@ -15,8 +15,12 @@ class Tail:
         self.read = 0
         self.written = 0
         self.appended = 0
-        self.right_until: int | None = None
-        """Up to which version of the static side every row is right; None while no row was looked up."""
+        self._looked: int | None = None
+
+    @property
+    def right_until(self) -> int:
+        """Return the version of the static side up to which every row is right; -1 when none is."""
+        return -1 if self._looked is None else self._looked
 
     def follow(self) -> None:
         """Add what was committed since the last call."""
@@ -33,14 +37,13 @@ class Tail:
 
     def _look(self, entry: Entry) -> None:
         if entry.replaced or entry.mode == LOOKED_AGAIN:
-            self.right_until = None
-        looked = [*entry.looked.values()]
-        known = [] if self.right_until is None else [self.right_until]
-        self.right_until = min(looked + known, default=None)
+            self._looked = None
+        known = [] if self._looked is None else [self._looked]
+        self._looked = min([*entry.looked.values(), *known], default=None)
 
 
 def right_until(path: Path) -> int:
     """Return the version of the static side up to which every row of a table is right; -1 when none is."""
     tail = Tail(path)
     tail.follow()
-    return -1 if tail.right_until is None else tail.right_until
+    return tail.right_until

@@ -12,18 +12,16 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import to_avro
 from pyspark.sql.types import (
-    DecimalType,
-    LongType,
     StringType,
     StructType,
-    TimestampType,
 )
 
 from jobs.core.errors import DefinitionError
 from jobs.core.parse_avro import avro
 from jobs.core.table import Parse
 from tests.support.events import Event, frame
-from tests.support.payloads import problems
+from tests.support.payloads import parse, problems
+from tests.support.shapes import ORDER as FIELDS
 
 SCHEMA = json.dumps(
     {
@@ -40,13 +38,6 @@ SCHEMA = json.dumps(
         ],
     }
 )
-FIELDS = (
-    StructType()
-    .add("id", StringType())
-    .add("count", LongType())
-    .add("cost", DecimalType(9, 2))
-    .add("at", TimestampType())
-)
 AT = datetime(2026, 11, 20, 8, 15, 30, 123000, tzinfo=UTC)
 
 
@@ -58,12 +49,10 @@ def written(spark: SparkSession, *orders: tuple[str, int | None]) -> list[bytes]
 
 
 def parsed(
-    spark: SparkSession, payloads: Sequence[bytes | None], parse: Parse | None = None
+    spark: SparkSession, payloads: Sequence[bytes | None], read: Parse | None = None
 ) -> list[dict[str, Any]]:
     """Parse payloads in one job and keep their order."""
-    events = frame(spark, [Event(payload=payload) for payload in payloads])
-    rows = (parse or avro(SCHEMA))(events, FIELDS).orderBy("_offset").collect()
-    return [row.asDict(recursive=True) for row in rows]
+    return parse(spark, payloads, FIELDS, read or avro(SCHEMA))
 
 
 def test_a_record_is_read_field_by_field(spark: SparkSession) -> None:

@@ -8,33 +8,22 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import (
     BinaryType,
-    DecimalType,
     LongType,
-    StringType,
     StructType,
-    TimestampType,
 )
 
 from jobs.core.errors import DefinitionError
 from jobs.core.parse_csv import parse_csv, parse_raw
 from tests.support.events import Event, frame
-from tests.support.payloads import problems
+from tests.support.payloads import parse, problems
+from tests.support.shapes import ORDER as FIELDS
 
-FIELDS = (
-    StructType()
-    .add("id", StringType())
-    .add("count", LongType())
-    .add("cost", DecimalType(9, 2))
-    .add("at", TimestampType())
-)
 CLEAN = b"a,17,12.34,2026-11-20T08:15:30.123Z"
 
 
 def parsed(spark: SparkSession, payloads: Sequence[bytes | None]) -> list[dict[str, Any]]:
     """Parse payloads in one job and keep their order."""
-    events = frame(spark, [Event(payload=payload) for payload in payloads])
-    rows = parse_csv(events, FIELDS).orderBy("_offset").collect()
-    return [row.asDict(recursive=True) for row in rows]
+    return parse(spark, payloads, FIELDS, parse_csv)
 
 
 def test_a_line_is_read_cell_by_cell(spark: SparkSession) -> None:

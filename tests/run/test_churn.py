@@ -9,7 +9,7 @@ from jobs.run.lake import Lake
 from jobs.run.ledger import latest_version
 from jobs.run.rows import OPEN
 from jobs.silver.devices import TABLE
-from tests.support.rows import at, lines
+from tests.support.rows import at, lines, micros
 
 BEFORE = """
     device_id | valid_from | valid_until | site
@@ -75,7 +75,7 @@ def test_an_interval_counts_from_where_it_differs(
 
     found = changed_span(spark, TABLE, path, now - 1, now)
 
-    expected = first and (micros(first), micros(last) if last else OPEN)
+    expected = first and (micros(at(first)), micros(at(last)) if last else OPEN)
     assert found == expected
 
 
@@ -89,12 +89,8 @@ def test_a_column_that_divides_the_folders_is_read_as_well(spark: SparkSession, 
 
     found = changed_span(spark, site_traffic_1h.TABLE, path, -1, 0)
 
-    assert found == (micros("09:00:00"), micros("10:00:00"))
+    assert found == (micros(at("09:00:00")), micros(at("10:00:00")))
 
 
 def moment(text: str) -> object:
     return None if text == "-" else at(text)
-
-
-def micros(text: str) -> int:
-    return int(at(text).timestamp()) * 1_000_000

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from jobs.run.ledger import latest_version
 from jobs.run.rows import OPEN, rows_at
 from jobs.run.stock import Stock
-from tests.support.rows import NOON
+from tests.support.rows import NOON, micros
 
 HOUR = 3_600_000_000
 KINDS = "n long, begins timestamp, ends timestamp, hour timestamp"
@@ -103,7 +103,3 @@ def test_columns_that_came_later_are_read(spark: SparkSession, tmp_path: Path) -
     found = stock.rows(1).select("more").collect()
 
     assert Counter(row[0] for row in found) == Counter([None, "x"])
-
-
-def micros(moment: datetime) -> int:
-    return int(moment.timestamp()) * 1_000_000

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from jobs.core import table
 from jobs.core.parse import parse_json
 from jobs.silver.device_telemetry import FIELDS
 from tests.support.events import Event, frame
@@ -20,11 +21,14 @@ CLEAN = (
 
 
 def parse(
-    spark: SparkSession, payloads: Sequence[bytes | None], fields: StructType = FIELDS
+    spark: SparkSession,
+    payloads: Sequence[bytes | None],
+    fields: StructType = FIELDS,
+    read: table.Parse = parse_json,
 ) -> Found:
     """Parse payloads, and return what was found in each, in their order."""
     events = frame(spark, [Event(payload=payload) for payload in payloads])
-    found = parse_json(events, fields).orderBy("_offset").collect()
+    found = read(events, fields).orderBy("_offset").collect()
     assert len(found) == len(payloads)
     return [row.asDict(recursive=True) for row in found]
 

@@ -46,6 +46,11 @@ def at(clock: str) -> datetime:
     return datetime.combine(NOON, time.fromisoformat(clock), tzinfo=UTC)
 
 
+def micros(moment: datetime) -> int:
+    """Return a moment of a whole second in microseconds since 1970."""
+    return int(moment.timestamp()) * 1_000_000
+
+
 def text(value: object) -> str:
     """Write one value."""
     match value:

@@ -30,6 +30,15 @@ INTERVALS = (
 )
 """silver.devices, without what a test of sites does not need."""
 
+ORDER = (
+    StructType()
+    .add("id", StringType())
+    .add("count", LongType())
+    .add("cost", DecimalType(9, 2))
+    .add("at", TimestampType())
+)
+"""An order, for whoever reads payloads of another format than JSON."""
+
 
 def arrived(fields: StructType) -> StructType:
     """Add to the fields of a silver table when and where its rows arrived."""
