@@ -7,6 +7,7 @@ import ast
 import importlib
 import pkgutil
 import traceback
+from collections import Counter
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -15,6 +16,7 @@ from types import ModuleType
 from jobs import bronze, gold, silver
 from jobs.core.errors import DefinitionError, LakeError
 from jobs.core.table import Layer, Speaks, Table
+from quality.safe import hazards
 
 LAYERS = {Layer.BRONZE: bronze, Layer.SILVER: silver, Layer.GOLD: gold}
 
@@ -44,6 +46,7 @@ def tables() -> tuple[Table, ...]:
     for table, module in declared:
         _refuse_incomplete(table, module)
         _refuse_look_up(table, module)
+        _refuse_rules(table, module)
     return tuple(found[name] for name in sorted(order, key=lambda name: _rank(found, name)))
 
 
@@ -115,6 +118,32 @@ def _refuse_incomplete(table: Table, module: ModuleType) -> None:
             hint=f"add {', '.join(f'{name}=…' for name in missing)} to its TABLE.",
             table=table.id,
         )
+
+
+def _refuse_rules(table: Table, module: ModuleType) -> None:
+    """See that each rule has a name of its own, is asked somewhere, and throws on no row."""
+    names = [rule.name for rule in table.rules] + [each.name for each in table.expects]
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise DefinitionError(
+            f"{_place(module)}: {table.id} has two rules of the name {' and '.join(twice)}",
+            hint="give each a name of its own; the quarantine and the ledger tell them apart by it.",
+            table=table.id,
+        )
+    if table.rules and not table.judges:
+        raise DefinitionError(
+            f"{_place(module)}: {table.id} reads rows that were judged, so it has no quarantine for its rules",
+            hint="declare the rules where the rows are judged, or what must hold of the whole as `expects`.",
+            table=table.id,
+        )
+    for rule in table.rules:
+        for hazard in hazards(rule.holds):
+            raise DefinitionError(
+                f"{_place(module)}: the rule {rule.name} of {table.id} says {rule.holds!r}: {hazard}",
+                hint="a rule is asked of rows that nobody has believed yet, and must answer for each, always alike.",
+                table=table.id,
+                rule=rule.name,
+            )
 
 
 def _declared(layer: Layer) -> list[tuple[Table, ModuleType]]:

@@ -1,10 +1,22 @@
 """One asset a table, made from the catalog; nothing is listed twice."""
 
-from dagster import AssetKey, AssetsDefinition, AssetSpec, MaterializeResult, multi_asset
+from collections.abc import Iterator
+
+from dagster import (
+    AssetCheckResult,
+    AssetKey,
+    AssetsDefinition,
+    AssetSpec,
+    Failure,
+    MaterializeResult,
+    multi_asset,
+)
 
 from jobs import catalog
 from jobs.core.table import Table
+from jobs.run.gates import GateShutError
 from jobs.run.report import Report
+from orchestration import checks
 from orchestration.resources import LakeResource
 
 
@@ -23,9 +35,21 @@ def asset_of(table: Table) -> AssetsDefinition:
         description=table.summary,
     )
 
-    @multi_asset(name=f"{table.layer}_{table.name}", specs=[spec])
-    def materialise(lake: LakeResource) -> MaterializeResult[object]:
-        return _result(table, lake.catch_up(table))
+    @multi_asset(
+        name=f"{table.layer}_{table.name}",
+        specs=[spec],
+        check_specs=checks.specs(table, key(table)),
+    )
+    def materialise(
+        lake: LakeResource,
+    ) -> Iterator[MaterializeResult[object] | AssetCheckResult]:
+        try:
+            report = lake.catch_up(table)
+        except GateShutError as error:
+            yield from checks.of_gate(table, key(table), error)
+            raise Failure(error.message, metadata={"hint": error.hint}) from error
+        yield _result(table, report)
+        yield from checks.of_report(table, key(table), report)
 
     return materialise
 

@@ -1,17 +1,62 @@
-"""What must hold of a row, said once, as SQL.
+"""What must hold of a row, said once, as SQL; four uses are made of it.
 
-A rule is text rather than a ``Column`` because a ``Column`` needs a live JVM, and the catalog must be
-readable without one.
+The verdict column of a judged table, the counters of each batch, Great Expectations' suite (quality/expectations.py)
+and Dagster's checks all come from these values. A rule is text rather than a ``Column`` because a ``Column`` needs a
+live JVM, and the catalog must be readable without one.
 
 Why NULL counts as broken: SQL's third truth value would let a row through that nobody judged.
 A rule that tolerates an absent value says so with ``null_ok``.
+
+What happens to a row is said by ``on_fail``, what happens to the batch by ``max_failed`` and ``severity``: one bad row
+is no reason to hold back the good ones beside it, and an hour of them is.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypedDict, Unpack
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+
+FEW = 10
+"""Rows that a quarantine rule may always hold back: half of a batch of two proves nothing."""
+
+
+class OnFail(StrEnum):
+    """What becomes of a row that breaks a rule."""
+
+    WARN = "warn"
+    """It is believed all the same, and counted."""
+    QUARANTINE = "quarantine"
+    """It is held back."""
+    FAIL = "fail"
+    """It is held back, and so is every row of its batch until somebody has looked."""
+
+
+class Severity(StrEnum):
+    """What becomes of a batch in which too many rows break a rule."""
+
+    CRITICAL = "critical"
+    """It is not published; the table's gate shuts."""
+    WARNING = "warning"
+    """It is published, and the failure is shown."""
+    INFO = "info"
+    """It is published, and the failure is written down."""
+
+
+class Options(TypedDict, total=False):
+    """What every rule may say beside its predicate; see ``Rule``."""
+
+    null_ok: bool
+    on_fail: OnFail
+    severity: Severity
+    max_failed: float
+    owner: str
+    about: str
+    ok: Mapping[str, object]
+    bad: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,41 +67,123 @@ class Rule:
         name: The reason that a broken row carries into the quarantine.
         holds: A SQL predicate over the table's columns.
         null_ok: Whether an unknown answer passes.
+        on_fail: What becomes of a row that breaks it.
+        severity: What becomes of a batch in which too many do; critical where the table says ``max_failed`` or
+            ``on_fail`` is ``fail``, a warning otherwise.
+        max_failed: The share of a batch's rows that may break it. Without it no share is too large for rows that are
+            held back, and any is for rows that warn or fail.
+        owner: Who knows about it; the table's owner when empty.
+        about: What it is for, in a sentence.
+        ok: Columns of a row that satisfies it, as a test; a text stands for a value of the column's type.
+        bad: Columns of a row that breaks it.
     """
 
     name: str
     holds: str
     null_ok: bool = False
+    on_fail: OnFail = OnFail.QUARANTINE
+    severity: Severity | None = None
+    max_failed: float | None = None
+    owner: str = ""
+    about: str = ""
+    ok: Mapping[str, object] | None = field(default=None, hash=False)
+    bad: Mapping[str, object] | None = field(default=None, hash=False)
 
     @property
     def predicate(self) -> str:
         """Return the predicate with its third truth value settled."""
         return f"coalesce(({self.holds}), {str(self.null_ok).lower()})"
 
+    @property
+    def weight(self) -> Severity:
+        """Return how much it matters that a batch breaks it."""
+        if self.severity is not None:
+            return self.severity
+        decides = self.on_fail is OnFail.FAIL or self.max_failed is not None
+        is_held = self.on_fail is not OnFail.WARN
+        return Severity.CRITICAL if decides and is_held else Severity.WARNING
 
-def required(*columns: str) -> tuple[Rule, ...]:
+    @property
+    def allowed(self) -> float:
+        """Return the share of a batch that may break it."""
+        if self.max_failed is not None:
+            return self.max_failed
+        return 1.0 if self.on_fail is OnFail.QUARANTINE else 0.0
+
+    @property
+    def few(self) -> int:
+        """Return how many rows may break it whatever their share."""
+        return FEW if self.on_fail is OnFail.QUARANTINE else 0
+
+
+def required(*columns: str, **options: Unpack[Options]) -> tuple[Rule, ...]:
     """Demand a value in each column; the reason is ``missing:<column>``."""
-    return tuple(Rule(name=f"missing:{name}", holds=f"`{name}` IS NOT NULL") for name in columns)
+    return tuple(not_null(name, **options) for name in columns)
 
 
-def between(column: str, low: float, high: float, *, null_ok: bool = False) -> Rule:
+def not_null(column: str, **options: Unpack[Options]) -> Rule:
+    """Demand a value; the reason is ``missing:<column>``."""
+    with_example: Options = {"bad": {column: None}, **options}
+    return Rule(name=f"missing:{column}", holds=f"`{column}` IS NOT NULL", **with_example)
+
+
+def between(column: str, low: float, high: float, **options: Unpack[Options]) -> Rule:
     """Demand a value from ``low`` to ``high``, both included."""
+    with_example: Options = {"ok": {column: str(low)}, "bad": {column: str(high + 1)}, **options}
     return Rule(
         name=f"out_of_range:{column}",
         holds=f"`{column}` BETWEEN {low} AND {high}",
-        null_ok=null_ok,
+        **with_example,
     )
 
 
-def one_of(column: str, values: Sequence[str], *, null_ok: bool = False) -> Rule:
+def one_of(column: str, values: Sequence[str], **options: Unpack[Options]) -> Rule:
     """Demand one of the listed texts."""
     listed = ", ".join(_literal(value) for value in values)
-    return Rule(name=f"not_listed:{column}", holds=f"`{column}` IN ({listed})", null_ok=null_ok)
+    with_example: Options = {
+        "ok": {column: values[0]},
+        "bad": {column: "no " + " nor ".join(values)},
+        **options,
+    }
+    return Rule(name=f"not_listed:{column}", holds=f"`{column}` IN ({listed})", **with_example)
+
+
+def matches(column: str, pattern: str, **options: Unpack[Options]) -> Rule:
+    """Demand a text in which a regular expression of Java's is found; anchor it to demand the whole text."""
+    return Rule(name=f"no_match:{column}", holds=f"`{column}` RLIKE {_literal(pattern)}", **options)
+
+
+def no_unknown_fields(**options: Unpack[Options]) -> Rule:
+    """Notice rows with fields that nobody declared, in a table that keeps them (jobs/core/rescue.py); counts them."""
+    usual: Options = {
+        "on_fail": OnFail.WARN,
+        "severity": Severity.INFO,
+        "ok": {"_rescued": None},
+        "bad": {"_rescued": '{"x": "1"}'},
+    }
+    usual.update(options)
+    return Rule(name="unknown_fields", holds="`_rescued` IS NULL", **usual)
+
+
+def fingerprint(rules: Sequence[Rule]) -> str:
+    """Return what tells this set of rules from any other that judges differently."""
+    told = [(r.name, r.predicate, r.on_fail.value, r.weight.value, r.allowed, r.few) for r in rules]
+    return hashlib.sha256(repr(told).encode()).hexdigest()[:12]
 
 
 def _literal(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
+
+
+def judging(rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """Return the rules that decide whether a row is believed."""
+    return tuple(rule for rule in rules if rule.on_fail is not OnFail.WARN)
+
+
+def warning(rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """Return the rules that a believed row may break."""
+    return tuple(rule for rule in rules if rule.on_fail is OnFail.WARN)
 
 
 def broken(rules: Sequence[Rule]) -> Column:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from jobs.cli import engine, place, ranges
+from jobs.cli.check import refuse_unbelieved
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.ranges import SINCE, UNTIL
 from jobs.cli.screen import emit, note, show
@@ -36,7 +37,8 @@ def backfill_(  # noqa: PLR0913, PLR0917  # each is an option of the command lin
     r"""Compute a closed range of a table again and put it in the place of what stands there, in one commit.
 
     The stream may go on meanwhile. A range that it still owns is refused, with the earliest possible moment.
-    Readers see the old rows or the new ones; streams above are not disturbed.
+    Readers see the old rows or the new ones; streams above are not disturbed. The new rows are looked at as
+    `strandline check` does, and nothing is built on them unless they are as expected.
 
     \b
     strandline backfill silver.device_telemetry --since 2026-11-01 --until 2026-11-02
@@ -53,10 +55,13 @@ def backfill_(  # noqa: PLR0913, PLR0917  # each is an option of the command lin
     own = backfill(spark, chosen, where, span)
     done: list[tuple[Table, Entry | None]] = [(chosen, own)]
     _tell(*done[0])
+    refuse_unbelieved(spark, chosen, where, span)
     if downstream:
-        for each in backfill_above(spark, chosen, where, span):
-            done.append(each)
-            _tell(*each)
+        for each, entry in backfill_above(spark, chosen, where, span):
+            done.append((each, entry))
+            _tell(each, entry)
+            if entry:
+                refuse_unbelieved(spark, each, where, span)
     spark.stop()
     if as_json:
         emit([asdict(entry) for _, entry in done if entry])

@@ -12,6 +12,7 @@ from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.screen import emit, note, say, show, yes
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.table import Layer
+from jobs.run import gates
 from jobs.run.ask import ask
 from jobs.run.balance import Balance, balance, live_rows
 from jobs.run.certificate import standing
@@ -113,6 +114,7 @@ def tables_(lake: LakeOption = None, as_json: JsonOption = False) -> None:
                 "mode": newest[1].mode if newest else "never run",
                 "watermark": newest[1].watermark if newest else None,
                 "certificate": None if table.layer is Layer.BRONZE else standing(table, where),
+                "gate": gates.told(table, where),
             }
         )
     if as_json:

@@ -30,6 +30,8 @@ VERBS = {
     "ledger": "answers",
     "query": "answers",
     "compare": "answers",
+    "gate": "gate",
+    "check": "check",
     "verify": "certify",
     "backfill": "again",
     "rebuild": "anew",

@@ -24,6 +24,22 @@ def typed(since: str, until: str) -> Span:
     return Span(since=first, until=last)
 
 
+def optional(since: str | None, until: str | None) -> Span | None:
+    """Read a range that may be left out.
+
+    Raises:
+        DefinitionError: One of its ends is missing, is no moment, or it is empty.
+    """
+    if since and until:
+        return typed(since, until)
+    if since or until:
+        raise DefinitionError(
+            "a range has two ends, and one was given",
+            hint="give --since and --until, or neither for all rows.",
+        )
+    return None
+
+
 def _moment(option: str, text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)

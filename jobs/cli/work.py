@@ -15,6 +15,7 @@ from jobs.cli.screen import emit, grid, is_terminal, live, note, show
 from jobs.core.errors import DefinitionError
 from jobs.core.modes import AvailableNow, Batch, MicroBatch, Mode
 from jobs.core.table import Layer, Table
+from jobs.run.gates import GateShutError
 from jobs.run.host import Host, Pulse
 from jobs.run.lake import Lake
 from jobs.run.lease import refuse_if_taken
@@ -66,16 +67,23 @@ def run_tables(
     how: Mode = Batch() if mode is RunMode.BATCH else AvailableNow(max_offsets=max_offsets)
     site = _ready(found, where, chosen)
     reports = []
+    refused: GateShutError | None = None
     for table in chosen:
 
         def tell(entry: Entry, table: Table = table) -> None:
             note(f"{table.id}: batch {entry.batch}, {entry.read:,} read, {entry.duration_ms:,} ms")
 
-        reports.append(run(table, how, where, site=site, tell=tell))
+        try:
+            reports.append(run(table, how, where, site=site, tell=tell))
+        except GateShutError as error:  # the tables above go on with what was believed
+            note(error.message)
+            refused = refused or error
     if as_json:
         emit([asdict(report) for report in reports])
-        return
-    show(None, COLUMNS, [_row(report) for report in reports])
+    else:
+        show(None, COLUMNS, [_row(report) for report in reports])
+    if refused is not None:
+        raise refused
 
 
 def stream(
@@ -150,9 +158,9 @@ def _row(report: Report) -> tuple[object, ...]:
 
 
 def _pulses(host: Host) -> Grid:
-    columns = ("table", "batches", "rows/s", "lag", "watermark", "last batch ms", "at")
+    columns = ("table", "batches", "rows/s", "lag", "watermark", "last batch ms", "at", "gate")
     rows = [
-        (p.table, p.batches, p.rate, p.lag, p.watermark, p.last_ms, p.at)
+        (p.table, p.batches, p.rate, p.lag, p.watermark, p.last_ms, p.at, "shut" if p.gate else "")
         for p in host.pulses.values()
     ]
     return grid(None, columns, rows)
@@ -160,6 +168,8 @@ def _pulses(host: Host) -> Grid:
 
 def _line(pulse: Pulse) -> str:
     lag = "?" if pulse.lag is None else f"{pulse.lag:,}"
+    if pulse.gate is not None:
+        return f"{pulse.gate}, lag {lag}"
     return (
         f"{pulse.table}: {pulse.batches} batches, {pulse.read:,} rows, {pulse.rate:,.0f} rows/s, "
         f"lag {lag}, watermark {pulse.watermark or 'none yet'}"

@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from jobs.core.lateness import Lateness
 from jobs.core.parse import parse_json
+from quality.expectations import Within
 from quality.rules import Rule
 
 Transform: TypeAlias = Callable[..., DataFrame]
@@ -95,6 +96,13 @@ class Table:
         event_at: The column with the time at which the event happened.
         lateness: The law of time for its rows; gold follows the silver table it reads.
         rules: What must hold of each row, or it goes to the quarantine.
+        expects: What must hold of a batch or of the whole table, beside what follows from the rules.
+        refers: Columns that name something in another table: the column, the table, and the column there. A look at the
+            rows counts those that name nothing; no batch waits for it, because the other table may be behind.
+        counts: The column that says of how many rows of its one source a row was made, each of them in one row only;
+            a look at the rows compares their sum with the source.
+        owner: Who is asked when its rows are not believed.
+        sensitive: Columns whose values are shown to nobody: not in logs, samples or reports.
         speaks: When a table above the judged ones says something about a row.
         window: The length of a gold table's windows, as Spark reads it; of unequal ones the longest.
         window_from: The column with the start of a row's window, by which a table that is rewritten is divided.
@@ -112,6 +120,11 @@ class Table:
     event_at: str | None = None
     lateness: Lateness = field(default_factory=Lateness)
     rules: tuple[Rule, ...] = ()
+    expects: tuple[Within, ...] = ()
+    refers: "tuple[tuple[str, Table, str], ...]" = ()
+    counts: str | None = None
+    owner: str = ""
+    sensitive: tuple[str, ...] = ()
     speaks: Speaks = Speaks.ON_CLOSE
     window: str | None = None
     window_from: str | None = None

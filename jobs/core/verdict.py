@@ -5,6 +5,8 @@ one reason, because rules judge rows and it is none.
 
 ``_key`` and ``_time`` are what a duplicate shares: the table's key and the event time of a good row. A bad
 row is known by its identity instead and keeps its arrival as time, since nothing in it can be believed.
+``_warned`` names the rules that a good row breaks and may break; it is counted and goes no further.
+
 Payload, key and headers stay with bad rows only: for good ones bronze has them, and carrying them through
 the shuffle would triple its bytes.
 """
@@ -18,10 +20,12 @@ from pyspark.sql import functions as F
 from jobs.core.lateness import interval
 from jobs.core.received import CARRIED, IDENTITY
 from jobs.core.table import Table
-from quality.rules import broken
+from quality.rules import broken, judging, warning
 
 DUPLICATE_OF = ("_key", "_bad", "_time")
 """Rows that agree in these are copies of one event."""
+
+WARNED = "_warned"
 
 
 def judged(events: DataFrame, table: Table) -> DataFrame:
@@ -32,7 +36,8 @@ def judged(events: DataFrame, table: Table) -> DataFrame:
     early = interval(table.lateness.early)
     from_the_future = F.when(arrived_at > seen_at + early, F.lit("from_the_future"))
     times = [*table.lateness.reasons(event_at, arrived_at), from_the_future]
-    predicates = [F.expr(rule.predicate) for rule in table.rules]
+    rules = judging(table.rules)
+    predicates = [F.expr(rule.predicate) for rule in rules]
     in_time = (
         (event_at >= arrived_at - interval(table.lateness.late))
         & (event_at <= arrived_at + early)
@@ -40,14 +45,14 @@ def judged(events: DataFrame, table: Table) -> DataFrame:
     )
     is_good = reduce(and_, predicates, F.col("_problem").isNull()) & in_time
     reasons = F.when(F.col("_problem").isNotNull(), F.array("_problem")).otherwise(
-        F.array_compact(F.concat(broken(table.rules), F.array(*times)))
+        F.array_compact(F.concat(broken(rules), F.array(*times)))
     )
     # An event time that is absent without a rule against it is still no time to compare with.
     at_least_one = F.when(F.size(reasons) > 0, reasons).otherwise(
         F.array(F.lit(f"missing:{table.event_at}"))
     )
     verdict = rows.withColumn("_reasons", F.when(~F.coalesce(is_good, F.lit(False)), at_least_one))
-    return verdict.withColumns(_handles(table))
+    return verdict.withColumns({**_handles(table), **_warnings(table)})
 
 
 def good_rows(rows: DataFrame) -> DataFrame:
@@ -70,7 +75,7 @@ def bad_rows(rows: DataFrame, table: Table) -> DataFrame:
 
 def own_columns(rows: DataFrame) -> list[str]:
     """Return the columns that the table's function made."""
-    added = {*CARRIED, *DUPLICATE_OF, "_reasons"}
+    added = {*CARRIED, *DUPLICATE_OF, "_reasons", WARNED}
     return [name for name in rows.columns if name not in added]
 
 
@@ -86,6 +91,14 @@ def _event_at(table: Table) -> str:
         message = f"{table.id} has no event time"
         raise TypeError(message)
     return table.event_at
+
+
+def _warnings(table: Table) -> dict[str, Column]:
+    rules = warning(table.rules)
+    if not rules:
+        return {}
+    warned = broken(rules)
+    return {WARNED: F.when(F.col("_reasons").isNull() & (F.size(warned) > 0), warned)}
 
 
 def _handles(table: Table) -> dict[str, Column]:

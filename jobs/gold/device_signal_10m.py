@@ -12,6 +12,8 @@ from pyspark.sql import functions as F
 
 from jobs.core.table import Layer, LookUp, Speaks, Table
 from jobs.silver import device_telemetry, devices
+from quality.expectations import Within
+from quality.rules import Severity
 
 WINDOW = "10 minutes"
 
@@ -54,5 +56,16 @@ TABLE = Table(
     window=WINDOW,
     window_from="window_from",
     closes_at="window_until",
+    counts="readings",
+    expects=(
+        Within(
+            name="average_beyond_its_values",
+            aggregate="count_if(avg_value NOT BETWEEN min_value AND max_value)",
+            high=0,
+            severity=Severity.CRITICAL,
+            about="an average lies between the smallest value and the largest",
+        ),
+    ),
+    owner="fleet",
     looks_up=LookUp(source=devices.TABLE, columns=devices.STATIC, find=devices.as_of),
 )

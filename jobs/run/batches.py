@@ -12,6 +12,8 @@ from jobs.core.table import Speaks, Table
 from jobs.run import delta
 from jobs.run.balance import rows_until
 from jobs.run.fork import Fork
+from jobs.run.gates import refuse_behind
+from jobs.run.guard import Guard
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, last_entry, latest_version
 from jobs.run.lookup import adorned
@@ -23,17 +25,25 @@ STREAM = "batch"
 """What stands in an entry in the place of a checkpoint's identity."""
 
 
-def compute(spark: SparkSession, table: Table, lake: Lake, mode: str = STREAM) -> Entry:
+def compute(
+    spark: SparkSession,
+    table: Table,
+    lake: Lake,
+    guard: Guard | None = None,
+    mode: str = STREAM,
+) -> Entry:
     """Replace the table's rows by what its source holds now.
 
     Args:
         spark: The session.
         table: Silver or gold.
         lake: Where.
+        guard: Stands before the commit of a table that judges; every batch passes without one.
         mode: What the entry says of the mode.
 
     Raises:
         DefinitionError: A stream owns the table.
+        GateShutError: Its rows are not believed, or those that it reads.
     """
     path = lake.table(table)
     newest = last_entry(path)
@@ -44,6 +54,7 @@ def compute(spark: SparkSession, table: Table, lake: Lake, mode: str = STREAM) -
             hint=f"use another lake, or remove {path} and {lake.checkpoint(table)} first.",
             table=table.id,
         )
+    refuse_behind(table, lake)
     meter = Meter(spark)
     versions = {source: latest_version(lake.table(source)) for source in table.upstream}
     rows = [rows_at(spark, lake.table(source), version) for source, version in versions.items()]
@@ -62,7 +73,8 @@ def compute(spark: SparkSession, table: Table, lake: Lake, mode: str = STREAM) -
         code=code_version(table),
     )
     if table.judges:
-        fork = Fork(table=table, path=path, quarantine=lake.quarantine(table), replaces=True)
+        quarantine = lake.quarantine(table)
+        fork = Fork(table=table, path=path, quarantine=quarantine, guard=guard, replaces=True)
 
         def settle(good: int, held: Counter[str]) -> Entry:
             return entry.settled(good=good, held=held, dropped=0)

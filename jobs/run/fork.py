@@ -2,6 +2,7 @@
 
 The quarantine is written first and only when there is something for it, the table with the ledger entry last:
 a crash between the two leaves a quarantine that is ahead by one batch, which the replay sees and passes over.
+Before either stands the table's guard (jobs/run/guard.py): a batch that is not believed is written to neither.
 """
 
 from collections import Counter
@@ -11,11 +12,11 @@ from pathlib import Path
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from jobs.core.table import Table
 from jobs.core.verdict import bad_rows, good_rows
 from jobs.run import delta
+from jobs.run.guard import Guard, counted
 from jobs.run.ledger import Entry
 from jobs.run.meter import Meter
 
@@ -32,6 +33,7 @@ class Fork:
     table: Table
     path: Path
     quarantine: Path
+    guard: Guard | None
     replaces: bool = False
 
     def write(
@@ -44,17 +46,25 @@ class Fork:
             settle: Makes the ledger entry from the good rows and the reasons of the others.
             meter: Measures the batch.
             held_already: The quarantine got its part before a crash.
+
+        Raises:
+            GateShutError: The batch is not believed; nothing was written.
         """
         kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            held = first_reasons(kept)
-            good = held.pop(None, 0)
-            entry = settle(good, Counter({str(why): n for why, n in held.items()}))
+            found = counted(kept, self.table)
+            good, held = found.good, found.held
+            entry = settle(good, held)
             if not entry.read and not self.replaces:
                 return None
+            if self.guard:
+                entry = self.guard.admit(entry, found, kept)
             if (held or self.replaces) and not held_already:
                 self._put(self.quarantine, bad_rows(kept, self.table), held.total(), entry, meter)
-            return self._put(self.path, good_rows(kept), good, entry, meter)
+            final = self._put(self.path, good_rows(kept), good, entry, meter)
+            if self.guard:
+                self.guard.passed()
+            return final
         finally:
             kept.unpersist()
 
@@ -66,9 +76,3 @@ class Fork:
         final = entry.closed(written=written, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
         commit.commit(final.encoded())
         return final
-
-
-def first_reasons(rows: DataFrame) -> Counter[str | None]:
-    """Count rows by the reason that they are accounted under; good ones by None."""
-    reason = F.get("_reasons", F.lit(0)).alias("why")
-    return Counter({row["why"]: row["count"] for row in rows.groupBy(reason).count().collect()})

@@ -25,6 +25,14 @@ class Lake:
         """Return the folder of the quarantine beside a silver table."""
         return self.root / "quarantine" / table.name
 
+    def gate(self, table: Table) -> Path:
+        """Return the file that says that a table's gate is shut."""
+        return self.root / "_gates" / f"{table.id}.json"
+
+    def audit(self, table: Table) -> Path:
+        """Return the file that says what the last look at a table's rows found."""
+        return self.root / "_audits" / f"{table.id}.json"
+
     def checkpoint(self, table: Table) -> Path:
         """Return the folder with the state of the table's stream."""
         return self.root / "_checkpoints" / table.id

@@ -57,6 +57,12 @@ class Entry:
         until: Of a backfill, where its range ends.
         came: Of a backfill, rows that were not there before.
         gone: Of a backfill, rows that are there no longer.
+        broke: How many rows broke each rule, a row counting under every one; reasons of parsing and of time as well.
+        failed: The expectations that the batch did not meet: those that only warn, and those for which a gate was opened.
+        opened: Why somebody opened the gate for this batch.
+        rules: Fingerprint of the rules by which it was judged.
+        contract: Fingerprint of the columns that its rows have.
+        newest: The newest event time among its good rows, as text.
         watermark: Where event time stood, as text.
         duration_ms: From the start of the batch to its commit.
         cpu_ms: CPU of the process in that time; queries that run beside it are in it.
@@ -85,6 +91,12 @@ class Entry:
     until: str | None = None
     came: int = 0
     gone: int = 0
+    broke: Mapping[str, int] = field(default_factory=dict)
+    failed: tuple[str, ...] = ()
+    opened: str | None = None
+    rules: str = ""
+    contract: str = ""
+    newest: str | None = None
     watermark: str | None = None
     duration_ms: int = 0
     cpu_ms: int = 0
@@ -264,6 +276,7 @@ def entry_of(file: Path) -> Entry | None:
         return None
     known = {f.name for f in fields(Entry)}
     values = {name: value for name, value in found.items() if name in known}
+    values["failed"] = tuple(found.get("failed") or ())
     source, versions = found["source"], found["versions"] or {}
     if isinstance(versions, list):  # as written while a table had one source only
         versions = {source: versions}

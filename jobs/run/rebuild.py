@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from jobs.core.errors import DefinitionError
 from jobs.core.modes import AvailableNow
 from jobs.core.table import Speaks, Table
-from jobs.run import delta, shadow
+from jobs.run import delta, gates, shadow
 from jobs.run.lake import Lake
 from jobs.run.lease import lease
 from jobs.run.ledger import Entry, entries, last_entry, latest_version
@@ -58,6 +58,7 @@ def rebuild(table: Table, lake: Lake, site: Site, tell: Tell = lambda _: None) -
     for folder in (made.table(table), made.quarantine(table), made.checkpoint(table)):
         shutil.rmtree(folder, ignore_errors=True)
     made.open_for_writing()
+    gates.stand_open(made)  # a person compares it before it is promoted
     run(table, AvailableNow(), made, site=site, tell=tell)
     return made
 

@@ -17,6 +17,8 @@ class Report:
     good: int = 0
     duplicates: int = 0
     quarantined: Counter[str] = field(default_factory=Counter)
+    broke: Counter[str] = field(default_factory=Counter)
+    failed: set[str] = field(default_factory=set)
     dropped_by_watermark: int = 0
     written: int = 0
     seconds: float = 0.0
@@ -28,6 +30,8 @@ class Report:
         self.good += entry.good
         self.duplicates += entry.duplicates
         self.quarantined.update(entry.quarantined)
+        self.broke.update(entry.broke)
+        self.failed.update(entry.failed)
         self.dropped_by_watermark += entry.dropped_by_watermark
         self.written += entry.written
         self.seconds += entry.duration_ms / 1000

@@ -16,6 +16,8 @@ from jobs.core.table import Layer, Speaks, Table
 from jobs.run.afresh import Afresh
 from jobs.run.batches import compute
 from jobs.run.bronze import Intake
+from jobs.run.gates import refuse_behind
+from jobs.run.guard import Guard
 from jobs.run.lake import Lake
 from jobs.run.lease import lease
 from jobs.run.ledger import Entry
@@ -131,6 +133,7 @@ def _each(job: _Job, intake: Intake, limit: int | None) -> int:
 
 def _again(job: _Job, afresh: Afresh) -> int:
     """Compute what changed, and return how many commits it made."""
+    refuse_behind(job.table, job.lake)
     entry = afresh.catch_up()
     if entry is None:
         return 0
@@ -151,10 +154,11 @@ def _always(job: _Job, every: float, work: Callable[[], int]) -> None:
 
 def _derive(job: _Job, mode: Mode) -> None:
     spark, table, lake = job.site.spark, job.table, job.lake
-    writer = Writer(table, lake, mode.name, job.tell)
+    guard = Guard(table, lake, job.site.clock)
+    writer = Writer(table, lake, mode.name, job.tell, guard)
     match mode:
         case Batch():
-            job.tell(compute(spark, table, lake))
+            job.tell(compute(spark, table, lake, guard))
         case AvailableNow() if table.speaks is Speaks.AFRESH:
             _again(job, Afresh(spark, table, lake, mode.name))
         case MicroBatch(every=every) if table.speaks is Speaks.AFRESH:

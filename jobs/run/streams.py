@@ -31,6 +31,8 @@ from jobs.run.checkpoint import (
     stream_id,
 )
 from jobs.run.fork import Fork
+from jobs.run.gates import refuse_behind
+from jobs.run.guard import Guard
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, last_entry, was_put_right
 from jobs.run.lookup import adorned, unknown
@@ -42,6 +44,7 @@ from jobs.run.windows import Windows
 EVERYTHING = 2**31 - 1
 
 Tell = Callable[[Entry], None]
+Write = Callable[[DataFrame, int], None]
 
 
 class Writer:
@@ -52,12 +55,15 @@ class Writer:
     same, because that is what brings the query's state forward.
     """
 
-    def __init__(self, table: Table, lake: Lake, mode: str, tell: Tell) -> None:
-        """Prepare to write; ``tell`` hears of every commit."""
+    def __init__(
+        self, table: Table, lake: Lake, mode: str, tell: Tell, guard: Guard | None
+    ) -> None:
+        """Prepare to write; ``tell`` hears of every commit, and ``guard`` is asked before it, if there is one."""
         self._table = table
         self._lake = lake
         self._mode = mode
         self._tell = tell
+        self._guard = guard
         self._windows = Windows(table, lake.table(table))
         self._static: Stock | None = None
         self.error: Exception | None = None
@@ -72,8 +78,11 @@ class Writer:
     def _write(self, rows: DataFrame, number: int) -> None:
         try:
             if self._has(self._lake.table(self._table), number):
+                if self._guard:
+                    self._guard.passed()
                 rows.write.format("noop").mode("overwrite").save()
                 return
+            refuse_behind(self._table, self._lake)
             entry = self._written(rows, number)
         except Exception as error:
             self.error = error  # Spark hands on no more than its text
@@ -90,7 +99,8 @@ class Writer:
         path = lake.table(table)
         if table.judges:
             quarantine = lake.quarantine(table)
-            return Fork(table=table, path=path, quarantine=quarantine).write(
+            fork = Fork(table=table, path=path, quarantine=quarantine, guard=self._guard)
+            return fork.write(
                 rows,
                 lambda good, held: entry.settled(good=good, held=held, dropped=lost()),
                 meter,
@@ -119,7 +129,7 @@ class Writer:
 
 
 def start(
-    spark: SparkSession, table: Table, lake: Lake, writer: Writer, every: float | None
+    spark: SparkSession, table: Table, lake: Lake, writer: Write, every: float | None
 ) -> StreamingQuery:
     """Start the table's query.
 

@@ -20,6 +20,7 @@ from jobs.core.table import Layer, Table
 from jobs.run.balance import read_until, waiting
 from jobs.run.certificate import Certificate, keep
 from jobs.run.compare import Range, compare
+from jobs.run.gates import stand_open
 from jobs.run.lake import Lake
 from jobs.run.ledger import entries, last_entry, latest_version
 from jobs.run.meter import code_version
@@ -83,11 +84,13 @@ def verify(
             rows = recut(site.spark, log, cut, commits=trial.splits, chance=chance)
             tell(f"{log.table.id}: {sum(rows):,} rows, cut into {len(rows)} commits")
         whole = Lake(root / "batch").open_for_writing()
+        stand_open(whole)
         (whole.root / Layer.BRONZE).symlink_to(cut.root / Layer.BRONZE)
         for table in derived:
             done = run(table, Batch(), whole, site=site)
             tell(f"{table.id}: as one batch in {done.seconds:.1f} s")
         streamed = Lake(root / "stream").open_for_writing()
+        stand_open(streamed)
         Rehearsal(
             tables=derived, log=cut, lake=streamed, kills=trial.kills, seed=trial.seed, tell=tell
         ).play()

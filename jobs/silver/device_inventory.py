@@ -37,5 +37,6 @@ TABLE = Table(
     transform=device_inventory,
     key=("change_id",),
     event_at="event_at",
+    owner="fleet",
     rules=required("change_id", "device_id", "event_at"),
 )

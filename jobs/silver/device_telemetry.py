@@ -16,7 +16,7 @@ from jobs.bronze import device_telemetry as bronze
 from jobs.core.received import CARRIED
 from jobs.core.table import Layer, Table
 from jobs.core.unite import united
-from quality.rules import required
+from quality.rules import Rule, required
 
 FIELDS = (
     StructType()
@@ -45,6 +45,15 @@ SIGNALS = {
     "vibr": "vibration",
 }
 """What older devices call a signal; one that is not listed keeps its name."""
+
+PLAUSIBLE = """CASE signal
+    WHEN 'temperature' THEN value BETWEEN -90 AND 150
+    WHEN 'humidity' THEN value BETWEEN 0 AND 100
+    WHEN 'battery' THEN value BETWEEN 0 AND 100
+    WHEN 'pressure' THEN value BETWEEN 300 AND 1200
+    WHEN 'vibration' THEN value BETWEEN 0 AND 1000
+    ELSE true END"""
+"""What the sensors' data sheets allow; of a signal that is not listed nothing is known."""
 
 
 def device_telemetry(events: DataFrame) -> DataFrame:
@@ -100,5 +109,17 @@ TABLE = Table(
     transform=device_telemetry,
     key=("event_id",),
     event_at="event_at",
-    rules=required("event_id", "device_id", "signal", "value", "event_at"),
+    owner="fleet",
+    rules=(
+        *required("event_id", "device_id", "signal", "value", "event_at"),
+        Rule(
+            name="implausible:value",
+            holds=PLAUSIBLE,
+            null_ok=True,  # its absence has a reason of its own
+            max_failed=0.2,
+            about="a fifth of the fleet beyond its data sheets is no fleet of broken sensors but a broken change",
+            ok={"signal": "pressure", "value": "1013.25"},
+            bad={"signal": "temperature", "value": "1013.25"},
+        ),
+    ),
 )

@@ -38,5 +38,6 @@ TABLE = Table(
     transform=dhcp_events,
     key=("dhcp_id",),
     event_at="event_at",
+    owner="network",
     rules=required("dhcp_id", "kind", "mac", "event_at"),
 )

@@ -11,7 +11,7 @@ from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 from jobs.bronze import network_connections as bronze
 from jobs.core.received import CARRIED
 from jobs.core.table import Layer, Table
-from quality.rules import required
+from quality.rules import OnFail, between, required
 
 FIELDS = (
     StructType()
@@ -38,5 +38,9 @@ TABLE = Table(
     transform=network_connections,
     key=("connection_id",),
     event_at="event_at",
-    rules=required("connection_id", "src_ip", "dst_ip", "event_at"),
+    owner="network",
+    rules=(
+        *required("connection_id", "src_ip", "dst_ip", "event_at"),
+        between("dst_port", 0, 65535, null_ok=True, on_fail=OnFail.WARN),
+    ),
 )

@@ -3,6 +3,8 @@
 Grain: one row a start, by the process GUID.
 Reads: bronze.process_events. Read by: whoever hunts for what should not run.
 Late data: up to an hour; later ones, and those of clocks that run ahead, go to the quarantine.
+
+Vendors of endpoint agents add fields with every release, so what is not declared yet is kept beside the rest.
 """
 
 from pyspark.sql import DataFrame
@@ -10,8 +12,9 @@ from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
 from jobs.bronze import process_events as bronze
 from jobs.core.received import CARRIED
+from jobs.core.rescue import rescued
 from jobs.core.table import Layer, Table
-from quality.rules import required
+from quality.rules import no_unknown_fields, required
 
 FIELDS = (
     StructType()
@@ -31,7 +34,7 @@ FIELDS = (
 def process_events(events: DataFrame) -> DataFrame:
     """Read each event's payload as the start of a program."""
     (topic,) = bronze.TABLE.topics
-    return topic.parse(events, FIELDS).select(*CARRIED, *FIELDS.fieldNames())
+    return topic.parse(events, FIELDS).select(*CARRIED, *FIELDS.fieldNames(), rescued(FIELDS))
 
 
 TABLE = Table(
@@ -41,5 +44,7 @@ TABLE = Table(
     transform=process_events,
     key=("ProcessGuid",),
     event_at="UtcTime",
-    rules=required("ProcessGuid", "Image", "Computer", "UtcTime"),
+    owner="security",
+    sensitive=("User", "CommandLine", "ParentCommandLine"),
+    rules=(*required("ProcessGuid", "Image", "Computer", "UtcTime"), no_unknown_fields()),
 )

@@ -36,5 +36,7 @@ TABLE = Table(
     transform=user_actions,
     key=("action_id",),
     event_at="event_at",
+    owner="identity",
+    sensitive=("user_id",),
     rules=required("action_id", "user_id", "action", "event_at"),
 )

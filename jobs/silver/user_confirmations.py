@@ -36,5 +36,7 @@ TABLE = Table(
     transform=user_confirmations,
     key=("confirmation_id",),
     event_at="event_at",
+    owner="identity",
+    sensitive=("user_id",),
     rules=required("confirmation_id", "action_id", "user_id", "event_at"),
 )

@@ -1,12 +1,14 @@
-"""Measure: ``python -m tests.benchmarks [engine | history]``, or ``make bench``.
+"""Measure: ``python -m tests.benchmarks [engine | history | rules]``, or ``make bench``.
 
-``engine`` compares with jobs written by hand, ``history`` an old table with a young one.
+``engine`` compares with jobs written by hand, ``history`` an old table with a young one, ``rules`` a batch with fifty
+rules and their gate with one that has none.
 An interrupted run goes on where it was; ``--fresh`` begins anew.
 """
 
 import argparse
 import shutil
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -20,10 +22,11 @@ from jobs.play.plan import Plan
 from jobs.play.send import send
 from jobs.run import broker, topics
 from jobs.run.kafka import Log
-from tests.benchmarks import catch_up, history, machine
+from tests.benchmarks import catch_up, history, machine, rules
 from tests.benchmarks.ground import Ground
 from tests.benchmarks.history_report import HistoryReport
 from tests.benchmarks.report import Report
+from tests.benchmarks.rules_report import RulesReport
 from tests.benchmarks.samples import Samples
 from tests.benchmarks.small_batches import SmallBatches
 from tests.benchmarks.workers import workers
@@ -55,13 +58,13 @@ class Wanted:
     @property
     def name(self) -> str:
         """Return the name of the folder in which an interrupted run is found again."""
-        return self.suite if self.suite == "history" else f"{self.suite}-{self.events}"
+        return f"{self.suite}-{self.events}" if self.suite == "engine" else self.suite
 
     @property
     def command(self) -> str:
         """Return the command that repeats it."""
-        if self.suite == "history":
-            return "python -m tests.benchmarks history"
+        if self.suite != "engine":
+            return f"python -m tests.benchmarks {self.suite}"
         return (
             f"python -m tests.benchmarks engine --events {self.events} --rounds {self.rounds} "
             f"--batches {self.batches} --parts {','.join(self.parts)}"
@@ -79,8 +82,7 @@ def main() -> int:
     own = wanted.kafka is None and broker.status(wanted.work) is None
     address = wanted.kafka or broker.up(wanted.work).address
     try:
-        measure = _history if wanted.suite == "history" else _engine
-        report = measure(wanted, work, address)
+        report = MEASURES[wanted.suite](wanted, work, address)
     finally:
         if own:
             broker.down(wanted.work)
@@ -127,6 +129,19 @@ def _history(wanted: Wanted, work: Path, address: str) -> HistoryReport:
     return HistoryReport(command=wanted.command, machine=machine.facts(), samples=samples)
 
 
+def _rules(wanted: Wanted, work: Path, address: str) -> RulesReport:
+    samples = Samples(work / "samples.jsonl")
+    rules.measure(work, address, samples, partial(screen.print, markup=False))
+    return RulesReport(command=wanted.command, machine=machine.facts(), samples=samples)
+
+
+MEASURES: dict[str, Callable[[Wanted, Path, str], Report | HistoryReport | RulesReport]] = {
+    "engine": _engine,
+    "history": _history,
+    "rules": _rules,
+}
+
+
 def _preload(plan: Plan, address: str, topic: Topic) -> None:
     """Send the events unless the topic has them."""
     there = _events_in(address, topic) if topic.name in topics.topics(address, {}) else 0
@@ -149,7 +164,7 @@ def _events_in(address: str, topic: Topic) -> int:
 
 def _wanted(arguments: list[str]) -> Wanted:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("suite", nargs="?", default="engine", choices=["engine", "history"])
+    parser.add_argument("suite", nargs="?", default="engine", choices=list(MEASURES))
     parser.add_argument("--events", type=int, default=1_000_000, help="preloaded events")
     parser.add_argument("--rounds", type=int, default=2, help="rounds of each comparison")
     parser.add_argument(

@@ -25,7 +25,19 @@ def test_a_clean_payload_is_a_row(spark: SparkSession) -> None:
         "ProcessId": "4242",
         "Hashes": "SHA256=00",
         "UtcTime": "08:15:30",
+        "_rescued": "-",
     }
+
+
+def test_what_a_vendor_adds_is_kept_as_it_was_sent(spark: SparkSession) -> None:
+    """In the order of the payload, whatever its type."""
+    more = CLEAN[:-1] + b', "Signed": false, "Parents": [{"Image": "x"}], "Company": "\xc3\xa9"}'
+
+    (row, broken) = read(spark, TABLE, more, more + b"}")
+
+    assert row["_rescued"] == '{"Signed":"false","Parents":"[{\\"Image\\":\\"x\\"}]","Company":"é"}'
+    assert row["_problem"] == "-"
+    assert broken["_problem"] == "malformed"
 
 
 def test_every_kind_of_dirt_gets_its_reason(spark: SparkSession) -> None:

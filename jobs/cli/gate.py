@@ -1,0 +1,113 @@
+"""``gate``: why a table's batch is held back, and letting it pass."""
+
+import getpass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from jobs import catalog
+from jobs.cli import place
+from jobs.cli.place import JsonOption, LakeOption
+from jobs.cli.screen import emit, say, show
+from jobs.core.errors import DefinitionError
+from jobs.core.table import Table
+from jobs.run import gates
+from jobs.run.above import above
+from jobs.run.gates import Shut, Where
+from jobs.run.lake import Lake
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("gate")(gate_)
+
+
+def gate_(
+    table: Annotated[
+        str | None, typer.Argument(metavar="TABLE", help="A table; all when absent.")
+    ] = None,
+    open_: Annotated[
+        str | None,
+        typer.Option("--open", metavar="REASON", help="Let the batch pass; the ledger keeps why."),
+    ] = None,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Show which gates are shut, why, with rows that show it; or open one for the batch that waits.
+
+    A batch in which too many rows break a critical rule is not published: bronze has all of it, and the tables
+    above keep what was believed last. Correct the rule or the source, or open the gate, and it goes on.
+
+    \b
+    strandline gate
+    strandline gate silver.device_telemetry
+    strandline gate silver.device_telemetry --open "the sensors were calibrated, INC-204"
+    """
+    _, where = place.existing(lake)
+    chosen = [catalog.find(table)] if table else list(catalog.tables())
+    if open_ is not None:
+        _open(chosen, where, open_, named=table is not None)
+        return
+    found = [(each, gates.read(each, where)) for each in chosen]
+    known = [(each, shut) for each, shut in found if shut is not None]
+    if as_json:
+        emit(
+            [
+                {**asdict(shut), "waiting": [t.id for t in above(each, where)]}
+                for each, shut in known
+            ]
+        )
+        return
+    if not known:
+        say("every gate is open" if table is None else f"the gate of {table} is open")
+    for each, shut in known:
+        _explain(each, shut, where)
+
+
+def _open(chosen: Sequence[Table], lake: Lake, because: str, *, named: bool) -> None:
+    if not named:
+        raise DefinitionError(
+            "one gate is opened at a time", hint='`strandline gate TABLE --open "why"`.'
+        )
+    (table,) = chosen
+    at = place.now().isoformat(timespec="seconds")
+    found = gates.open_(table, lake, because=because, who=getpass.getuser(), at=at)
+    if found.where is Where.BEHIND:
+        say(f"the gate of {table.id} is open; the tables above go on with their next batch")
+        return
+    say(f"batch {found.batch} of {table.id} may pass: {found.rows:,} rows")
+    say(f"a running stream takes it within seconds; otherwise: strandline run {table.id}")
+
+
+def _explain(table: Table, shut: Shut, lake: Lake) -> None:
+    if shut.opened is not None:
+        say(
+            f"the gate of {table.id} was opened for batch {shut.batch} by {shut.opened_by}: {shut.opened}"
+        )
+        say(f"the batch has not come yet: strandline run {table.id}")
+        return
+    what = (
+        f"batch {shut.batch} with {shut.rows:,} rows is not published"
+        if shut.where is Where.BEFORE
+        else "what it holds is not believed, and the tables above have stopped"
+    )
+    say(f"the gate of {table.id} is shut since {shut.at}: {what}")
+    for each in shut.findings:
+        say(f"  {each['name']} ({each['severity']}): {each['says']}")
+    for rule, rows in shut.samples.items():
+        columns = _columns(rows)
+        show(
+            f"{rule}: {len(rows)} of the rows",
+            columns,
+            [tuple(row.get(name) for name in columns) for row in rows],
+        )
+    resting = ", ".join(each.id for each in above(table, lake))
+    if resting:
+        say(f"still saying what was believed last: {resting}")
+    say(f'let it pass with: strandline gate {table.id} --open "why"')
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for row in rows for name in row))

@@ -1,0 +1,77 @@
+"""A table's expectations as Dagster's checks: known without Spark, answered by what each run counted anyway."""
+
+import re
+from collections.abc import Iterator
+
+from dagster import AssetCheckResult, AssetCheckSeverity, AssetCheckSpec, AssetKey, MetadataValue
+
+from jobs.core.table import Table
+from jobs.run.gates import GateShutError
+from jobs.run.report import Report
+from quality.expectations import Expectation, of_counters
+from quality.rules import Severity
+
+
+def specs(table: Table, key: AssetKey) -> list[AssetCheckSpec]:
+    """Return one check for each expectation of a table's batches."""
+    return [
+        AssetCheckSpec(
+            name=name(each.name),
+            asset=key,
+            description=each.about or None,
+            metadata={"severity": each.severity.value, "expectation": each.name},
+        )
+        for each in _expected(table)
+    ]
+
+
+def name(expectation: str) -> str:
+    """Return an expectation's name as Dagster accepts it."""
+    return re.sub(r"\W", "_", expectation)
+
+
+def of_report(table: Table, key: AssetKey, report: Report) -> Iterator[AssetCheckResult]:
+    """Answer every check from the batches of a run."""
+    for each in _expected(table):
+        yield AssetCheckResult(
+            asset_key=key,
+            check_name=name(each.name),
+            passed=each.name not in report.failed,
+            severity=_severity(each),
+            metadata={
+                "rows that break it": report.broke.get(each.name, 0),
+                "rows": report.good + report.quarantined.total(),
+                "batches": report.batches,
+            },
+        )
+
+
+def of_gate(table: Table, key: AssetKey, error: GateShutError) -> Iterator[AssetCheckResult]:
+    """Answer the checks because of which a table's own gate is shut."""
+    shut = error.shut
+    if shut is None or shut.table != table.id:
+        return
+    known = {each.name: each for each in _expected(table)}
+    for found in shut.findings:
+        if found["name"] in known:
+            yield AssetCheckResult(
+                asset_key=key,
+                check_name=name(found["name"]),
+                passed=False,
+                severity=AssetCheckSeverity.ERROR,
+                description=found["says"],
+                metadata={
+                    "rows that break it": found["failed"],
+                    "rows": found["rows"],
+                    "samples": MetadataValue.json(list(shut.samples.get(found["name"], ()))),
+                },
+            )
+
+
+def _expected(table: Table) -> tuple[Expectation, ...]:
+    return of_counters(table.rules, table.expects) if table.judges else ()
+
+
+def _severity(expected: Expectation) -> AssetCheckSeverity:
+    is_critical = expected.severity is Severity.CRITICAL
+    return AssetCheckSeverity.ERROR if is_critical else AssetCheckSeverity.WARN

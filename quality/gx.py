@@ -1,0 +1,175 @@
+"""Our two expectations as Great Expectations knows them, asked of rows by Spark or of counters by nobody.
+
+The core expectations cost an execution each (20 of them 6 with the leanest result, 44 with the usual one). These two
+are aggregates of the whole table, and the library joins all aggregates of a suite into one query over one scan; a frame
+that carries counters instead of rows needs no query at all.
+
+What is imported here is not all of the library's public face; the version is pinned, and tests/quality/test_suite.py
+asks both engines every question.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+
+from great_expectations.core.metric_domain_types import MetricDomainTypes
+from great_expectations.core.metric_function_types import MetricPartialFunctionTypes
+from great_expectations.execution_engine.pandas_execution_engine import PandasExecutionEngine
+from great_expectations.execution_engine.sparkdf_execution_engine import SparkDFExecutionEngine
+from great_expectations.expectations.expectation import BatchExpectation
+from great_expectations.expectations.metrics.metric_provider import metric_partial, metric_value
+from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
+from pyspark.sql import functions as F
+
+from quality.expectations import Counts, exceeds, outside
+
+Given = Mapping[str, Any]
+Found = dict[str, Any]
+
+COUNTS = "counts"
+"""Where a frame without rows carries the counters of a batch."""
+
+ROWS = "table.strandline_rows"
+BROKE = "table.strandline_broke"
+FIGURE = "table.strandline_figure"
+
+_by_spark = metric_partial(
+    engine=SparkDFExecutionEngine,
+    partial_fn_type=MetricPartialFunctionTypes.AGGREGATE_FN,
+    domain_type=MetricDomainTypes.TABLE,
+)
+_by_counters = metric_value(engine=PandasExecutionEngine)
+
+
+class Rows(TableMetricProvider):
+    """How many rows there are."""
+
+    metric_name = ROWS
+
+    @_by_spark
+    def _spark(cls, *, metric_domain_kwargs: Given, **_: object) -> tuple[Any, Given, Given]:  # noqa: N805
+        return F.count(F.lit(1)), metric_domain_kwargs, {}
+
+    @_by_counters
+    def _counters(cls, *, execution_engine: Any, metric_domain_kwargs: Given, **_: object) -> int:  # noqa: ANN401, N805
+        return _counts(execution_engine, metric_domain_kwargs).rows
+
+
+class Broke(TableMetricProvider):
+    """How many rows do not satisfy a predicate."""
+
+    metric_name = BROKE
+    value_keys = ("rule", "predicate")
+
+    @_by_spark
+    def _spark(
+        cls,  # noqa: N805
+        *,
+        metric_domain_kwargs: Given,
+        metric_value_kwargs: Given,
+        **_: object,
+    ) -> tuple[Any, Given, Given]:
+        breaks = ~F.expr(metric_value_kwargs["predicate"])
+        return F.count_if(breaks), metric_domain_kwargs, {}
+
+    @_by_counters
+    def _counters(
+        cls,  # noqa: N805
+        *,
+        execution_engine: Any,  # noqa: ANN401
+        metric_domain_kwargs: Given,
+        metric_value_kwargs: Given,
+        **_: object,
+    ) -> int:
+        counts = _counts(execution_engine, metric_domain_kwargs)
+        return counts.broke.get(metric_value_kwargs["rule"], 0)
+
+
+class Figure(TableMetricProvider):
+    """A figure of the whole; NULL where nobody measured it."""
+
+    metric_name = FIGURE
+    value_keys = ("figure", "aggregate")
+
+    @_by_spark
+    def _spark(
+        cls,  # noqa: N805
+        *,
+        metric_domain_kwargs: Given,
+        metric_value_kwargs: Given,
+        **_: object,
+    ) -> tuple[Any, Given, Given]:
+        return (
+            F.expr(f"CAST(({metric_value_kwargs['aggregate'] or 'NULL'}) AS DOUBLE)"),
+            metric_domain_kwargs,
+            {},
+        )
+
+    @_by_counters
+    def _counters(
+        cls,  # noqa: N805
+        *,
+        execution_engine: Any,  # noqa: ANN401
+        metric_domain_kwargs: Given,
+        metric_value_kwargs: Given,
+        **_: object,
+    ) -> float | None:
+        counts = _counts(execution_engine, metric_domain_kwargs)
+        return counts.figures.get(metric_value_kwargs["figure"])
+
+
+class ExpectRuleToHold(BatchExpectation):
+    """At most a share of the rows breaks a rule."""
+
+    rule: str
+    predicate: str
+    allowed: float
+    few: int
+
+    metric_dependencies: ClassVar = (ROWS, BROKE)
+    success_keys: ClassVar = ("rule", "predicate", "allowed", "few")
+
+    def _validate(self, metrics: Given, **_: object) -> Found:  # type: ignore[override]  # by name
+        rows, failed = metrics[ROWS], metrics[BROKE]
+        return {
+            "success": not exceeds(failed, rows, allowed=self.allowed, few=self.few),
+            "result": {
+                "observed_value": failed,
+                "element_count": rows,
+                "unexpected_count": failed,
+                "unexpected_percent": 100 * failed / rows if rows else 0.0,
+            },
+        }
+
+
+class ExpectFigureToBeWithin(BatchExpectation):
+    """A figure of the whole lies between two bounds."""
+
+    figure: str
+    aggregate: str | None = None
+    low: Any = None
+    high: Any = None
+
+    metric_dependencies: ClassVar = (ROWS, FIGURE)
+    success_keys: ClassVar = ("figure", "aggregate", "low", "high")
+
+    def _validate(self, metrics: Given, **_: object) -> Found:  # type: ignore[override]  # by name
+        kwargs = self._get_success_kwargs()
+        value = metrics[FIGURE] if metrics[ROWS] else None
+        return {
+            "success": not outside(value, kwargs.get("low"), kwargs.get("high")),
+            "result": {
+                "observed_value": value,
+                "element_count": metrics[ROWS],
+                "low": kwargs.get("low"),
+                "high": kwargs.get("high"),
+            },
+        }
+
+
+def _counts(engine: Any, domain: Given) -> Counts:  # noqa: ANN401
+    frame, _, _ = engine.get_compute_domain(domain, domain_type=MetricDomainTypes.TABLE)
+    counts: Counts = frame.attrs[COUNTS]
+    return counts

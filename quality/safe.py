@@ -1,0 +1,121 @@
+"""What in a predicate could throw on a row, or answer otherwise tomorrow; seen in the text, before Spark starts.
+
+A rule is asked of rows that nobody has believed yet. In ANSI mode a cast, a division or a sum that overflows throws,
+and a predicate that throws ends the stream at that row, for ever. Each such operation has a sibling that answers NULL
+instead, which a rule counts as broken. And what asks for the time or for chance gives another verdict in a backfill
+than it gave in the stream.
+
+The text is cut into words and marks, not parsed: what Spark cannot read at all it says itself, at the first batch.
+"""
+
+import re
+from collections.abc import Iterator
+
+WORDS = re.compile(
+    r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`(?:[^`]|``)*`|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\w*|\w+|::|\|\||[^\s\w]"""
+)
+KEYWORDS = frozenset(
+    [
+        "and",
+        "or",
+        "not",
+        "in",
+        "between",
+        "like",
+        "rlike",
+        "ilike",
+        "is",
+        "case",
+        "when",
+        "then",
+        "else",
+        "end",
+        "escape",
+        "interval",
+        "distinct",
+        "from",
+    ]
+)
+"""After these a minus is a sign."""
+
+TYPES = [
+    "tinyint",
+    "smallint",
+    "int",
+    "bigint",
+    "float",
+    "double",
+    "decimal",
+    "boolean",
+    "date",
+    "timestamp",
+    "binary",
+]
+INSTEAD = {
+    "::": "try_cast(… AS …)",
+    "/": "try_divide(…, …)",
+    "%": "try_mod(…, …)",
+    "+": "try_add(…, …)",
+    "-": "try_subtract(…, …)",
+    "*": "try_multiply(…, …)",
+    "[": "get(…, …) or try_element_at(…, …)",
+}
+CALLS = {
+    "cast": "try_cast(… AS …)",
+    "mod": "try_mod(…, …)",
+    "pmod": "try_mod(…, …)",
+    "div": "try_divide(…, …)",
+    "element_at": "try_element_at(…, …)",
+    "elt": "try_element_at(…, …)",
+    "to_date": "try_to_date(…)",
+    "to_timestamp": "try_to_timestamp(…)",
+    "to_number": "try_to_number(…)",
+    "to_binary": "try_to_binary(…)",
+    "make_date": "make_date of columns that were checked, in the table's function",
+    "make_timestamp": "try_make_timestamp(…)",
+    "make_interval": "try_make_interval(…)",
+    "parse_url": "try_parse_url(…)",
+    "parse_json": "try_parse_json(…)",
+    "variant_get": "try_variant_get(…)",
+    "raise_error": "a predicate that is false",
+    "assert_true": "a predicate that is false",
+    **{name: f"try_cast(… AS {name.upper()})" for name in TYPES},
+}
+CHANGING = frozenset(
+    [
+        "current_timestamp",
+        "current_date",
+        "now",
+        "unix_timestamp",
+        "localtimestamp",
+        "curdate",
+        "rand",
+        "random",
+        "randn",
+        "uuid",
+        "shuffle",
+    ]
+)
+
+
+def hazards(predicate: str) -> list[str]:
+    """Return what must not stand in a predicate, each with what may stand there instead; none for a good one."""
+    return list(dict.fromkeys(_hazards(predicate)))
+
+
+def _hazards(predicate: str) -> Iterator[str]:
+    words = [word.lower() for word in WORDS.findall(predicate)]
+    before = ""
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        if word in CHANGING and before != ".":
+            yield f"{word} answers otherwise tomorrow; compare with a column such as _arrived_at"
+        elif (word in CALLS and after == "(") or word == "div":
+            yield f"{word} can throw on a row; write {CALLS[word]}"
+        elif word in INSTEAD and not (word in "+-" and _is_sign(before)):
+            yield f"{word} can throw on a row; write {INSTEAD[word]}"
+        before = word
+
+
+def _is_sign(before: str) -> bool:
+    is_value = bool(re.fullmatch(r"[\w`'\"].*|[)\]]", before))
+    return not is_value or before in KEYWORDS

@@ -1,0 +1,200 @@
+"""What do fifty rules and their gate cost a batch? Silver without any, with all, and with Great Expectations as usual.
+
+Three contestants write the same micro-batches of one silver table: ``none`` has no rule and asks nobody; ``rules`` has
+fifty, counts each and asks the suite before every commit; ``naive`` has none in its plan and validates each batch in
+``foreachBatch`` with fifty of Great Expectations' own expectations, the way its manual shows. All are warm, in one
+JVM, in the order A B C C B A, and a ratio is taken within its round.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from shutil import rmtree
+from statistics import mean, median
+from typing import Any
+
+import great_expectations as gx
+import great_expectations.expectations as gxe
+import psutil
+from pyspark.sql import DataFrame, SparkSession
+
+from jobs.core.modes import AvailableNow
+from jobs.core.table import Table
+from jobs.core.verdict import good_rows
+from jobs.play.domain import domain
+from jobs.play.plan import Plan
+from jobs.play.send import send
+from jobs.run.balance import balance
+from jobs.run.guard import Guard
+from jobs.run.lake import Lake
+from jobs.run.runner import Site, run
+from jobs.run.session import start as start_spark
+from jobs.run.settings import settings
+from jobs.run.streams import Write, Writer, start
+from jobs.silver import device_telemetry as silver
+from quality.rules import Rule, between
+from tests.benchmarks.feed import Versions, wait_for
+from tests.benchmarks.samples import Sample, Samples
+
+PART = "rules"
+SIZES = (100, 10_000)
+CONTESTANTS = ("none", "rules", "naive")
+WARM, MEASURED, ROUNDS = 6, 14, 2
+MANY = 50
+DAY = datetime(2026, 10, 1, tzinfo=UTC)
+BATCHES = WARM + MEASURED
+
+
+def plan(size: int) -> Plan:
+    """Return a plan of as many events as make the batches."""
+    share = 0.62  # of the events of a plan that are telemetry
+    return Plan(
+        since=DAY, until=DAY + timedelta(hours=6), events=int(size * BATCHES / share), seed=7
+    )
+
+
+def fifty() -> tuple[Rule, ...]:
+    """Return the table's own rules and as many more as make fifty."""
+    own = silver.TABLE.rules
+    more = (
+        replace(between("value", -10_000 - n, 10_000, null_ok=True), name=f"range {n}")
+        for n in range(MANY - len(own))
+    )
+    return (*own, *more)
+
+
+class Naive:
+    """A writer that first validates the batch as Great Expectations' manual shows."""
+
+    def __init__(self, writer: Writer, table: Table) -> None:
+        """Make a suite of fifty of the library's own expectations."""
+        self._writer = writer
+        context = gx.get_context(mode="ephemeral")
+        source = context.data_sources.add_spark("naive", persist=False)
+        asset = source.add_dataframe_asset(name=table.id)
+        self._batch = asset.add_batch_definition_whole_dataframe("batch")
+        required = ("event_id", "device_id", "signal", "value", "event_at")
+        found: list[Any] = [gxe.ExpectColumnValuesToNotBeNull(column=name) for name in required]
+        found += [
+            gxe.ExpectColumnValuesToBeBetween(
+                column="value", min_value=-10_000 - n, max_value=10_000
+            )
+            for n in range(MANY - len(found))
+        ]
+        self._suite = gx.ExpectationSuite(name="naive", expectations=found)
+
+    def __call__(self, rows: DataFrame, number: int) -> None:
+        """Validate what would be believed, then write."""
+        kept = rows.persist()
+        self._batch.get_batch({"dataframe": good_rows(kept)}).validate(self._suite)
+        self._writer(kept, number)
+        kept.unpersist()
+
+
+@dataclass(slots=True, kw_only=True)
+class Rules:
+    """One run of the comparison."""
+
+    work: Path
+    spark: SparkSession
+    address: str
+    samples: Samples
+    tell: Callable[[str], None]
+
+    def run(self) -> None:
+        """Measure the rounds that nobody has measured."""
+        for size in SIZES:
+            prepared = self._prepared(size)
+            for number in range(ROUNDS):
+                if self.samples.has(PART, str(size), number):
+                    continue
+                order = (*CONTESTANTS, *reversed(CONTESTANTS))
+                taken = [self._measured(who, prepared, size, number) for who in order]
+                self.samples.add(taken)
+
+    def _prepared(self, size: int) -> Path:
+        """Return bronze in commits of one size."""
+        lake = Lake(self.work / f"bronze-{size}").open_for_writing()
+        (table,) = silver.TABLE.upstream
+        if not (lake.root / "done").exists():
+            wanted = plan(size)
+            parts = [part for part in domain(wanted) if part.topic in table.topics]
+            send(wanted, self.address, {}, parts=parts)
+            site = Site(spark=self.spark, clock=_clock, address=self.address)
+            run(table, AvailableNow(max_offsets=size), lake, site=site)
+            (lake.root / "done").touch()
+        return lake.table(table)
+
+    def _measured(self, who: str, prepared: Path, size: int, number: int) -> Sample:
+        lake = Lake(self.work / "run")
+        rmtree(lake.root, ignore_errors=True)
+        lake.open_for_writing()
+        rules = fifty() if who == "rules" else ()
+        table = replace(silver.TABLE, rules=rules)
+        guard = Guard(table, lake, _clock) if who == "rules" else None
+        writer = Writer(table, lake, "micro-batch", lambda _: None, guard)
+        ends = list(
+            self._batches(table, lake, prepared, Naive(writer, table) if who == "naive" else writer)
+        )
+        walls = [after[0] - before[0] for before, after in pairwise(ends)]
+        cpus = [after[1] - before[1] for before, after in pairwise(ends)]
+        sheet = balance(table, lake)
+        if not sheet.balanced or sheet.good == 0:
+            message = f"{who}: {sheet.faults[:3]}"
+            raise AssertionError(message)
+        found = Sample(
+            part=PART,
+            row=str(size),
+            contestant=who,
+            number=number,
+            wall=median(walls[WARM:]),
+            cpu=mean(cpus[WARM:]),
+            slowest=max(walls[WARM:]),
+        )
+        self.tell(
+            f"{size:6} rows  {who:6} {found.wall * 1e3:6.0f} ms, {found.cpu * 1e3:6.0f} ms CPU"
+        )
+        return found
+
+    def _batches(
+        self, table: Table, lake: Lake, prepared: Path, writer: Write
+    ) -> Iterator[tuple[float, float]]:
+        """Yield when each batch was done, and the CPU spent by then."""
+        (source,) = table.upstream
+        feed = Versions(prepared, lake.table(source))
+        feed.give()
+        query = start(self.spark, table, lake, writer, 0.0)
+        commits = lake.checkpoint(table) / "commits"
+        own = psutil.Process()
+        try:
+            for number in range(BATCHES):
+                wait_for(
+                    (lake.checkpoint(table) / "offsets" / str(number)).exists, f"plan {number}"
+                )
+                more = feed.give()
+                wait_for((commits / str(number)).exists, f"batch {number}")
+                times = [each.cpu_times() for each in (own, *own.children(recursive=True))]
+                yield time.monotonic(), sum(each.user + each.system for each in times)
+                if not more:
+                    return
+        finally:
+            while query.status["isTriggerActive"]:
+                threading.Event().wait(0.01)
+            query.stop()
+
+
+def _clock() -> datetime:
+    return datetime.now(UTC)  # noqa: TID251  # the benchmark is its own composition root
+
+
+def measure(work: Path, address: str, samples: Samples, tell: Callable[[str], None]) -> None:
+    """Measure what is not measured yet."""
+    spark = start_spark(settings(lake=work), work / "spark.log")
+    try:
+        Rules(work=work, spark=spark, address=address, samples=samples, tell=tell).run()
+    finally:
+        spark.stop()

@@ -1,0 +1,63 @@
+"""Dagster's checks are the table's expectations: known without Spark, answered by each run, red when a gate shuts."""
+
+import pytest
+from dagster import AssetCheckSeverity, ExecuteInProcessResult, materialize
+from pyspark.sql import SparkSession
+
+from jobs import catalog
+from jobs.gold import device_signal_10m as gold
+from jobs.run import gates
+from jobs.run.lake import Lake
+from jobs.silver import device_telemetry as silver
+from orchestration import checks
+from orchestration.assets import asset_of, key
+from orchestration.resources import LakeResource
+from tests.support.events import received
+from tests.support.modes import derive
+from tests.support.poison import GOOD, POISONED, RULE
+
+
+def test_every_rule_of_every_table_is_a_check_of_its_own() -> None:
+    """Names that Dagster accepts must not make one of two."""
+    for table in catalog.tables():
+        found = checks.specs(table, key(table))
+        assert len({spec.name for spec in found}) == len(found)
+        names = {spec.metadata["expectation"] for spec in found}
+        assert {rule.name for rule in table.rules} <= names
+
+
+def test_a_table_that_judges_nothing_has_no_checks_of_counters() -> None:
+    assert checks.specs(gold.TABLE, key(gold.TABLE)) == []
+
+
+def materialised() -> ExecuteInProcessResult:
+    return materialize(
+        [asset_of(silver.TABLE)], resources={"lake": LakeResource()}, raise_on_error=False
+    )
+
+
+@pytest.mark.slow
+def test_a_run_answers_every_check_and_a_shut_gate_fails_it(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the rule, the share and some rows, where whoever is on call looks first."""
+    monkeypatch.setenv("STRANDLINE_LAKE", str(lake.root))
+    received(spark, lake, GOOD)
+    derive(spark, lake, silver.TABLE)
+    received(spark, lake, POISONED)
+
+    refused = materialised()
+    (red,) = refused.get_asset_check_evaluations()
+    gates.open_(silver.TABLE, lake, because="calibration", who="on call", at="12:00")
+    passed = materialised()
+
+    assert not refused.success
+    assert (red.check_name, red.passed) == (checks.name(RULE), False)
+    assert "30 of 100 rows" in str(red.description)
+    assert len(red.metadata["samples"].value) == 5
+    assert passed.success
+    answered = {each.check_name: each for each in passed.get_asset_check_evaluations()}
+    assert set(answered) == {spec.name for spec in checks.specs(silver.TABLE, key(silver.TABLE))}
+    failing = [name for name, each in answered.items() if not each.passed]
+    assert failing == [checks.name(RULE)]
+    assert answered[checks.name(RULE)].severity is AssetCheckSeverity.ERROR

@@ -1,0 +1,62 @@
+"""What may not stand in a rule is told before Spark starts, and nothing else is."""
+
+import pytest
+
+from quality.safe import hazards
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        "`value` BETWEEN -40 AND 125.5",
+        "signal IN ('a/b', 'cast(x)', 'now')",
+        "try_cast(text AS INT) > 3",
+        "try_divide(a, b) < 0.5 AND -a < +3",
+        "CASE WHEN a > 1 THEN -1 ELSE - 2 END < b",
+        "`a / b` IS NOT NULL",
+        "length(name) < 200 AND name NOT RLIKE '[0-9]+ *'",
+        'note = "1 % 2"',
+        "event_at >= TIMESTAMP '2020-01-01 00:00:00'",
+        "meta.now IS NULL",
+        "date_of_birth < DATE '2020-01-01'",
+    ],
+)
+def test_what_cannot_throw_is_let_alone(predicate: str) -> None:
+    """Marks inside texts and names are no operations, and a sign is no subtraction."""
+    assert hazards(predicate) == []
+
+
+@pytest.mark.parametrize(
+    ("predicate", "instead"),
+    [
+        ("CAST(text AS INT) > 3", "try_cast"),
+        ("cast (text as int) > 3", "try_cast"),
+        ("text::int > 3", "try_cast"),
+        ("int(text) > 3", "try_cast"),
+        ("a / b > 1", "try_divide"),
+        ("a % 2 = 0", "try_mod"),
+        ("a DIV 2 = 0", "try_divide"),
+        ("a + b > 0", "try_add"),
+        ("a - 1 > 0", "try_subtract"),
+        ("(a) -1 > 0", "try_subtract"),
+        ("a * a > 0", "try_multiply"),
+        ("element_at(list, 1) = 'a'", "try_element_at"),
+        ("list[0] = 'a'", "get"),
+        ("to_timestamp(text) > event_at", "try_to_timestamp"),
+        ("parse_url(link, 'HOST') = 'a'", "try_parse_url"),
+        ("raise_error('no') IS NULL", "false"),
+        ("event_at < current_timestamp()", "_arrived_at"),
+        ("event_at < now()", "_arrived_at"),
+        ("rand() < 0.5", "tomorrow"),
+    ],
+)
+def test_what_can_throw_or_change_is_told_with_what_to_write(predicate: str, instead: str) -> None:
+    """A stream that meets the row would end at it again and again."""
+    (found,) = hazards(predicate)
+
+    assert instead in found
+
+
+def test_each_hazard_is_told_once() -> None:
+    """Three casts are one lesson."""
+    assert len(hazards("CAST(a AS INT) = CAST(b AS INT) AND c / d > 1")) == 2
