@@ -16,6 +16,7 @@ from types import ModuleType
 from jobs import bronze, gold, silver
 from jobs.core.errors import DefinitionError, LakeError
 from jobs.core.table import Layer, Speaks, Table
+from quality.expectations import FIGURES
 from quality.safe import hazards
 
 LAYERS = {Layer.BRONZE: bronze, Layer.SILVER: silver, Layer.GOLD: gold}
@@ -136,6 +137,14 @@ def _refuse_rules(table: Table, module: ModuleType) -> None:
             hint="declare the rules where the rows are judged, or what must hold of the whole as `expects`.",
             table=table.id,
         )
+    for each in table.expects:
+        if each.aggregate is None and (each.name not in FIGURES or not table.judges):
+            raise DefinitionError(
+                f"{_place(module)}: {table.id} expects something of {each.name}, which nobody measures",
+                hint="give it an aggregate as SQL over the rows; without one, tables that judge have "
+                f"{', '.join(sorted(FIGURES))}.",
+                table=table.id,
+            )
     for rule in table.rules:
         for hazard in hazards(rule.holds):
             raise DefinitionError(

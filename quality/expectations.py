@@ -73,9 +73,11 @@ ALWAYS: tuple[Within, ...] = (
         high=0,
         about="rows that Spark's state refused; the law of lateness is chosen so that there is none",
     ),
-    Within(name="rows", from_history=True, about="as many rows as at this hour of the week before"),
 )
 """What is expected of each batch of every table that judges events."""
+
+FIGURES = frozenset({"rows", "unread", "refused_by_state", "minutes_behind"})
+"""What is measured of each batch, for expectations without an aggregate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +106,7 @@ class Finding:
         says: What was found, in words.
         failed: Rows that break the rule.
         rows: Rows that were judged.
+        value: The figure that was found, of an expectation about one.
         error: Why it could not be asked; then nothing is known, and that counts as critical.
     """
 
@@ -113,6 +116,7 @@ class Finding:
     says: str
     failed: int = 0
     rows: int = 0
+    value: float | None = None
     error: str | None = None
 
     @property

@@ -68,10 +68,10 @@ class Rule:
         holds: A SQL predicate over the table's columns.
         null_ok: Whether an unknown answer passes.
         on_fail: What becomes of a row that breaks it.
-        severity: What becomes of a batch in which too many do; critical where the table says ``max_failed`` or
-            ``on_fail`` is ``fail``, a warning otherwise.
+        severity: What becomes of a batch in which too many do; critical where ``on_fail`` is ``fail``, or rows are held
+            back and ``max_failed`` is given, a warning otherwise.
         max_failed: The share of a batch's rows that may break it. Without it no share is too large for rows that are
-            held back, and any is for rows that warn or fail.
+            held back, and any is for rows that warn or fail. Of those that are held back ten may always break it.
         owner: Who knows about it; the table's owner when empty.
         about: What it is for, in a sentence.
         ok: Columns of a row that satisfies it, as a test; a text stands for a value of the column's type.

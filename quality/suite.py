@@ -11,8 +11,9 @@ a declaration.
 """
 
 import threading
+import uuid
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import great_expectations as gx
@@ -33,21 +34,23 @@ class Suite:
         """Make the suite, with sources that are nobody else's."""
         self._expected = {each.name: each for each in expectations}
         self._asking = threading.Lock()
-        self._table = table
+        self._mark = f"{table} {uuid.uuid4().hex}"
         with _making:
-            self._sources = _context().data_sources
+            _context()
             self._suite = gx.ExpectationSuite(
-                name=table, expectations=[_as_gx(each) for each in expectations]
+                name=self._mark, expectations=[_as_gx(each) for each in expectations]
             )
 
     @cached_property
     def _counters(self) -> Any:  # noqa: ANN401
-        return _asset(self._sources.add_pandas("counters"), self._table)
+        with _making:
+            return _asset(_context().data_sources.add_pandas(f"{self._mark} counters"))
 
     @cached_property
     def _rows(self) -> Any:  # noqa: ANN401
         """Return what takes rows; made when it is needed, because it would start a JVM where none runs."""
-        return _asset(self._sources.add_spark("rows", persist=False), self._table)
+        with _making:
+            return _asset(_context().data_sources.add_spark(f"{self._mark} rows", persist=False))
 
     def of_counts(self, counts: Counts, bounds: Bounds | None = None) -> tuple[Finding, ...]:
         """Judge a batch by its counters; Spark has nothing to do.
@@ -100,18 +103,21 @@ class Suite:
             says=error or _says(expected, found),
             failed=failed,
             rows=rows,
+            value=None if isinstance(expected, Share) else found.get("observed_value"),
             error=error,
         )
 
 
+@cache
 def _context() -> Any:  # noqa: ANN401
+    """Return the library's context; one for the process, because each leaves a temporary folder behind."""
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
     return context
 
 
-def _asset(source: Any, table: str) -> Any:  # noqa: ANN401
-    return source.add_dataframe_asset(name=table).add_batch_definition_whole_dataframe("batch")
+def _asset(source: Any) -> Any:  # noqa: ANN401
+    return source.add_dataframe_asset(name="batch").add_batch_definition_whole_dataframe("batch")
 
 
 def _as_gx(expected: Expectation) -> Any:  # noqa: ANN401

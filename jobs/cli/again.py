@@ -13,6 +13,8 @@ from jobs.cli.screen import emit, note, show
 from jobs.core.table import Table
 from jobs.run.above import above, backfill_above, refuse_open_above
 from jobs.run.backfill import backfill
+from jobs.run.gates import Where
+from jobs.run.guard import Guard
 from jobs.run.ledger import Entry
 from jobs.run.span import refuse_open
 
@@ -37,8 +39,8 @@ def backfill_(  # noqa: PLR0913, PLR0917  # each is an option of the command lin
     r"""Compute a closed range of a table again and put it in the place of what stands there, in one commit.
 
     The stream may go on meanwhile. A range that it still owns is refused, with the earliest possible moment.
-    Readers see the old rows or the new ones; streams above are not disturbed. The new rows are looked at as
-    `strandline check` does, and nothing is built on them unless they are as expected.
+    Readers see the old rows or the new ones; streams above are not disturbed. A range that is not believed is not
+    put there (`strandline gate`), and what was put there is looked at as `strandline check` does.
 
     \b
     strandline backfill silver.device_telemetry --since 2026-11-01 --until 2026-11-02
@@ -52,7 +54,8 @@ def backfill_(  # noqa: PLR0913, PLR0917  # each is an option of the command lin
         refuse_open_above(chosen, where, span)
     note("starting Spark …")
     spark = engine.site(found, where, None, is_brief=True).spark
-    own = backfill(spark, chosen, where, span)
+    guard = Guard(chosen, where, place.now, Where.RANGE)
+    own = backfill(spark, chosen, where, span, guard)
     done: list[tuple[Table, Entry | None]] = [(chosen, own)]
     _tell(*done[0])
     refuse_unbelieved(spark, chosen, where, span)

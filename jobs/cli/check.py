@@ -12,7 +12,7 @@ from jobs.cli.screen import emit, note, show, yes
 from jobs.core.table import Layer, Table
 from jobs.run import gates
 from jobs.run.audit import Audit, audit, told
-from jobs.run.gates import GateShutError
+from jobs.run.gates import GateShutError, Where
 from jobs.run.lake import Lake
 from jobs.run.span import Span
 
@@ -33,8 +33,8 @@ def check_(
 ) -> None:
     r"""Look at the rows of silver and gold: rules, keys that are there twice, references, what the ledger says.
 
-    Each table is read once. A critical finding shuts the gate behind the rows, so that nothing more is built on
-    them, and exits with 4; when a later look finds nothing the gate opens by itself.
+    A critical finding shuts the gate behind the rows, so that nothing more is built on them, and exits with 4; when
+    a later look finds nothing the gate opens by itself.
 
     \b
     strandline check
@@ -70,7 +70,7 @@ def refuse_unbelieved(spark: SparkSession, table: Table, lake: Lake, span: Span)
 
 
 def _refuse(table: Table, lake: Lake, found: Audit) -> None:
-    shut = gates.shut(table, lake)
+    shut = gates.shut(table, lake, Where.BEHIND)
     if found.critical and shut is not None:
         raise GateShutError.of_rows(shut)
 

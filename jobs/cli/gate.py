@@ -50,7 +50,7 @@ def gate_(
     if open_ is not None:
         _open(chosen, where, open_, named=table is not None)
         return
-    found = [(each, gates.read(each, where)) for each in chosen]
+    found = [(each, gates.read(each, where, side)) for each in chosen for side in Where]
     known = [(each, shut) for each, shut in found if shut is not None]
     if as_json:
         emit(
@@ -73,27 +73,21 @@ def _open(chosen: Sequence[Table], lake: Lake, because: str, *, named: bool) -> 
         )
     (table,) = chosen
     at = place.now().isoformat(timespec="seconds")
-    found = gates.open_(table, lake, because=because, who=getpass.getuser(), at=at)
-    if found.where is Where.BEHIND:
-        say(f"the gate of {table.id} is open; the tables above go on with their next batch")
-        return
-    say(f"batch {found.batch} of {table.id} may pass: {found.rows:,} rows")
-    say(f"a running stream takes it within seconds; otherwise: strandline run {table.id}")
+    for found in gates.open_(table, lake, because=because, who=getpass.getuser(), at=at):
+        if found.where is Where.BEHIND:
+            say(f"the gate behind {table.id} is open; the tables above go on with their next batch")
+        elif found.where is Where.RANGE:
+            say(f"the {found.stream} of {table.id} may pass; type its backfill again")
+        else:
+            say(f"batch {found.batch} of {table.id} may pass: {found.rows:,} rows")
+            say(f"a running stream takes it within seconds; otherwise: strandline run {table.id}")
 
 
 def _explain(table: Table, shut: Shut, lake: Lake) -> None:
     if shut.opened is not None:
-        say(
-            f"the gate of {table.id} was opened for batch {shut.batch} by {shut.opened_by}: {shut.opened}"
-        )
-        say(f"the batch has not come yet: strandline run {table.id}")
+        say(f"the gate {_place(shut)} was opened by {shut.opened_by}: {shut.opened}")
         return
-    what = (
-        f"batch {shut.batch} with {shut.rows:,} rows is not published"
-        if shut.where is Where.BEFORE
-        else "what it holds is not believed, and the tables above have stopped"
-    )
-    say(f"the gate of {table.id} is shut since {shut.at}: {what}")
+    say(f"the gate {_place(shut)} is shut since {shut.at}")
     for each in shut.findings:
         say(f"  {each['name']} ({each['severity']}): {each['says']}")
     for rule, rows in shut.samples.items():
@@ -107,6 +101,13 @@ def _explain(table: Table, shut: Shut, lake: Lake) -> None:
     if resting:
         say(f"still saying what was believed last: {resting}")
     say(f'let it pass with: strandline gate {table.id} --open "why"')
+
+
+def _place(shut: Shut) -> str:
+    if shut.where is Where.BEHIND:
+        return f"behind {shut.table}, which the tables above do not read any more,"
+    what = f"batch {shut.batch}" if shut.where is Where.BEFORE else f"the {shut.stream}"
+    return f"of {shut.table}, before {what} with {shut.rows:,} rows,"
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ one reason, because rules judge rows and it is none.
 
 ``_key`` and ``_time`` are what a duplicate shares: the table's key and the event time of a good row. A bad
 row is known by its identity instead and keeps its arrival as time, since nothing in it can be believed.
-``_warned`` names the rules that a good row breaks and may break; it is counted and goes no further.
+``_warned`` names the rules that a row breaks and may break, believed or not; it is counted and goes no further.
 
 Payload, key and headers stay with bad rows only: for good ones bronze has them, and carrying them through
 the shuffle would triple its bytes.
@@ -98,7 +98,7 @@ def _warnings(table: Table) -> dict[str, Column]:
     if not rules:
         return {}
     warned = broken(rules)
-    return {WARNED: F.when(F.col("_reasons").isNull() & (F.size(warned) > 0), warned)}
+    return {WARNED: F.when(F.col("_problem").isNull() & (F.size(warned) > 0), warned)}
 
 
 def _handles(table: Table) -> dict[str, Column]:

@@ -16,6 +16,7 @@ from jobs.core.errors import TransientError
 from jobs.core.table import Speaks, Table
 from jobs.run.afresh import Afresh
 from jobs.run.backfill import MODE, backfill, computed
+from jobs.run.gates import refuse_behind
 from jobs.run.lake import Lake
 from jobs.run.lease import lease
 from jobs.run.ledger import Entry
@@ -67,6 +68,7 @@ def follows(other: Table, table: Table, lake: Lake) -> bool:
 
 
 def _follow(spark: SparkSession, table: Table, lake: Lake) -> Entry | None:
+    refuse_behind(table, lake)
     try:
         with lease(spark, table, lake):
             if table.speaks is Speaks.AFRESH:

@@ -1,8 +1,8 @@
 """A look at the rows themselves: what counters cannot show, asked of what is published.
 
-The same suite as before a commit, of all rows or of a range, and with it what only rows can say: that no key is there
-twice, that what they refer to exists, that there are as many of them as the ledger says, and whatever the table expects
-of the whole. All of it is one aggregate over one scan (quality/gx.py).
+The rules again, of all rows or of a range, and with them what only rows can say: that no key is there twice, that what
+they refer to exists, that there are as many of them as the ledger says, and whatever the table expects of the whole.
+All of it is one aggregate over one scan (quality/gx.py); where a sum must agree with the source, that is counted too.
 
 What it finds is kept beside the table. A critical finding shuts the gate behind the rows: who reads them stops before
 the next batch. Finding nothing any more opens it again.
@@ -104,7 +104,9 @@ def expected(table: Table, totals: Mapping[str, int] | None = None) -> tuple[Exp
         table: Which.
         totals: Figures that must be met exactly, where others know them: by SQL over the rows.
     """
-    key = ", ".join(f"`{name}`" for name in table.key)
+    # As silver says it: a copy is the same key at the same time.
+    names = dict.fromkeys((*table.key, *([table.event_at] if table.event_at else [])))
+    key = ", ".join(f"`{name}`" for name in names)
     own: list[Expectation] = [*shares(table.rules)]
     own += [each for each in table.expects if each.aggregate is not None]
     own += [
@@ -124,7 +126,7 @@ def expected(table: Table, totals: Mapping[str, int] | None = None) -> tuple[Exp
             aggregate=f"count(*) - count(DISTINCT struct({key}))",
             high=0,
             severity=Severity.CRITICAL,
-            about="no key is there twice",
+            about="no key is there twice at one time",
         )
     )
     own += [
@@ -187,13 +189,12 @@ def _keep(found: Audit, table: Table, lake: Lake) -> None:
 
 def _gate(found: Audit, table: Table, lake: Lake) -> None:
     """Shut the gate behind the rows, or open it when they are as expected again."""
-    standing = gates.shut(table, lake)
-    if standing is not None and standing.where is Where.BEFORE:
-        return  # a batch waits; who reads the table is told of that one first
-    if found.critical:
+    known = gates.read(table, lake, Where.BEHIND)
+    if not found.critical:
+        if known is not None and found.since is None:
+            gates.clear(table, lake, Where.BEHIND)
+    elif known is None or not known.accepts(found.critical):
         gates.write(_shut(found, found.critical), table, lake)
-    elif standing is not None and found.since is None:
-        gates.clear(table, lake)
 
 
 def _shut(found: Audit, critical: Sequence[Finding]) -> Shut:
@@ -204,7 +205,7 @@ def _shut(found: Audit, critical: Sequence[Finding]) -> Shut:
         batch=found.version,
         rows=max((each.rows for each in critical), default=0),
         at=found.at,
-        findings=gates.findings_told(critical),
+        findings=gates.told_of(critical),
     )
 
 

@@ -20,6 +20,8 @@ from jobs.core.errors import DefinitionError
 from jobs.core.received import PLACE
 from jobs.core.table import Table
 from jobs.run.balance import unfinished
+from jobs.run.gates import refuse_behind
+from jobs.run.guard import Guard, counted
 from jobs.run.lake import Lake
 from jobs.run.lease import lease
 from jobs.run.ledger import Entry
@@ -41,6 +43,7 @@ class _Work:
     lake: Lake
     span: Span
     meter: Meter
+    guard: Guard | None = None
 
     def entry(self, *, came: int, gone: int, held: Mapping[str, int]) -> Entry:
         """Say what changes; nothing is read, so what is won in one place is lost in another."""
@@ -65,15 +68,27 @@ class _Work:
         )
 
 
-def backfill(spark: SparkSession, table: Table, lake: Lake, span: Span) -> Entry:
+def backfill(
+    spark: SparkSession, table: Table, lake: Lake, span: Span, guard: Guard | None = None
+) -> Entry:
     """Compute a range of a table again while its stream goes on.
+
+    Args:
+        spark: The session.
+        table: Silver or gold.
+        lake: Where.
+        span: The range of event time.
+        guard: Stands before the range of a table that judges; every range passes without one.
 
     Raises:
         DefinitionError: The stream still owns some of the range, or another backfill was interrupted.
+        GateShutError: The range is not believed, or what the table reads.
     """
     refuse_open(table, lake, span)
+    refuse_behind(table, lake)
     with lease(spark, table, lake, role=ROLE):
-        work = _Work(spark=spark, table=table, lake=lake, span=span, meter=Meter(spark))
+        meter = Meter(spark)
+        work = _Work(spark=spark, table=table, lake=lake, span=span, meter=meter, guard=guard)
         return _rejudge(work) if table.judges else _recompute(work)
 
 
@@ -88,6 +103,9 @@ def _rejudge(work: _Work) -> Entry:
         entry = work.entry(came=came, gone=gone, held={why: n for why, n in held.items() if n})
         if half is not None:  # under its name, so that it counts as done
             entry = replace(entry, stream=half.stream)
+        if work.guard:
+            verdicts = counted(found.verdicts, table)
+            entry = work.guard.admit(entry, verdicts, found.verdicts, named=_name(span))
         if found.moves:
             released = found.released
             swap(
@@ -98,7 +116,14 @@ def _rejudge(work: _Work) -> Entry:
                 found.held,
                 work.closed(entry).encoded(),
             )
-        return _replace(work, found.rows, entry)
+        final = _replace(work, found.rows, entry)
+        if work.guard:
+            work.guard.passed()
+        return final
+
+
+def _name(span: Span) -> str:
+    return f"range from {span.since.isoformat()} to {span.until.isoformat()}"
 
 
 def _interrupted(table: Table, lake: Lake, span: Span) -> Entry | None:

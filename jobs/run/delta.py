@@ -17,10 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import deltalake
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from jobs.core.errors import DefinitionError
 from jobs.run.jvm import classic, jvm
 from jobs.run.lease import turn
 from jobs.run.ledger import is_table, latest_version
@@ -57,8 +59,13 @@ def create(
     partition_by: Sequence[str] = (),
     properties: Mapping[str, str] | None = None,
 ) -> None:
-    """Make an empty table unless there is one."""
+    """Make an empty table unless there is one.
+
+    Raises:
+        DefinitionError: There is one, which lacks columns.
+    """
     if is_table(path):
+        _refuse_lack(path, schema)
         return
     table = DeltaTable.createIfNotExists(spark).location(str(path)).addColumns(schema)
     if partition_by:
@@ -66,6 +73,19 @@ def create(
     for name, value in {**ALWAYS, **(properties or {})}.items():
         table = table.property(name, value)
     table.execute()
+
+
+def _refuse_lack(path: Path, schema: StructType) -> None:
+    known = {field.name for field in deltalake.DeltaTable(path).schema().fields}
+    lacking = [name for name in schema.fieldNames() if name not in known]
+    if lacking:
+        table = f"{path.parent.name}.{path.name}"
+        raise DefinitionError(
+            f"{table} was made without the column {' and '.join(lacking)}, which its function makes by now",
+            hint=f"make it anew beside itself and look at the difference: `strandline rebuild {table}`.",
+            table=table,
+            columns=lacking,
+        )
 
 
 def rows_of(

@@ -1,19 +1,20 @@
-"""Whether a table's gate is shut, and why: one small file beside the lake's tables.
+"""Whether a table's gate is shut, and why: small files beside the lake's tables.
 
 A gate shuts in front of a batch that is not believed. The batch is then not published, and since its offsets stand in
 the checkpoint, the very same batch comes again when the stream is started again: it passes when the rules or the code
 were corrected, or when somebody opened the gate for it and said why. Bronze has everything meanwhile, and whoever reads
-the table reads what was believed last.
+the table reads what was believed last. A backfill's range is held back in the same way.
 
 Or it shuts behind rows that are published already, when a look at all of them finds what counters cannot show; then
-the tables above stop before their next batch.
+the tables above stop before their next batch. Each side has a file of its own, because one says nothing of the other.
 
-A file and no Delta table, because it is asked at every batch and holds one sentence; what became of it stands in the
-ledger (``failed`` and ``opened``), for as long as the rows.
+Files and no Delta table, because they are asked at every batch and hold one sentence. What became of a batch stands in
+the ledger (``failed`` and ``opened``) for as long as its rows, and every shutting and opening in a log.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -24,27 +25,27 @@ from jobs.core.table import Table
 from jobs.run.lake import Lake
 from quality.expectations import Finding
 
-STANDING = "standing-open"
-
 
 class Where(StrEnum):
     """On which side of what it concerns a gate is shut."""
 
     BEFORE = "before"
-    """In front of a batch that is not published."""
+    """In front of a batch of the table's own stream."""
+    RANGE = "range"
+    """In front of a range that is computed again."""
     BEHIND = "behind"
     """Behind rows that are published, in front of those who read them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shut:
-    """A gate that is shut, or was opened for one batch.
+    """A gate that is shut, or was opened.
 
     Args:
         table: The table's one name.
         where: On which side.
         stream: Whose batch it is.
-        batch: Its number.
+        batch: Its number; behind rows, the version that was looked at.
         versions: What it reads of each source.
         rows: How many rows are held back.
         at: When it shut.
@@ -77,6 +78,23 @@ class Shut:
         """Tell whether it speaks of a batch."""
         return (self.stream, self.batch) == (stream, batch)
 
+    def lets_pass(self, other: "Shut") -> bool:
+        """Tell whether its opening covers a batch: the same rows, and nothing found that nobody has seen."""
+        return (
+            self.opened is not None
+            and self.is_of(other.stream, other.batch)
+            and {n: list(v) for n, v in self.versions.items()}
+            == {n: list(v) for n, v in other.versions.items()}
+            and _failures(other.findings).keys() <= _failures(self.findings).keys()
+        )
+
+    def accepts(self, findings: Collection[Finding]) -> bool:
+        """Tell whether somebody who opened it behind rows has seen as much as this."""
+        seen = _failures(self.findings)
+        return self.opened is not None and all(
+            (each.value or each.failed) <= seen.get(each.name, -1) for each in findings
+        )
+
 
 class GateShutError(DataError):
     """A batch is not believed, or rests on rows that are not."""
@@ -85,11 +103,12 @@ class GateShutError(DataError):
 
     @classmethod
     def before(cls, found: Shut) -> "GateShutError":
-        """Say that a batch was not published."""
+        """Say that a batch or a range was not published."""
+        what = f"batch {found.batch}" if found.where is Where.BEFORE else f"the {found.stream}"
         error = cls(
-            f"the gate of {found.table} is shut: batch {found.batch} is not published. {found.why}",
+            f"the gate of {found.table} is shut: {what} is not published. {found.why}",
             hint=f"`strandline gate {found.table}` shows the rows; correct the rule or the source and run again, "
-            f'or let the batch pass: `strandline gate {found.table} --open "why"`.',
+            f'or let it pass: `strandline gate {found.table} --open "why"`.',
             table=found.table,
             batch=found.batch,
         )
@@ -110,55 +129,61 @@ class GateShutError(DataError):
     def behind(cls, table: Table, found: Shut) -> "GateShutError":
         """Say that a table waits, because what it reads is not believed."""
         return cls(
-            f"{table.id} waits: the gate of {found.table} is shut behind rows that it has read. {found.why}",
+            f"{table.id} waits: the gate of {found.table} is shut behind rows that it reads. {found.why}",
             hint=f'`strandline gate {found.table}` explains; `strandline gate {found.table} --open "why"` opens it.',
             table=table.id,
             source=found.table,
         )
 
 
-def findings_told(findings: Sequence[Finding]) -> tuple[Mapping[str, Any], ...]:
+def told_of(findings: Sequence[Finding]) -> tuple[Mapping[str, Any], ...]:
     """Return findings as a gate's file keeps them."""
     return tuple(asdict(each) for each in findings)
 
 
-def read(table: Table, lake: Lake) -> Shut | None:
-    """Return what is written about a gate, also when it was opened for a batch that has not come yet."""
+def read(table: Table, lake: Lake, where: Where) -> Shut | None:
+    """Return what is written about a gate, also when it was opened."""
     try:
-        told = json.loads(lake.gate(table).read_text())
+        told = json.loads(_file(table, lake, where).read_text())
     except FileNotFoundError:
         return None
     return Shut(**{**told, "where": Where(told["where"]), "findings": tuple(told["findings"])})
 
 
-def shut(table: Table, lake: Lake) -> Shut | None:
-    """Return why a gate is shut; None when it is not."""
-    found = read(table, lake)
-    return None if found is None or found.opened is not None else found
+def shut(table: Table, lake: Lake, where: Where | None = None) -> Shut | None:
+    """Return why a gate is shut, on one side or on any; None when it is not."""
+    for each in (where,) if where else Where:
+        found = read(table, lake, each)
+        if found is not None and found.opened is None:
+            return found
+    return None
 
 
 def write(found: Shut, table: Table, lake: Lake) -> None:
     """Write it down; a reader sees the old words or the new ones."""
-    file = lake.gate(table)
+    file = _file(table, lake, found.where)
     file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_suffix(".new")
+    draft = file.with_suffix(f".{os.getpid()}")
     draft.write_text(json.dumps(asdict(found), indent=1, default=str))
     draft.replace(file)
+    brief = {name: value for name, value in asdict(found).items() if name != "samples"}
+    with (lake.gates / "log.jsonl").open("a") as log:
+        log.write(json.dumps(brief, default=str) + "\n")
 
 
-def clear(table: Table, lake: Lake) -> None:
+def clear(table: Table, lake: Lake, where: Where) -> None:
     """Take it down, because what it spoke of is settled."""
-    lake.gate(table).unlink(missing_ok=True)
+    _file(table, lake, where).unlink(missing_ok=True)
 
 
-def open_(table: Table, lake: Lake, *, because: str, who: str, at: str) -> Shut:
-    """Open a gate for the batch that it was shut for.
+def open_(table: Table, lake: Lake, *, because: str, who: str, at: str) -> list[Shut]:
+    """Open a gate on every side on which it is shut, for what it was shut for.
 
     Raises:
         DefinitionError: It is not shut, or no reason was given.
     """
-    found = shut(table, lake)
-    if found is None:
+    found = [each for where in Where if (each := shut(table, lake, where))]
+    if not found:
         raise DefinitionError(
             f"the gate of {table.id} is not shut",
             hint="`strandline gate` lists those that are.",
@@ -167,21 +192,21 @@ def open_(table: Table, lake: Lake, *, because: str, who: str, at: str) -> Shut:
     if not because.strip():
         raise DefinitionError(
             f"the gate of {table.id} opens for a reason only",
-            hint="say in a sentence why the batch may be believed; the ledger keeps it.",
+            hint="say in a sentence why the batch may be believed; it is kept.",
             table=table.id,
         )
-    if found.where is Where.BEHIND:
-        clear(table, lake)
-        return replace(found, opened=because, opened_by=who, opened_at=at)
-    opened = replace(found, opened=because, opened_by=who, opened_at=at)
-    write(opened, table, lake)
+    opened = [replace(each, opened=because, opened_by=who, opened_at=at) for each in found]
+    for each in opened:
+        write(each, table, lake)
     return opened
 
 
-def stand_open(lake: Lake) -> None:
+def stand_open(lake: Lake, *, stands: bool = True) -> None:
     """Let every batch of a lake pass: what is recomputed to be compared was judged before."""
-    (lake.root / "_gates").mkdir(parents=True, exist_ok=True)
-    _standing(lake).touch()
+    if stands:
+        _standing(lake).touch()
+    else:
+        _standing(lake).unlink(missing_ok=True)
 
 
 def stands_open(lake: Lake) -> bool:
@@ -195,22 +220,20 @@ def refuse_behind(table: Table, lake: Lake) -> None:
     Raises:
         GateShutError: Something is.
     """
-    found = _behind_source(table, lake)
+    found = behind_source(table, lake)
     if found is not None:
         raise GateShutError.behind(table, found)
 
 
-def stands_behind(table: Table, lake: Lake) -> Shut | None:
-    """Return the gate because of which a table itself cannot go on; None when it can."""
-    own = shut(table, lake)
-    if own is not None and own.where is Where.BEFORE:
-        return own
-    return _behind_source(table, lake)
+def behind_source(table: Table, lake: Lake) -> Shut | None:
+    """Return the gate behind something that a table reads; None when all of it is believed."""
+    found = (shut(source, lake, Where.BEHIND) for source in table.needs)
+    return next((each for each in found if each), None)
 
 
-def _behind_source(table: Table, lake: Lake) -> Shut | None:
-    found = (shut(source, lake) for source in table.needs)
-    return next((each for each in found if each and each.where is Where.BEHIND), None)
+def stops(table: Table, lake: Lake) -> Shut | None:
+    """Return the gate because of which a table's own stream cannot go on; None when it can."""
+    return shut(table, lake, Where.BEFORE) or behind_source(table, lake)
 
 
 def believed_below(table: Table, lake: Lake) -> Shut | None:
@@ -222,12 +245,23 @@ def believed_below(table: Table, lake: Lake) -> Shut | None:
 
 
 def told(table: Table, lake: Lake) -> str:
-    """Say in a few words whether a table is believed as far as bronze goes, or up to which version."""
+    """Say in a few words whether a table is believed as far as bronze goes, or for whom it waits."""
     found = believed_below(table, lake)
     if found is None:
         return "open"
     return "shut" if found.table == table.id else f"waits for {found.table}"
 
 
+def _failures(findings: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return by name how much of each was found."""
+    return {
+        str(each["name"]): float(each.get("value") or each.get("failed") or 0) for each in findings
+    }
+
+
+def _file(table: Table, lake: Lake, where: Where) -> Path:
+    return lake.gates / f"{table.id}.{where}.json"
+
+
 def _standing(lake: Lake) -> Path:
-    return lake.root / "_gates" / STANDING
+    return lake.root / "gates-stand-open"

@@ -2,11 +2,14 @@
 
 The rows of a batch are read once, grouped by what they break: that says how many rows each rule, and how many the
 ledger, has to count, in the same execution for one rule and for fifty.
+
+A small batch proves little by itself, and a stream that cuts a bad hour into batches of ten must be stopped all the
+same. So a batch is judged together with those before it until there are a hundred rows.
 """
 
 import hashlib
 import importlib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -17,6 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from jobs.core.received import PLACE
+from jobs.core.rescue import RESCUED
 from jobs.core.table import Table
 from jobs.core.verdict import WARNED, own_columns
 from jobs.run import gates
@@ -28,6 +32,9 @@ from quality.expectations import UNREAD, Counts, Finding, of_counters
 from quality.rules import fingerprint
 
 SAMPLES = 5
+TOGETHER = 100
+"""Rows that are judged together, where a batch has fewer."""
+
 HIDDEN = "(hidden)"
 STANDING = "recomputed to be compared"
 
@@ -81,15 +88,24 @@ class Guard:
         table: Which.
         lake: Where.
         clock: Says when.
+        where: What it stands before: batches of the stream, or a range that is computed again.
     """
 
     table: Table
     lake: Lake
     clock: Callable[[], datetime]
+    where: Where = Where.BEFORE
     _columns: str = field(default="", init=False)
+    _recent: deque[Judged] = field(default_factory=deque, init=False)
 
-    def admit(self, entry: Entry, found: Judged, rows: DataFrame) -> Entry:
+    def admit(self, entry: Entry, found: Judged, rows: DataFrame, named: str = "") -> Entry:
         """Let a batch pass, and add to its entry what was found.
+
+        Args:
+            entry: The batch's.
+            found: What its rows break.
+            rows: The rows, of which some are shown where it does not pass.
+            named: What the batch is called when it comes again; that of the entry when absent.
 
         Raises:
             GateShutError: The batch is not believed, and nobody opened the gate for it.
@@ -101,21 +117,29 @@ class Guard:
             contract=self._contract(rows),
             newest=found.newest.isoformat() if found.newest else None,
         )
-        if not found.rows:
+        if not found.rows and not told.dropped_by_watermark:
             return told
         findings = [each for each in self._findings(told, found) if not each.holds]
         told = replace(told, failed=tuple(each.name for each in findings))
         critical = [each for each in findings if each.is_critical]
         if not critical:
+            self._remember(found)
             return told
-        why = self._opened(told)
-        if why is None:
-            raise GateShutError.before(self._shut(told, found, critical, rows))
-        return replace(told, opened=why)
+        if gates.stands_open(self.lake):
+            return replace(told, opened=STANDING)
+        shut = self._shut(told, found, critical, named)
+        known = gates.read(self.table, self.lake, self.where)
+        if known is not None and known.lets_pass(shut):
+            return replace(told, opened=known.opened)
+        samples = {each.name: self._samples(rows, each.name) for each in critical if each.failed}
+        shut = replace(shut, samples=samples)
+        gates.write(shut, self.table, self.lake)
+        raise GateShutError.before(shut)
 
     def passed(self) -> None:
         """Take the note down when the batch is committed."""
-        gates.clear(self.table, self.lake)
+        if not gates.stands_open(self.lake):
+            gates.clear(self.table, self.lake, self.where)
 
     @cached_property
     def _suite(self) -> Any:  # noqa: ANN401  # its import takes seconds, and many runs have no batch
@@ -129,53 +153,51 @@ class Guard:
         return self._columns
 
     def _findings(self, entry: Entry, found: Judged) -> tuple[Finding, ...]:
-        unread = sum(found.broke[why] for why in UNREAD)
+        together = [*self._recent, found] if found.rows < TOGETHER else [found]
+        rows = sum(each.rows for each in together)
+        broke = sum((each.broke for each in together), Counter[str]())
         figures = {
             "rows": float(found.rows),
-            "unread": unread / found.rows,
+            "unread": sum(broke[why] for why in UNREAD) / rows if rows else 0.0,
             "refused_by_state": float(entry.dropped_by_watermark),
         }
         if found.newest is not None:
             figures["minutes_behind"] = (self.clock() - found.newest).total_seconds() / 60
-        counts = Counts(rows=found.rows, broke=found.broke, figures=figures)
-        findings: tuple[Finding, ...] = self._suite.of_counts(counts)
+        findings: tuple[Finding, ...] = self._suite.of_counts(
+            Counts(rows=rows, broke=broke, figures=figures)
+        )
         return findings
 
-    def _opened(self, entry: Entry) -> str | None:
-        """Return why the gate stands open for a batch."""
-        if gates.stands_open(self.lake):
-            return STANDING
-        known = gates.read(self.table, self.lake)
-        is_this = known is not None and known.is_of(entry.stream, entry.batch)
-        return known.opened if known is not None and is_this else None
+    def _remember(self, found: Judged) -> None:
+        """Keep as many of the last batches as a small one is judged with."""
+        self._recent.append(found)
+        while sum(each.rows for each in self._recent) - self._recent[0].rows >= TOGETHER:
+            self._recent.popleft()
 
-    def _shut(
-        self, entry: Entry, found: Judged, critical: Sequence[Finding], rows: DataFrame
-    ) -> Shut:
-        shut = Shut(
+    def _shut(self, entry: Entry, found: Judged, critical: Sequence[Finding], named: str) -> Shut:
+        return Shut(
             table=self.table.id,
-            where=Where.BEFORE,
-            stream=entry.stream,
+            where=self.where,
+            stream=named or entry.stream,
             batch=entry.batch,
             versions={name: list(ends) for name, ends in entry.versions.items()},
             rows=found.rows,
             at=self.clock().isoformat(timespec="seconds"),
-            findings=gates.findings_told(critical),
-            samples={each.name: self._samples(rows, each.name) for each in critical if each.failed},
+            findings=gates.told_of(critical),
         )
-        gates.write(shut, self.table, self.lake)
-        return shut
 
     def _samples(self, rows: DataFrame, rule: str) -> list[dict[str, Any]]:
         """Return some rows that break a rule; an execution, but of a batch that goes no further."""
         breaks = F.array_contains("_reasons", rule)
         if WARNED in rows.columns:
-            breaks |= F.array_contains(WARNED, rule)
-        own = own_columns(rows)
-        found = rows.where(breaks).select(*PLACE, *own).limit(SAMPLES).collect()
-        hidden = dict.fromkeys(self.table.sensitive, HIDDEN)
+            breaks = F.coalesce(breaks, F.lit(False)) | F.array_contains(WARNED, rule)
+        found = rows.where(breaks).select(*PLACE, *own_columns(rows)).limit(SAMPLES).collect()
+        secret = {*self.table.sensitive, *([RESCUED] if self.table.sensitive else ())}
         return [
-            {name: hidden.get(name, _plain(value)) for name, value in row.asDict().items()}
+            {
+                name: HIDDEN if name in secret and value is not None else _plain(value)
+                for name, value in row.asDict().items()
+            }
             for row in found
         ]
 

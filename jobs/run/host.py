@@ -12,18 +12,18 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from functools import partial
 
 from jobs.core.modes import Mode
 from jobs.core.table import Layer, Speaks, Table
 from jobs.run.backlog import Backlog, name_of
-from jobs.run.gates import GateShutError, stands_behind
+from jobs.run.gates import GateShutError
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, last_entry
 from jobs.run.runner import Site, run
 from jobs.run.tail import Tail
 
 POLL = 0.1
-LOOK_AT_GATE = 1.0
 RATE_OVER = 10.0
 
 
@@ -92,15 +92,6 @@ class Host:
             while not all(self._lake.exists(source) for source in table.upstream):
                 if self._stop.wait(POLL):
                     return
-            while not self._ends(table):
-                pass  # the gate was opened
-        except BaseException as error:  # noqa: BLE001  # raised again in serve, once the others have stopped
-            self._failed = self._failed or error
-            self._stop.set()
-
-    def _ends(self, table: Table) -> bool:
-        """Run a table until it is stopped, or stands before a gate; tell whether it has ended for good."""
-        try:
             run(
                 table,
                 self._mode,
@@ -108,19 +99,14 @@ class Host:
                 site=self._site,
                 tell=lambda entry: self._heard(table, entry),
                 stopped=self._stop.is_set,
+                waits=partial(self._waits, table),
             )
-        except GateShutError as error:
-            self._await_gate(table, error)
-            return self._stop.is_set()
-        return True
+        except BaseException as error:  # noqa: BLE001  # raised again in serve, once the others have stopped
+            self._failed = self._failed or error
+            self._stop.set()
 
-    def _await_gate(self, table: Table, error: GateShutError) -> None:
-        """Wait until somebody opens the gate; the other tables go on meanwhile."""
-        pulse = self.pulses[table.id]
-        pulse.gate = error.message
-        while stands_behind(table, self._lake) is not None and not self._stop.wait(LOOK_AT_GATE):
-            pass
-        pulse.gate = None
+    def _waits(self, table: Table, error: GateShutError | None) -> None:
+        self.pulses[table.id].gate = error.message if error else None
 
     def _heard(self, table: Table, entry: Entry) -> None:
         pulse = self.pulses[table.id]

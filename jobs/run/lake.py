@@ -25,9 +25,10 @@ class Lake:
         """Return the folder of the quarantine beside a silver table."""
         return self.root / "quarantine" / table.name
 
-    def gate(self, table: Table) -> Path:
-        """Return the file that says that a table's gate is shut."""
-        return self.root / "_gates" / f"{table.id}.json"
+    @property
+    def gates(self) -> Path:
+        """Return the folder with what is written about gates."""
+        return self.root / "_gates"
 
     def audit(self, table: Table) -> Path:
         """Return the file that says what the last look at a table's rows found."""

@@ -21,6 +21,7 @@ from jobs.core.errors import DefinitionError
 from jobs.core.modes import AvailableNow
 from jobs.core.table import Speaks, Table
 from jobs.run import delta, gates, shadow
+from jobs.run.gates import Where
 from jobs.run.lake import Lake
 from jobs.run.lease import lease
 from jobs.run.ledger import Entry, entries, last_entry, latest_version
@@ -75,6 +76,7 @@ def promote(table: Table, lake: Lake, site: Site, tell: Tell = lambda _: None) -
         known = shadow.read(made)
         if known is None or known.done:
             refuse_without_shadow(table, lake)
+            gates.stand_open(made, stands=False)  # what came since nobody has compared
             run(table, AvailableNow(), made, site=site, tell=tell)
             before = [latest_version(path) for path in lake.folders(table)]
             known = Promotion(mark=str(uuid.uuid4()), before=before)
@@ -88,6 +90,7 @@ def promote(table: Table, lake: Lake, site: Site, tell: Tell = lambda _: None) -
         ):
             _take_over(spark, source, target, entry)
         _exchange(lake.checkpoint(table), made.checkpoint(table), made.put_away(known.mark))
+        gates.clear(table, lake, Where.BEFORE)  # it spoke of a batch of the other checkpoint
         known.done = True
         shadow.write(made, known)
         for folder in made.folders(table):
@@ -150,6 +153,7 @@ def undo(spark: SparkSession, table: Table, lake: Lake) -> Entry:
         for path, version in zip(lake.folders(table)[::-1], known.before[::-1], strict=True):
             _go_back(spark, path, version, entry)
         _exchange(lake.checkpoint(table), made.put_away(known.mark), made.put_away(mark))
+        gates.clear(table, lake, Where.BEFORE)
         known.done = known.undone = True
         shadow.write(made, known)
         return entry

@@ -37,6 +37,7 @@ class Rejudged:
         held: The rows that come to the quarantine.
         change: By first reason, how many more the quarantine holds afterwards.
         moves: Whether there is anything to change in the quarantine.
+        verdicts: What was said of each event of the range.
     """
 
     live: DataFrame
@@ -45,6 +46,7 @@ class Rejudged:
     held: DataFrame
     change: Counter[str]
     moves: bool
+    verdicts: DataFrame
 
 
 @contextmanager
@@ -76,6 +78,7 @@ def rejudged(spark: SparkSession, table: Table, lake: Lake, span: Span) -> Itera
             held=bad_rows(firsts, table).join(coming, [*PLACE], "left_semi"),
             change=Counter({w: n for w in gained | lost if (n := gained[w] - lost[w])}),
             moves=bool(gained or lost),
+            verdicts=firsts.where(span.holds("_time")),
         )
     finally:
         for each in (moves, firsts, verdicts):

@@ -16,7 +16,7 @@ from jobs.core.table import Layer, Speaks, Table
 from jobs.run.afresh import Afresh
 from jobs.run.batches import compute
 from jobs.run.bronze import Intake
-from jobs.run.gates import refuse_behind
+from jobs.run.gates import GateShutError, behind_source, refuse_behind, stops
 from jobs.run.guard import Guard
 from jobs.run.lake import Lake
 from jobs.run.lease import lease
@@ -27,6 +27,7 @@ from jobs.run.shadow import refuse_half_done
 from jobs.run.streams import Writer, start
 
 POLL = 0.05
+LOOK_AT_GATE = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +66,7 @@ class _Job:
     site: Site
     tell: Callable[[Entry], None]
     stopped: Callable[[], bool]
+    waits: Callable[[GateShutError | None], None]
 
 
 def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and two who listen
@@ -75,6 +77,7 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and two 
     site: Site,
     tell: Callable[[Entry], None] = lambda _: None,
     stopped: Callable[[], bool] = lambda: False,
+    waits: Callable[[GateShutError | None], None] = lambda _: None,
 ) -> Report:
     """Run a table in a mode.
 
@@ -85,9 +88,13 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and two 
         site: With what.
         tell: Hears of each committed batch.
         stopped: Asked between batches.
+        waits: Hears why a table that is always on waits before a gate, and None when it goes on.
 
     Returns:
         What was done.
+
+    Raises:
+        GateShutError: A batch is not believed, in a mode that ends.
     """
     report = Report(table=table.id, mode=mode.name)
 
@@ -97,13 +104,30 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and two 
 
     refuse_without_source(table, lake)
     refuse_half_done(table, lake)
-    job = _Job(table, lake, site, heard, stopped)
+    job = _Job(table, lake, site, heard, stopped, waits)
     with lease(site.spark, table, lake):
         if table.layer is Layer.BRONZE:
             _take_in(job, mode)
         else:
-            _derive(job, mode)
+            _through_gates(job, mode)
     return report
+
+
+def _through_gates(job: _Job, mode: Mode) -> None:
+    """Derive a table; one that is always on waits at a shut gate, and keeps its lease meanwhile."""
+    while True:
+        try:
+            _derive(job, mode)
+        except GateShutError as error:
+            if not isinstance(mode, MicroBatch):
+                raise
+            job.waits(error)
+            while stops(job.table, job.lake) and not job.stopped():
+                time.sleep(LOOK_AT_GATE)
+            job.waits(None)
+            if not job.stopped():
+                continue
+        return
 
 
 def _take_in(job: _Job, mode: Mode) -> None:
@@ -177,7 +201,9 @@ def _derive(job: _Job, mode: Mode) -> None:
 
 def _look_again(job: _Job, writer: Writer, again: Again) -> None:
     """Put right what the static side has changed, between two batches."""
-    if job.table.looks_up is None or not writer.writing.acquire(blocking=False):
+    if job.table.looks_up is None or behind_source(job.table, job.lake):
+        return
+    if not writer.writing.acquire(blocking=False):
         return
     try:
         entry = again.look()

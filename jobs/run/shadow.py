@@ -34,6 +34,11 @@ class Shadow(Lake):
         return Lake.table(self, table) if table.id == self.own.id else self.live.table(table)
 
     @property
+    def gates(self) -> Path:
+        """Return the live folder: people open gates there."""
+        return self.live.gates
+
+    @property
     def journal(self) -> Path:
         """Return the file that says how far a promotion is."""
         return self.root / "promotion.json"
@@ -100,8 +105,10 @@ def summed(path: Path, mark: str, until: int | None = None) -> Entry:
     own = [entry for entry in told if not entry.is_backfill]
     first, last = own[0], own[-1]
     held: Counter[str] = Counter()
+    broke: Counter[str] = Counter()
     for entry in told:
         held.update(entry.quarantined)
+        broke.update(entry.broke)
     names = {name for entry in own for name in entry.versions}
     begun = first.versions if first.whole else {}
     ends = {n: max(e.versions[n][1] for e in own if n in e.versions) for n in names}
@@ -118,6 +125,11 @@ def summed(path: Path, mark: str, until: int | None = None) -> Entry:
         quarantined={why: n for why, n in held.items() if n},
         dropped_by_watermark=sum(entry.dropped_by_watermark for entry in told),
         written=live_rows(path, until),
+        broke=dict(broke),
+        failed=tuple(dict.fromkeys(name for entry in told for name in entry.failed)),
+        rules=last.rules,
+        contract=last.contract,
+        newest=max((entry.newest for entry in told if entry.newest), default=None),
         replaced=True,
         whole=first.whole,
         promoted=mark,

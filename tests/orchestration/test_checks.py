@@ -37,6 +37,7 @@ def materialised() -> ExecuteInProcessResult:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The `__fields__` attribute is deprecated")
 def test_a_run_answers_every_check_and_a_shut_gate_fails_it(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

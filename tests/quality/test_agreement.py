@@ -15,7 +15,7 @@ from pyspark.sql.types import DataType, DecimalType, LongType, StringType, Struc
 from jobs import catalog
 from jobs.core.received import CARRIED, RECEIVED
 from jobs.core.table import Table
-from jobs.core.verdict import judged
+from jobs.core.verdict import WARNED, judged
 from jobs.run.guard import counted
 from orchestration import checks
 from orchestration.assets import key
@@ -92,10 +92,11 @@ def test_all_four_agree_on_hostile_values(
     rows = hostile_rows(spark, table, chance).persist()
     handed_on = judged(rows, replace(table, transform=lambda events: events))
 
-    verdicts = handed_on.select("_reasons").collect()
+    verdicts = handed_on.select(*{"_reasons", WARNED} & {*handed_on.columns}).collect()
     by_verdict: Counter[str] = Counter()
     for row in verdicts:
-        by_verdict.update(row["_reasons"] or ())
+        for names in row:
+            by_verdict.update(names or ())
     by_counters = counted(handed_on, table).broke
     found = Suite(table.id, shares(table.rules)).of_rows(rows)
     by_suite = {each.name: each.failed for each in found}

@@ -1,5 +1,7 @@
 """A gate's note: shut, opened for one batch, taken down; and nothing in it that cannot be read back."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ from jobs.run import gates
 from jobs.run.gates import GateShutError, Shut, Where
 from jobs.run.lake import Lake
 from jobs.silver import device_telemetry as silver
+from quality.expectations import Finding
+from quality.rules import Severity
 
 SHUT = Shut(
     table=silver.TABLE.id,
@@ -33,36 +37,85 @@ def here(tmp_path: Path) -> Lake:
 
 
 def test_what_was_written_is_read(here: Lake) -> None:
-    assert gates.read(silver.TABLE, here) == SHUT
+    assert gates.read(silver.TABLE, here, Where.BEFORE) == SHUT
     assert gates.shut(silver.TABLE, here) == SHUT
     assert SHUT.why == "implausible:value: 312 of 1,040 rows"
 
 
 def test_a_gate_of_which_nothing_is_written_is_open(here: Lake) -> None:
     assert gates.shut(gold.TABLE, here) is None
-    assert gates.read(gold.TABLE, here) is None
+    assert gates.read(gold.TABLE, here, Where.BEFORE) is None
 
 
 def test_the_tables_above_know_behind_whom_they_wait(here: Lake) -> None:
     assert gates.believed_below(gold.TABLE, here) == SHUT
     assert gates.told(gold.TABLE, here) == "waits for silver.device_telemetry"
     assert gates.told(silver.TABLE, here) == "shut"
-    gates.clear(silver.TABLE, here)
+    gates.clear(silver.TABLE, here, Where.BEFORE)
     assert gates.believed_below(gold.TABLE, here) is None
 
 
 def test_a_gate_in_front_of_a_batch_stops_its_own_table_only(here: Lake) -> None:
     """The batch is not published, so nobody above can have read it."""
     gates.refuse_behind(gold.TABLE, here)
-    assert gates.stands_behind(silver.TABLE, here) == SHUT
-    assert gates.stands_behind(gold.TABLE, here) is None
+    assert gates.stops(silver.TABLE, here) == SHUT
+    assert gates.stops(gold.TABLE, here) is None
+
+
+def test_both_sides_of_a_gate_are_told_apart(here: Lake) -> None:
+    """A batch that passes says nothing of rows that were published before it, and the other way round."""
+    behind = replace(SHUT, where=Where.BEHIND, stream="", batch=3)
+    gates.write(behind, silver.TABLE, here)
+
+    gates.clear(silver.TABLE, here, Where.BEFORE)
+
+    assert gates.shut(silver.TABLE, here) == behind
+    with pytest.raises(GateShutError, match=r"waits: the gate of silver\.device_telemetry"):
+        gates.refuse_behind(gold.TABLE, here)
+    assert gates.stops(gold.TABLE, here) == behind
+    assert gates.stops(silver.TABLE, here) is None
+
+
+def test_an_opening_covers_the_rows_and_the_rules_that_were_seen(here: Lake) -> None:
+    (opened,) = gates.open_(silver.TABLE, here, because="seen", who="night shift", at="03:10")
+    other_rule = ({"name": "missing:device_id", "failed": 1},)
+
+    assert opened.lets_pass(SHUT)
+    assert not SHUT.lets_pass(SHUT)
+    assert not opened.lets_pass(replace(SHUT, batch=8))
+    assert not opened.lets_pass(replace(SHUT, versions={"bronze.device_telemetry": [3, 6]}))
+    assert not opened.lets_pass(replace(SHUT, findings=(*SHUT.findings, *other_rule)))
+
+
+def test_an_opening_behind_rows_holds_until_there_are_more_of_them() -> None:
+    behind = replace(
+        SHUT, where=Where.BEHIND, findings=({"name": "copies_of_a_key", "value": 2.0, "says": "2"},)
+    )
+    found = Finding(
+        name="copies_of_a_key", severity=Severity.CRITICAL, holds=False, says="2", value=2
+    )
+
+    assert not behind.accepts([found])
+    opened = replace(behind, opened="known, INC-204")
+    assert opened.accepts([found])
+    assert not opened.accepts([replace(found, value=3)])
+    assert not opened.accepts([found, replace(found, name="other")])
+
+
+def test_every_shutting_and_opening_is_kept(here: Lake) -> None:
+    gates.open_(silver.TABLE, here, because="calibrated", who="night shift", at="03:10")
+    gates.clear(silver.TABLE, here, Where.BEFORE)
+
+    log = [json.loads(line) for line in (here.gates / "log.jsonl").read_text().splitlines()]
+
+    assert [(each["batch"], each["opened"]) for each in log] == [(7, None), (7, "calibrated")]
 
 
 def test_opening_says_for_which_batch_why_and_by_whom(here: Lake) -> None:
     gates.open_(silver.TABLE, here, because="calibrated", who="night shift", at="03:10")
 
     assert gates.shut(silver.TABLE, here) is None
-    known = gates.read(silver.TABLE, here)
+    known = gates.read(silver.TABLE, here, Where.BEFORE)
     assert known is not None
     assert known.is_of("s", 7)
     assert not known.is_of("s", 8)

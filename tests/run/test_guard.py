@@ -82,7 +82,7 @@ def test_an_opened_gate_lets_that_batch_pass_and_the_ledger_keeps_why(
         (60, 59, None, ()),
     ]
     assert [e.broke for e in told] == [{}, {RULE: 30}, {RULE: 1}]
-    assert gates.read(silver.TABLE, poisoned) is None
+    assert gates.read(silver.TABLE, poisoned, Where.BEFORE) is None
     other = twin(poisoned, "unguarded")
     gates.stand_open(other)
     derive(spark, other, *TABLES)
@@ -97,7 +97,7 @@ def test_a_corrected_rule_opens_the_gate_by_itself(spark: SparkSession, poisoned
 
     derive(spark, poisoned, replace(silver.TABLE, rules=(*kept, wide)))
 
-    assert gates.read(silver.TABLE, poisoned) is None
+    assert gates.read(silver.TABLE, poisoned, Where.BEFORE) is None
     newest = last_entry(poisoned.table(silver.TABLE))
     assert newest is not None
     assert (newest[1].good, newest[1].opened, newest[1].broke) == (100, None, {})
@@ -177,8 +177,10 @@ def test_streams_beside_it_go_on_and_it_follows_when_the_gate_opens(
         if balance(gold.TABLE, poisoned).read == 130:
             stop.set()
 
-    threading.Timer(120, stop.set).start()
+    limit = threading.Timer(120, stop.set)
+    limit.start()
     host.serve(look)
+    limit.cancel()
 
     assert "30 of 100 rows" in seen[0]
     assert balance(gold.TABLE, poisoned).read == 130
