@@ -55,8 +55,7 @@ class Clock:
     def tick(self) -> None:
         """Note the end of a batch."""
         own = psutil.Process()
-        times = [each.cpu_times() for each in (own, *own.children(recursive=True))]
-        spent = sum(each.user + each.system for each in times)
+        spent = sum(map(_spent, (own, *own.children(recursive=True))))
         self.ends.append((time.monotonic(), spent, self._read() + own.io_counters().read_chars))
 
     def _read(self) -> int:
@@ -218,6 +217,15 @@ class History:
     def _site(self) -> Site:
         clock = lambda: datetime.now(UTC)  # noqa: E731, TID251  # the benchmark is its own composition root
         return Site(spark=self.spark, clock=clock, address=self.address)
+
+
+def _spent(process: psutil.Process) -> float:
+    """Return the seconds of CPU of a process; one that has just ended counts no more."""
+    try:
+        times = process.cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return times.user + times.system
 
 
 def wanted(names: Sequence[str]) -> list[Table]:
