@@ -34,7 +34,7 @@ from jobs.run.lake import Lake
 from jobs.run.runner import Site, run
 from jobs.run.session import start
 from jobs.run.settings import settings
-from tests.benchmarks.feed import Versions, wait_for
+from tests.benchmarks.feed import Versions, keep_sums, wait_for
 from tests.benchmarks.samples import Sample, Samples
 
 PART = "history"
@@ -50,6 +50,7 @@ class Clock:
     """When each batch was done, and what had been read by then."""
 
     spark: SparkSession
+    path: Path
     ends: list[tuple[float, float, int]] = field(default_factory=list)
 
     def tick(self) -> None:
@@ -57,6 +58,7 @@ class Clock:
         own = psutil.Process()
         spent = sum(map(_spent, (own, *own.children(recursive=True))))
         self.ends.append((time.monotonic(), spent, self._read() + own.io_counters().read_chars))
+        keep_sums(self.path)
 
     def _read(self) -> int:
         """Return the bytes that the JVM has read from files.
@@ -124,7 +126,7 @@ class History:
 
     def _age(self, table: Table, age: str, batches: int) -> Clock:
         lake = self._fresh(table, age)
-        clock = Clock(self.spark)
+        clock = Clock(self.spark, lake.table(table))
         if table.layer is Layer.BRONZE:
             self._take_in(table, lake, batches, clock)
         elif table.speaks is Speaks.AFRESH:
