@@ -15,6 +15,7 @@ from jobs.gold.attributed_connections import UNKNOWN
 from jobs.silver import devices
 
 WINDOW, EVERY = "1 hour", "10 minutes"
+EXACT = "decimal(19,0)"
 
 
 def site_traffic_1h(connections: DataFrame, intervals: DataFrame) -> DataFrame:
@@ -23,8 +24,9 @@ def site_traffic_1h(connections: DataFrame, intervals: DataFrame) -> DataFrame:
     window = F.window("event_at", WINDOW, EVERY)
     traffic = placed.groupBy(F.coalesce("site", F.lit(UNKNOWN)).alias("site"), window).agg(
         F.count("*").alias("connections"),
-        F.sum("bytes_out").alias("bytes_out"),
-        F.sum("bytes_in").alias("bytes_in"),
+        # A sum of longs ends the stream when two liars send the largest there is.
+        F.sum(F.col("bytes_out").cast(EXACT)).alias("bytes_out"),
+        F.sum(F.col("bytes_in").cast(EXACT)).alias("bytes_in"),
     )
     return traffic.select(
         "site",

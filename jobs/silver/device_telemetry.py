@@ -37,6 +37,9 @@ OLDER_FIELDS = (
     .add("firmware", StringType())
     .add("seq", LongType())
 )
+YEARS_IN_MS = (-62_135_596_800_000, 253_402_300_799_999)
+"""From the year 1 to the end of 9999, in milliseconds since 1970."""
+
 SIGNALS = {
     "temp": "temperature",
     "hum": "humidity",
@@ -78,23 +81,40 @@ def newer(events: DataFrame) -> DataFrame:
 
 def older(events: DataFrame) -> DataFrame:
     """Read the shape of devices that nobody has updated."""
-    lines = bronze.OLDER.parse(events, OLDER_FIELDS)
+    lines = _fitting(bronze.OLDER.parse(events, OLDER_FIELDS))
     names = F.create_map(*(F.lit(name) for pair in SIGNALS.items() for name in pair))
     return lines.select(
         *CARRIED,
         "event_id",
         "device_id",
         F.coalesce(names[F.col("metric")], "metric").alias("signal"),
-        _translated().alias("value"),
-        F.timestamp_millis("at_ms").alias("event_at"),
+        "value",
+        "event_at",
         "firmware",
         "seq",
     )
 
 
+def _fitting(lines: DataFrame) -> DataFrame:
+    """Translate value and time; what does not fit any more is of the wrong type, and must not end the stream."""
+    is_moment = F.col("at_ms").between(*YEARS_IN_MS)
+    translated = lines.withColumns(
+        {
+            "value": _translated(),
+            "event_at": F.when(is_moment, F.timestamp_millis("at_ms")),
+        }
+    )
+    is_lost = (F.col("reading").isNotNull() & F.col("value").isNull()) | (
+        F.col("at_ms").isNotNull() & F.col("event_at").isNull()
+    )
+    return translated.withColumn(
+        "_problem", F.coalesce("_problem", F.when(is_lost, F.lit("wrong_type")))
+    )
+
+
 def _translated() -> Column:
-    celsius = F.expr("CAST((reading - 32) * 5 / 9 AS DECIMAL(14, 4))")
-    hectopascal = F.expr("CAST(reading * 10 AS DECIMAL(14, 4))")
+    celsius = F.expr("TRY_CAST((reading - 32) * 5 / 9 AS DECIMAL(14, 4))")
+    hectopascal = F.expr("TRY_CAST(reading * 10 AS DECIMAL(14, 4))")
     return (
         F.when(F.col("metric") == "temp", celsius)
         .when(F.col("metric") == "press", hectopascal)

@@ -8,6 +8,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -16,11 +17,13 @@ from confluent_kafka import Producer
 from jobs.play.plan import Plan
 from jobs.play.player import Chunk
 from jobs.play.telemetry import Fleet
+from jobs.run.delta import SUMS_KEPT, forget_sum
 from jobs.run.topics import create_topic
 
 ROWS = 100
 PATIENCE = 180.0
 LOOK = 0.001
+SUMS = "_sums"
 
 
 class FeedError(Exception):
@@ -60,11 +63,26 @@ class Versions:
             file = self._target / path
             file.parent.mkdir(parents=True, exist_ok=True)
             os.link(self._prepared / path, file)
-        if (self._prepared / f"{name}.crc").exists():
-            os.link(self._prepared / f"{name}.crc", self._target / f"{name}.crc")
+        self._give_sum(f"{self._next:020d}.crc")
         os.link(self._prepared / f"{name}.json", self._target / f"{name}.json")
+        forget_sum(self._target, self._next - SUMS_KEPT)
         self._next += 1
         return True
+
+    def _give_sum(self, name: str) -> None:
+        """Give the checksum file that stood beside the version when it was new."""
+        for folder in (SUMS, "_delta_log"):
+            if (self._prepared / folder / name).exists():
+                os.link(self._prepared / folder / name, self._target / "_delta_log" / name)
+                return
+
+
+def keep_sums(table: Path) -> None:
+    """Keep the checksum files of a growing table, which removes them when they are old."""
+    (table / SUMS).mkdir(parents=True, exist_ok=True)
+    for sum_ in (table / "_delta_log").glob("*.crc"):
+        with suppress(FileExistsError, FileNotFoundError):
+            os.link(sum_, table / SUMS / sum_.name)
 
 
 class Events:

@@ -34,7 +34,7 @@ from jobs.run.lake import Lake
 from jobs.run.runner import Site, run
 from jobs.run.session import start
 from jobs.run.settings import settings
-from tests.benchmarks.feed import Versions, wait_for
+from tests.benchmarks.feed import Versions, keep_sums, wait_for
 from tests.benchmarks.samples import Sample, Samples
 
 PART = "history"
@@ -50,14 +50,15 @@ class Clock:
     """When each batch was done, and what had been read by then."""
 
     spark: SparkSession
+    path: Path
     ends: list[tuple[float, float, int]] = field(default_factory=list)
 
     def tick(self) -> None:
         """Note the end of a batch."""
         own = psutil.Process()
-        times = [each.cpu_times() for each in (own, *own.children(recursive=True))]
-        spent = sum(each.user + each.system for each in times)
+        spent = sum(map(_spent, (own, *own.children(recursive=True))))
         self.ends.append((time.monotonic(), spent, self._read() + own.io_counters().read_chars))
+        keep_sums(self.path)
 
     def _read(self) -> int:
         """Return the bytes that the JVM has read from files.
@@ -125,7 +126,7 @@ class History:
 
     def _age(self, table: Table, age: str, batches: int) -> Clock:
         lake = self._fresh(table, age)
-        clock = Clock(self.spark)
+        clock = Clock(self.spark, lake.table(table))
         if table.layer is Layer.BRONZE:
             self._take_in(table, lake, batches, clock)
         elif table.speaks is Speaks.AFRESH:
@@ -218,6 +219,15 @@ class History:
     def _site(self) -> Site:
         clock = lambda: datetime.now(UTC)  # noqa: E731, TID251  # the benchmark is its own composition root
         return Site(spark=self.spark, clock=clock, address=self.address)
+
+
+def _spent(process: psutil.Process) -> float:
+    """Return the seconds of CPU of a process; one that has just ended counts no more."""
+    try:
+        times = process.cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return times.user + times.system
 
 
 def wanted(names: Sequence[str]) -> list[Table]:

@@ -1,15 +1,16 @@
 """Bytes are counted where the device of the connection was at that moment, and move when that turns out otherwise."""
 
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from jobs.gold import attributed_connections
-from jobs.gold.site_traffic_1h import TABLE
+from jobs.gold.site_traffic_1h import TABLE, site_traffic_1h
 from jobs.silver import device_inventory, devices, dhcp_events, network_connections
 from tests.support.literal import in_every_way
-from tests.support.rows import rows
+from tests.support.rows import NOON, rows
 from tests.support.shapes import arrived
 
 
@@ -69,3 +70,21 @@ def test_traffic_follows_late_words_about_holders_and_places(
         lima   | 10:00:00    | 1           | 8         | 80
         osaka  | 09:00:00    | 1           | 2         | 20
     """)
+
+
+def test_two_largest_numbers_have_a_sum(spark: SparkSession) -> None:
+    """A device that lies about its bytes must not end the stream for everybody."""
+    largest = 2**63 - 1
+    connections = spark.createDataFrame(
+        [("d1", NOON, largest, -largest)] * 2,
+        "device_id string, event_at timestamp, bytes_out long, bytes_in long",
+    )
+    intervals = spark.createDataFrame(
+        [], "device_id string, valid_from timestamp, valid_until timestamp, site string"
+    )
+
+    found = site_traffic_1h(connections, intervals).collect()
+
+    assert {(row["bytes_out"], row["bytes_in"]) for row in found} == {
+        (Decimal(2 * largest), Decimal(-2 * largest))
+    }

@@ -188,3 +188,20 @@ def test_files_are_told_whatever_stands_in_their_statistics(
     (file,) = delta.Commit(spark, path).files()
 
     assert json.loads(file)["add"]["path"]
+
+
+def test_only_the_last_versions_keep_a_checksum_file_and_every_version_can_be_read(
+    spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half the files of a log that is listed at every batch are gone, and nothing else is."""
+    monkeypatch.setattr(delta, "SUMS_KEPT", 2)
+    for _ in range(5):
+        appended(spark, table, 1)
+    log = table / "_delta_log"
+    assert sorted(int(sum_.stem) for sum_ in log.glob("*.crc")) == [4, 5]
+    assert len(list(log.glob("*.json"))) == 6
+    spark.catalog.clearCache()
+    reader = spark.newSession().read.format("delta")
+    seen = [reader.option("versionAsOf", n).load(str(table)).count() for n in range(6)]
+    assert seen == [0, 1, 2, 3, 4, 5]
+    assert len(there(table)) == 5

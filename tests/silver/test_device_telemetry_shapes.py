@@ -30,6 +30,22 @@ def test_a_reading_of_the_older_shape_is_translated(spark: SparkSession) -> None
     assert {row["_problem"] for row in found} == {"-"}
 
 
+def test_what_does_not_fit_when_it_is_translated_is_of_the_wrong_type(spark: SparkSession) -> None:
+    """Each fits the cell that it came in; a sum that throws would end the stream at that line for ever."""
+    lines = (
+        OLDER.replace(b"temp,70.43", b"press,2000000000"),
+        OLDER.replace(b"temp,70.43", b"press,-9999999999.9999"),
+        OLDER.replace(b"1795162530123", b"9223372036854775807"),
+        OLDER.replace(b"1795162530123", b"-9223372036854775808"),
+        OLDER.replace(b"70.43", b"9999999999.9999"),
+    )
+
+    found = read(spark, TABLE, *lines, topic="device-telemetry-v1")
+
+    assert [row["_problem"] for row in found] == [*["wrong_type"] * 4, "-"]
+    assert found[-1]["value"] == "5555555537.7777"
+
+
 def test_both_shapes_get_the_reasons_that_the_truth_says(spark: SparkSession) -> None:
     """To the last event, against code that shares nothing with the table."""
     assert judged_as_the_truth_says(spark, TABLE)
