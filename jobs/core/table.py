@@ -95,6 +95,7 @@ class Table:
         event_at: The column with the time at which the event happened.
         lateness: The law of time for its rows; gold follows the silver table it reads.
         rules: What must hold of each row, or it goes to the quarantine.
+        sensitive: The columns that are never shown in the clear outside the lake.
         speaks: When a table above the judged ones says something about a row.
         window: The length of a gold table's windows, as Spark reads it; of unequal ones the longest.
         window_from: The column with the start of a row's window, by which a table that is rewritten is divided.
@@ -112,6 +113,7 @@ class Table:
     event_at: str | None = None
     lateness: Lateness = field(default_factory=Lateness)
     rules: tuple[Rule, ...] = ()
+    sensitive: tuple[str, ...] = ()
     speaks: Speaks = Speaks.ON_CLOSE
     window: str | None = None
     window_from: str | None = None

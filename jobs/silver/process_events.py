@@ -42,4 +42,5 @@ TABLE = Table(
     key=("ProcessGuid",),
     event_at="UtcTime",
     rules=required("ProcessGuid", "Image", "Computer", "UtcTime"),
+    sensitive=("User", "CommandLine", "ParentCommandLine"),
 )

@@ -37,4 +37,5 @@ TABLE = Table(
     key=("action_id",),
     event_at="event_at",
     rules=required("action_id", "user_id", "action", "event_at"),
+    sensitive=("user_id",),
 )

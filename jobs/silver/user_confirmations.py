@@ -37,4 +37,5 @@ TABLE = Table(
     key=("confirmation_id",),
     event_at="event_at",
     rules=required("confirmation_id", "action_id", "user_id", "event_at"),
+    sensitive=("user_id",),
 )
