@@ -31,6 +31,7 @@ VERBS = {
     "query": "answers",
     "compare": "answers",
     "history": "past",
+    "report": "report",
     "verify": "certify",
     "backfill": "again",
     "rebuild": "anew",
