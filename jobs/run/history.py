@@ -12,7 +12,7 @@ A table that was removed and made anew counts its versions from 0 again; the id 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -45,9 +45,15 @@ SCHEMA = pa.schema(
         ("schema", pa.string()),
     ]
 )
-ALWAYS = {"delta.enableExpiredLogCleanup": "false", "delta.appendOnly": "true"}
+ALWAYS: dict[str, str | None] = {
+    "delta.enableExpiredLogCleanup": "false",
+    "delta.appendOnly": "true",
+}
 TRIES = 20
 """How often another process may be faster before this one gives up."""
+
+SLICE = 5_000
+"""So many commits of a table are taken up at once; of a stream of a year more would not fit into memory."""
 
 MANY = 50
 """From so many files on they are put together; a question of a second would otherwise open each of them."""
@@ -59,13 +65,14 @@ def catch_up(lake: Lake, tables: Sequence[Table]) -> int:
     Raises:
         TransientError: Others wrote it all the time.
     """
-    for _ in range(TRIES):
+    added = refused = 0
+    while refused < TRIES:
         history = _opened(lake)
         news = [_news(table, lake, history) for table in tables if lake.exists(table)]
-        rows = [row for each in news for row in each.rows]
         claims = [each.claim for each in news if each.claim]
         if not claims:
-            return 0
+            return added
+        rows = [row for each in news for row in each.rows]
         try:
             write_deltalake(
                 history,
@@ -74,9 +81,10 @@ def catch_up(lake: Lake, tables: Sequence[Table]) -> int:
                 commit_properties=CommitProperties(app_transactions=claims),
             )
         except CommitFailedError:
-            continue  # another process was faster, and has written what is missing
+            refused += 1  # another process was faster, and has written what is missing
+            continue
+        added += sum(each.commits for each in news)
         _put_together(lake)
-        return len({(row["table"], row["version"]) for row in rows})
     raise TransientError(
         f"the history of {lake.root} is written by others all the time",
         hint="try again; who else runs `strandline report` or `strandline history` here?",
@@ -87,8 +95,9 @@ def catch_up(lake: Lake, tables: Sequence[Table]) -> int:
 class _News:
     """What history does not know of a table yet, and the claim to be the one who writes it."""
 
-    claim: Transaction | None
-    rows: list[dict[str, object]]
+    claim: Transaction | None = None
+    rows: list[dict[str, object]] = field(default_factory=list)
+    commits: int = 0
 
 
 def _opened(lake: Lake) -> DeltaTable:
@@ -97,9 +106,10 @@ def _opened(lake: Lake) -> DeltaTable:
         return DeltaTable(lake.history)
     except TableNotFoundError:
         lake.history.mkdir(parents=True, exist_ok=True)
-        return DeltaTable.create(
-            lake.history, schema=SCHEMA, mode="ignore", configuration=dict(ALWAYS)
-        )
+    try:
+        return DeltaTable.create(lake.history, schema=SCHEMA, mode="ignore", configuration=ALWAYS)
+    except CommitFailedError:  # another process was faster
+        return DeltaTable(lake.history)
 
 
 def _news(table: Table, lake: Lake, history: DeltaTable) -> _News:
@@ -107,13 +117,13 @@ def _news(table: Table, lake: Lake, history: DeltaTable) -> _News:
     log = table_id(folder)
     name = f"{table.id}/{log}"
     known = history.transaction_version(name)
-    last = latest_version(folder)
     seen = -1 if known is None else known
+    last = min(latest_version(folder), seen + SLICE)
     if last <= seen:
-        return _News(None, [])
-    commits = _commits(table, folder, seen, last)
+        return _News()
+    commits = list(_commits(table, folder, seen, last))
     rows = [row for version, schema, each in commits for row in _rows(log, version, schema, each)]
-    return _News(Transaction(app_id=name, version=last), rows)
+    return _News(Transaction(app_id=name, version=last), rows, len(commits))
 
 
 def _commits(

@@ -13,11 +13,13 @@ from itertools import chain
 from jobs.core.table import Layer, Table
 from jobs.run import figures, history
 from jobs.run.balance import Balance, balance
+from jobs.run.drift import Mark, marks
 from jobs.run.held import open_rows, samples
 from jobs.run.lake import Lake
 from jobs.run.past import Batch, Past
 from jobs.run.rulebook import rulebook
 from jobs.run.verdicts import (
+    HOUR,
     Judged,
     Known,
     begins,
@@ -149,6 +151,7 @@ class _Desk:
         known = Known(
             hours=self._hours[table.id],
             sources=None if table.layer is Layer.BRONZE else self._filled(table),
+            changes=self._changes(table),
             faults=self._faults(table, sheet),
             shut=(day_of(datetime.fromisoformat(gate.since)), gate.why) if gate else None,
             waiting=sheet.waiting > 0,
@@ -161,6 +164,12 @@ class _Desk:
             days[day] = resting(judged(known, day), below)
         self._days[table.id] = days
         return days
+
+    def _changes(self, table: Table) -> list[Mark]:
+        first = begins(self._period.shown[0])
+        over = [hour for hour in self._hours[table.id] if hour.at + HOUR <= self._period.now]
+        shown = [hour for hour in over if hour.at >= first]
+        return marks(shown, over[: len(over) - len(shown)])
 
     def _filled(self, table: Table) -> list[datetime]:
         """Return the hours in which the tables that it reads got rows."""

@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
 from typing import TypeAlias
 
-from jobs.run.drift import VOLUME, Mark, marks
+from jobs.run.drift import VOLUME, Mark
 from jobs.run.expected import Point, expected
 from jobs.run.past import Batch
 from quality.report.findings import Flow, Verdict
@@ -20,6 +20,8 @@ WAITED = timedelta(hours=1)
 """Rows that wait for longer make a table stale."""
 
 HOUR = timedelta(hours=1)
+"""Hours are what history is asked for; one that is not over is not compared with others."""
+
 VERSION = re.compile(r"\(version (\d+)\)")
 
 
@@ -30,6 +32,7 @@ class Known:
     Args:
         hours: What was committed hour by hour, of the batches in force, from long before on.
         sources: The hours in which the tables that it reads got rows; None for bronze.
+        changes: What is not as usual in the hours that are over.
         faults: What does not agree, each on the day on which it shows.
         shut: The day from which on its gate is shut, and why.
         waiting: Whether rows wait for it now.
@@ -38,6 +41,7 @@ class Known:
 
     hours: Sequence[Batch]
     sources: Sequence[datetime] | None
+    changes: Sequence[Mark] = ()
     faults: Mapping[date, Sequence[str]] = field(default_factory=dict)
     shut: tuple[date, str] | None = None
     waiting: bool = False
@@ -108,6 +112,7 @@ def versions_in(fault: str) -> list[int]:
 
 
 def _reasons(known: Known, day: date) -> Iterator[_Why]:
+    """Yield what is wrong or odd; of volumes only those of bronze, which the others follow."""
     for fault in known.faults.get(day, ()):
         yield Verdict.UNBALANCED, fault
     own = [hour for hour in known.hours if day_of(hour.at) == day]
@@ -117,8 +122,9 @@ def _reasons(known: Known, day: date) -> Iterator[_Why]:
     yield from _waited(known, day)
     for hour in own:
         yield from _noticed(hour)
-    for mark in _drift(known, own):
-        yield Verdict.WARNED, f"at {mark.at:%H:%M} {mark.said}"
+    for mark in known.changes:
+        if day_of(mark.at) == day and not (mark.what == VOLUME and known.sources is not None):
+            yield Verdict.WARNED, f"at {mark.at:%H:%M} {mark.said}"
 
 
 def _lost(sums: Flow) -> Iterator[_Why]:
@@ -135,14 +141,6 @@ def _noticed(hour: Batch) -> Iterator[_Why]:
         yield Verdict.WARNED, f"at {hour.at:%H:%M} the expectation {name} did not hold"
     if hour.opened:
         yield Verdict.WARNED, f"at {hour.at:%H:%M} the gate was opened by hand: {hour.opened}"
-
-
-def _drift(known: Known, own: Sequence[Batch]) -> list[Mark]:
-    """Return what changed in the hours of a day that are over; the volume of bronze alone, which the others follow."""
-    over = [hour for hour in own if hour.at + HOUR <= known.now]
-    before = [hour for hour in known.hours if over and hour.at < over[0].at]
-    is_source = known.sources is None
-    return [mark for mark in marks(over, before) if is_source or mark.what != VOLUME]
 
 
 def _waited(known: Known, day: date) -> Iterator[_Why]:

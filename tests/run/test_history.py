@@ -6,9 +6,11 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from deltalake import DeltaTable
@@ -189,6 +191,30 @@ def test_what_another_wrote_in_between_is_not_written_again(
     assert catch_up(lake, TABLES) == 0
     assert len({(t, v) for t, v, _, _ in figures(lake)}) == 9
     assert len(figures(lake)) == len(set(figures(lake)))
+
+
+def test_a_long_past_is_taken_up_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commits of a year would not fit into memory, and a kill would lose all the work."""
+    lake = morning(tmp_path)
+    monkeypatch.setattr(history, "SLICE", 2)
+
+    assert catch_up(lake, TABLES) == 9
+    assert once(lake)
+
+
+def test_several_may_begin_the_history_of_a_lake_at_the_same_time(tmp_path: Path) -> None:
+    """Delta tells all but one that the table's protocol changed under them."""
+    for attempt in range(10):
+        lake = Lake(tmp_path / str(attempt))
+        together = Barrier(6)
+
+        def begin(lake: Lake = lake, together: Barrier = together) -> str:
+            together.wait()
+            return DeltaTable(history._opened(lake).table_uri).table_uri
+
+        with ThreadPoolExecutor(6) as pool:
+            found = [pool.submit(begin) for _ in range(6)]
+            assert len({each.result() for each in found}) == 1
 
 
 def test_others_who_catch_up_with_other_tables_are_not_in_the_way(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
+from jobs.run.drift import RULES, VOLUME, Mark
+from jobs.run.expected import Range
 from jobs.run.past import Batch
 from jobs.run.verdicts import Known, judged, resting, versions_in
 from quality.report.findings import Verdict
@@ -126,6 +128,21 @@ def test_bronze_is_stale_when_it_is_silent_for_longer_than_it_ever_is() -> None:
 def test_what_somebody_should_look_at_is_a_warning(bad: Batch, why: str) -> None:
     """The numbers stand, with a word beside them."""
     assert judged(silver(bad), DAY) == (Verdict.WARNED, (why,))
+
+
+def test_what_is_not_as_usual_is_a_warning_and_a_volume_only_at_the_source() -> None:
+    """Twice the rows of bronze are twice the rows of everything above it; once is enough."""
+    usual = Range(low=1, middle=2, high=3, points=20)
+    volume = Mark(at=NINE, version=1, what=VOLUME, measure="read", value=9.0, usual=usual)
+    rules = Mark(at=NINE + HOUR, version=2, what=RULES, measure="rules")
+    known = silver(hour(), changes=[volume, rules])
+
+    assert judged(known, DAY) == (Verdict.WARNED, ("at 10:00 rules changed",))
+    assert judged(silver(hour(), changes=[volume], sources=None), DAY) == (
+        Verdict.WARNED,
+        ("at 09:00 9 rows read, usually 1 to 3",),
+    )
+    assert judged(known, date(2026, 11, 19))[0] is Verdict.SILENT
 
 
 def test_the_worst_reason_decides_and_all_are_told() -> None:
