@@ -4,14 +4,17 @@ The rows of a quarantine are those that nobody has settled yet; DuckDB reads the
 the few that are shown alone.
 """
 
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any
 
-import duckdb
 from deltalake import DeltaTable
 
 from jobs.core.table import Table
 from jobs.run.lake import Lake
 from jobs.run.ledger import is_table
+from jobs.run.peek import Peek
 from quality import mask
 from quality.report.findings import Open, Sample
 
@@ -23,71 +26,61 @@ AGES = (
     ("under a month", timedelta(days=30)),
 )
 OLDER = "older"
+YOUNGER = "SELECT count(*) FROM held WHERE _arrived_at > getvariable('limit_')"
+NEWEST = """
+    WITH chosen AS (
+        SELECT _topic, _partition, _offset, row_number() OVER (
+            PARTITION BY reasons[1] ORDER BY _arrived_at DESC, _partition, _offset) AS place
+        FROM held WHERE _arrived_at < getvariable('until_')
+        ORDER BY place, _arrived_at DESC, _partition, _offset LIMIT getvariable('count_'))
+    SELECT _topic, _partition, _offset, _arrived_at, reasons, _payload
+    FROM held JOIN chosen USING (_topic, _partition, _offset)
+    ORDER BY place, _arrived_at DESC, _partition, _offset
+"""
+"""Payloads are long: they are read of the chosen rows alone."""
 
 
 def open_rows(table: Table, lake: Lake, now: datetime) -> Open | None:
     """Return how many rows a table's quarantine holds, by how long ago they arrived; None where there is none."""
-    duck = _opened(table, lake)
-    if duck is None:
+    held = _opened(table, lake)
+    if held is None:
         return None
+    ((rows, oldest),) = held.ask("SELECT count(*), min(_arrived_at) FROM held")
     limits = [now - age for _, age in AGES]
-    counts = ", ".join("count(*) FILTER (_arrived_at > ? AND _arrived_at <= ?)" for _ in limits)
-    newest = datetime.max.replace(tzinfo=now.tzinfo)
-    bounds = [
-        moment
-        for after, until in zip(limits, [newest, *limits], strict=False)
-        for moment in (after, until)
-    ]
-    sql = f"SELECT count(*), min(_arrived_at), {counts} FROM held"  # noqa: S608  # no text of a user's
-    rows, oldest, *ages = duck.execute(sql, bounds).fetchall()[0]
-    labels = [label for label, _ in AGES]
+    younger = [held.ask(YOUNGER, limit_=limit)[0][0] for limit in limits]
+    totals = [int(str(each)) for each in (*younger, rows)]
+    counts = [after - before for before, after in pairwise([0, *totals])]
     return Open(
-        rows=rows,
-        oldest=oldest.isoformat() if oldest else None,
-        ages=(*zip(labels, ages, strict=True), (OLDER, rows - sum(ages))),
+        rows=totals[-1],
+        oldest=oldest.isoformat() if isinstance(oldest, datetime) else None,
+        ages=tuple(zip((*(label for label, _ in AGES), OLDER), counts, strict=True)),
     )
 
 
 def samples(table: Table, lake: Lake, until: datetime) -> tuple[Sample, ...]:
     """Return the newest rows held back before a moment: of each reason the newest first, then those after it."""
-    duck = _opened(table, lake)
-    if duck is None:
+    held = _opened(table, lake)
+    if held is None:
         return ()
-    # Payloads are long: they are read of the chosen rows alone.
-    sql = """
-        WITH chosen AS (
-            SELECT _topic, _partition, _offset, row_number() OVER (
-                PARTITION BY reasons[1] ORDER BY _arrived_at DESC, _partition, _offset) AS place
-            FROM held WHERE _arrived_at < $until
-            ORDER BY place, _arrived_at DESC, _partition, _offset LIMIT $count)
-        SELECT _topic, _partition, _offset, _arrived_at, reasons, _payload
-        FROM held JOIN chosen USING (_topic, _partition, _offset)
-        ORDER BY place, _arrived_at DESC, _partition, _offset
-    """
     known = _harmless(table, lake)
-    return tuple(
-        Sample(
-            topic=topic,
-            partition=partition,
-            offset=offset,
-            arrived_at=arrived_at.isoformat(),
-            reasons=tuple(reasons),
-            payload=mask.payload(payload, table.sensitive, known),
-        )
-        for topic, partition, offset, arrived_at, reasons, payload in duck.execute(
-            sql, {"until": until, "count": SAMPLES}
-        ).fetchall()
+    found = held.named(NEWEST, until_=until, count_=SAMPLES)
+    return tuple(_sample(row, table, known) for row in found)
+
+
+def _sample(row: Mapping[str, Any], table: Table, known: Collection[str]) -> Sample:
+    return Sample(
+        topic=row["_topic"],
+        partition=row["_partition"],
+        offset=row["_offset"],
+        arrived_at=row["_arrived_at"].isoformat(),
+        reasons=tuple(row["reasons"]),
+        payload=mask.payload(row["_payload"], table.sensitive, known),
     )
 
 
-def _opened(table: Table, lake: Lake) -> duckdb.DuckDBPyConnection | None:
+def _opened(table: Table, lake: Lake) -> Peek | None:
     path = lake.quarantine(table)
-    if not table.judges or not is_table(path):
-        return None
-    duck = duckdb.connect()
-    duck.execute("SET TimeZone = 'UTC'")
-    duck.register("held", DeltaTable(path).to_pyarrow_dataset())
-    return duck
+    return Peek(path, "held") if table.judges and is_table(path) else None
 
 
 def _harmless(table: Table, lake: Lake) -> tuple[str, ...]:

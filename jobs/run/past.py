@@ -8,12 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-import duckdb
-from deltalake import DeltaTable
-
 from jobs.core.table import Table
 from jobs.run.expected import Point
 from jobs.run.lake import Lake
+from jobs.run.peek import Peek
 from jobs.run.standing import table_id
 
 MEMORY = "26 weeks"
@@ -21,6 +19,14 @@ MEMORY = "26 weeks"
 
 MOST = 2_000
 """So many of the newest points suffice."""
+
+
+OWN = """
+    WITH own AS (
+        SELECT * FROM history
+        WHERE "table" = getvariable('table_') AND log = getvariable('log_'))
+"""
+"""What is known of one table, since it was made last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,28 +79,24 @@ class Past:
     def __init__(self, lake: Lake) -> None:
         """Open it as it stands; ``history.catch_up`` brings it up to date."""
         self._lake = lake
-        self._duck = duckdb.connect()
-        self._duck.execute("SET TimeZone = 'UTC'")
-        self._duck.register("history", DeltaTable(lake.history).to_pyarrow_dataset())
+        self._table = Peek(lake.history, "history")
 
     def last(self, table: Table, count: int) -> list[Batch]:
         """Return the newest batches of a table, oldest first."""
         sql = """
-            SELECT * FROM history WHERE "table" = $table AND log = $log AND version IN (
-                SELECT DISTINCT version FROM history WHERE "table" = $table AND log = $log
-                ORDER BY version DESC LIMIT $count)
+            SELECT * FROM own WHERE version IN (
+                SELECT DISTINCT version FROM own ORDER BY version DESC LIMIT getvariable('count_'))
             ORDER BY version
         """
-        return list(_batches(self._rows(sql, table, count=count)))
+        return list(_batches(self._rows(sql, table, count_=count)))
 
     def between(self, table: Table, since: datetime, until: datetime) -> list[Batch]:
         """Return the batches that were committed in a range, oldest first."""
         sql = """
-            SELECT * FROM history
-            WHERE "table" = $table AND log = $log AND "at" >= $since AND "at" < $until
+            SELECT * FROM own WHERE "at" >= getvariable('since_') AND "at" < getvariable('until_')
             ORDER BY version
         """
-        return list(_batches(self._rows(sql, table, since=since, until=until)))
+        return list(_batches(self._rows(sql, table, since_=since, until_=until)))
 
     def hours(self, table: Table, since: datetime, until: datetime) -> list[Batch]:
         """Return what was committed in each hour of a range, of the batches that are in force.
@@ -103,7 +105,6 @@ class Past:
         the longest of the hour, shares of absent values the largest; everything else is summed.
         """
         sql = """
-            WITH own AS (SELECT * FROM history WHERE "table" = $table AND log = $log)
             SELECT
                 any_value("table") AS "table", max(version) AS version, last(mode ORDER BY version) AS mode,
                 max(batch) AS batch, date_trunc('hour', "at") AS "at", min(since) AS since,
@@ -114,11 +115,11 @@ class Past:
                 last(rules ORDER BY version) AS rules, last("schema" ORDER BY version) AS "schema"
             FROM own
             WHERE version >= coalesce((SELECT max(version) FROM own WHERE measure = 'replaced'), 0)
-                AND "at" >= $since AND "at" < $until
+                AND "at" >= getvariable('since_') AND "at" < getvariable('until_')
             GROUP BY date_trunc('hour', "at"), measure
             ORDER BY "at"
         """
-        return list(_batches(self._rows(sql, table, since=since, until=until), by="at"))
+        return list(_batches(self._rows(sql, table, since_=since, until_=until), by="at"))
 
     def newest(self, table: Table) -> Batch | None:
         """Return a table's last batch."""
@@ -128,10 +129,9 @@ class Past:
     def committed_at(self, table: Table, version: int) -> datetime | None:
         """Return when a version of a table was committed."""
         sql = """
-            SELECT min("at") AS "at" FROM history
-            WHERE "table" = $table AND log = $log AND version = $version
+            SELECT min("at") AS "at" FROM own WHERE version = getvariable('version_')
         """
-        (row,) = self._rows(sql, table, version=version)
+        (row,) = self._rows(sql, table, version_=version)
         return None if row["at"] is None else _moment(row["at"])
 
     def points(self, table: Table, measure: str, until: datetime) -> list[Point]:
@@ -144,23 +144,23 @@ class Past:
         """
         name = measure.removeprefix("share:")
         sql = f"""
-            WITH own AS (
-                SELECT * FROM history WHERE "table" = $table AND log = $log
-                    AND "at" < $until AND "at" >= $until - INTERVAL '{MEMORY}'
-                    AND measure IN ('read', 'opened', 'backfill', $name)
+            , before AS (
+                SELECT * FROM own
+                WHERE "at" < getvariable('until_') AND "at" >= getvariable('until_') - INTERVAL '{MEMORY}'
+                    AND measure IN ('read', 'opened', 'backfill', getvariable('name_'))
             )
-            SELECT * FROM own WHERE version IN (
-                SELECT DISTINCT version FROM own ORDER BY version DESC LIMIT {MOST})
+            SELECT * FROM before WHERE version IN (
+                SELECT DISTINCT version FROM before ORDER BY version DESC LIMIT {MOST})
             ORDER BY version
         """  # noqa: S608  # constants of this module
-        found = _batches(self._rows(sql, table, name=name, until=until))
+        found = _batches(self._rows(sql, table, name_=name, until_=until))
         return points(list(found), measure)
 
-    def _rows(self, sql: str, table: Table, **values: object) -> list[dict[str, object]]:
+    def _rows(
+        self, sql: str, table: Table, **values: str | int | datetime
+    ) -> list[dict[str, object]]:
         log = table_id(self._lake.table(table))
-        result = self._duck.execute(sql, {"table": table.id, "log": log, **values})
-        names = [column[0] for column in result.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+        return self._table.named(OWN + sql, table_=table.id, log_=log, **values)
 
 
 def points(batches: Sequence[Batch], measure: str) -> list[Point]:

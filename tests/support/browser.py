@@ -7,6 +7,7 @@ import base64
 import itertools
 import json
 import os
+import select
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -16,6 +17,9 @@ from pathlib import Path
 from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+PATIENCE = 120
+"""Seconds; a machine that is busy with something else may need many."""
+
 PIPED = 'exec "$@" 3<&"$READS" 4>&"$WRITES"'
 OPTIONS = (
     "--headless",
@@ -107,6 +111,8 @@ class Browser:
 
     def _hear(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
+            ready, _, _ = select.select([self._reads], [], [], PATIENCE)
+            assert ready, f"the browser has said nothing for {PATIENCE} s"
             more = os.read(self._reads, 1 << 20)
             assert more, "the browser is gone"
             self._rest += more
