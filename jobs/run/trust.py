@@ -5,7 +5,7 @@ same entries. So the report and ``strandline ledger`` cannot say different thing
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import chain
@@ -129,7 +129,7 @@ class _Desk:
             owner=str(getattr(table, "owner", "")),
             judges=table.judges,
             verdict=worst(told),
-            because=tuple(chain.from_iterable(because for _, because in told)),
+            because=tuple(self._because(days)),
             sheet=figures.sheet(sheet),
             flow=flow(own),
             newest_at=newest.at.isoformat() if newest else None,
@@ -146,6 +146,13 @@ class _Desk:
             proof=figures.proof(table, self._lake),
             rules=rulebook(table),
         )
+
+    def _because(self, days: dict[date, Judged]) -> Iterator[str]:
+        """Yield why the judged days are not worth more; of several each reason with its day."""
+        judged_days = self._period.days
+        for day in judged_days:
+            for why in days[day][1]:
+                yield f"{day.day} {day:%B}, {why}" if len(judged_days) > 1 else why
 
     def _judged(self, table: Table, sheet: Balance, gate: Gate | None) -> dict[date, Judged]:
         known = Known(

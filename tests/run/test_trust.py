@@ -118,9 +118,11 @@ def test_rows_that_somebody_deleted_make_the_numbers_untrustworthy(lake: Lake) -
         "silver.device_telemetry is unbalanced."
     )
     assert found.because[0] == (
-        "silver.device_telemetry: the table holds 11 rows, but 12 were written"
+        "silver.device_telemetry: 21 November, the table holds 11 rows, but 12 were written"
     )
-    assert found.tables[2].because == ("rests on silver.device_telemetry, which is unbalanced",)
+    assert found.tables[2].because == (
+        "21 November, rests on silver.device_telemetry, which is unbalanced",
+    )
 
 
 def test_rows_that_nobody_has_read_make_it_stale(lake: Lake) -> None:
@@ -145,7 +147,7 @@ def test_a_shut_gate_is_asked_of_whoever_knows(lake: Lake) -> None:
 
     assert found.verdict is Verdict.HELD
     assert [day.verdict for day in found.tables[1].days][-2:] == [Verdict.BELIEVED, Verdict.HELD]
-    assert "silver.device_telemetry: only 3 rows came" in found.because
+    assert "silver.device_telemetry: 21 November, only 3 rows came" in found.because
 
 
 def test_a_certificate_that_found_a_difference_is_not_overlooked(lake: Lake) -> None:
