@@ -26,6 +26,7 @@ AGES = (
     ("under a month", timedelta(days=30)),
 )
 OLDER = "older"
+OLDEST = "SELECT count(*), min(_arrived_at) FROM held"
 YOUNGER = "SELECT count(*) FROM held WHERE _arrived_at > getvariable('limit_')"
 NEWEST = """
     WITH chosen AS (
@@ -45,7 +46,7 @@ def open_rows(table: Table, lake: Lake, now: datetime) -> Open | None:
     held = _opened(table, lake)
     if held is None:
         return None
-    ((rows, oldest),) = held.ask("SELECT count(*), min(_arrived_at) FROM held")
+    ((rows, oldest),) = held.ask(OLDEST)
     limits = [now - age for _, age in AGES]
     younger = [held.ask(YOUNGER, limit_=limit)[0][0] for limit in limits]
     totals = [int(str(each)) for each in (*younger, rows)]

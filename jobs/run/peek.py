@@ -22,7 +22,7 @@ class Peek:
         table = DeltaTable(path)
         files = table.file_uris()
         if files:
-            self._duck.read_parquet(files, union_by_name=True).create_view(name)
+            _zoned(self._duck.read_parquet(files, union_by_name=True)).create_view(name)
         else:
             self._duck.register(name, table.to_pyarrow_dataset())
 
@@ -42,6 +42,16 @@ class Peek:
         for name, value in values.items():
             self._duck.execute(f"SET VARIABLE {name} = {_literal(value)}")
         return self._duck.execute(sql)
+
+
+def _zoned(rows: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+    """Give moments their zone, UTC, which Spark does not write down."""
+    bare = [
+        f'CAST("{column}" AS TIMESTAMPTZ) AS "{column}"'
+        for column, kind in zip(rows.columns, rows.types, strict=True)
+        if str(kind) == "TIMESTAMP"
+    ]
+    return rows.select(f"* REPLACE ({', '.join(bare)})") if bare else rows
 
 
 def _literal(value: str | int | datetime) -> str:

@@ -99,7 +99,8 @@ def _cells(columns: Sequence[Column], row: Sequence[str]) -> Iterator[str]:
             yield f'<th scope="row" role="rowheader" class="{column.kind}">{cell}</th>'
         else:
             label = attribute(column.name)
-            yield f'<td role="cell" class="{column.kind}" data-label="{label}">{cell}</td>'
+            kind = f"{column.kind} nil" if cell == "0" else column.kind
+            yield f'<td role="cell" class="{kind}" data-label="{label}">{cell}</td>'
 
 
 def _disc(verdict: Verdict) -> str:
