@@ -1,16 +1,9 @@
 """History holds every commit exactly once, whoever writes it, however often, and however it ends."""
 
 import json
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
-from threading import Barrier
 
 import pytest
 from deltalake import DeltaTable
@@ -21,39 +14,7 @@ from jobs.run.history import MANY, catch_up
 from jobs.run.lake import Lake
 from jobs.run.past import Past
 from tests.run.written import BRONZE, GOLD, SILVER, entry, numbers, written
-from tests.support.days import Came, Held, commit, lived, receive
-
-TABLES = (BRONZE, SILVER, GOLD)
-NINE = datetime(2026, 11, 20, 9, tzinfo=UTC)
-HOUR = timedelta(hours=1)
-PROGRAM = """
-import sys
-from pathlib import Path
-from jobs import catalog
-from jobs.run.history import catch_up
-from jobs.run.lake import Lake
-print("ready", flush=True)
-sys.stdin.readline()
-catch_up(Lake(Path(sys.argv[1])), [t for t in catalog.tables() if Lake(Path(sys.argv[1])).exists(t)])
-"""
-LATE = Held(reasons=("late", "missing:value"), payload=b"{}")
-
-
-def morning(root: Path) -> Lake:
-    return lived(
-        root,
-        [
-            Came(at=NINE, good=3, duplicates=1, held=[LATE]),
-            Came(at=NINE + HOUR, good=4, told={"failed": ["volume"], "broke": {"late": 1}}),
-            Came(at=NINE + 2 * HOUR, good=5, told={"failed": ["x"], "opened": "a known launch"}),
-        ],
-    )
-
-
-def figures(lake: Lake) -> list[tuple[str, int, str, float]]:
-    """Return everything that history holds, in order."""
-    rows = DeltaTable(lake.history).to_pyarrow_table().to_pylist()
-    return sorted((r["table"], r["version"], r["measure"], r["value"]) for r in rows)
+from tests.support.days import HOUR, NINE, TABLES, Came, commit, figures, morning, once, receive
 
 
 def test_a_catch_up_adds_each_commit_once_and_then_nothing(tmp_path: Path) -> None:
@@ -202,89 +163,11 @@ def test_a_long_past_is_taken_up_in_slices(tmp_path: Path, monkeypatch: pytest.M
     assert once(lake)
 
 
-def test_several_may_begin_the_history_of_a_lake_at_the_same_time(tmp_path: Path) -> None:
-    """Delta tells all but one that the table's protocol changed under them."""
-    for attempt in range(10):
-        lake = Lake(tmp_path / str(attempt))
-        together = Barrier(6)
-
-        def begin(lake: Lake = lake, together: Barrier = together) -> str:
-            together.wait()
-            return DeltaTable(history._opened(lake).table_uri).table_uri
-
-        with ThreadPoolExecutor(6) as pool:
-            found = [pool.submit(begin) for _ in range(6)]
-            assert len({each.result() for each in found}) == 1
-
-
 def test_others_who_catch_up_with_other_tables_are_not_in_the_way(tmp_path: Path) -> None:
     """Each claims its own tables only."""
     lake = morning(tmp_path)
 
     assert [catch_up(lake, [table]) for table in TABLES] == [3, 3, 3]
-
-
-@pytest.mark.slow
-def test_processes_that_catch_up_at_the_same_time_write_each_commit_once(tmp_path: Path) -> None:
-    """A schedule, a person and a report ask at the same moment."""
-    lake = morning(tmp_path)
-    with ExitStack() as stack:
-        several = [stack.enter_context(started(lake)) for _ in range(4)]
-        for process in several:
-            listens(process)
-        for process in several:
-            let_go(process)
-        codes = [process.wait(120) for process in several]
-
-    assert codes == [0, 0, 0, 0]
-    assert once(lake)
-
-
-@pytest.mark.slow
-def test_a_catch_up_that_was_killed_leaves_nothing_twice_and_nothing_out(tmp_path: Path) -> None:
-    """Wherever it was: a file without a commit is nobody's."""
-    lake = morning(tmp_path)
-    for wait in (0.0, 0.01, 0.02, 0.04, 0.08):
-        with started(lake) as process:
-            listens(process)
-            let_go(process)
-            time.sleep(wait)
-            process.send_signal(signal.SIGKILL)
-
-    catch_up(lake, TABLES)
-
-    assert once(lake)
-
-
-def started(lake: Lake) -> "subprocess.Popen[str]":
-    """Start a process that has imported everything and waits for a word."""
-    return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(lake.root)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
-def listens(process: "subprocess.Popen[str]") -> None:
-    """Wait until it has imported everything."""
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-
-
-def let_go(process: "subprocess.Popen[str]") -> None:
-    """Say the word."""
-    assert process.stdin is not None
-    process.stdin.write("go\n")
-    process.stdin.flush()
-
-
-def once(lake: Lake) -> bool:
-    """Tell whether history holds the commits of the morning, each of them once."""
-    found = figures(lake)
-    counted = Counter((table, version) for table, version, measure, _ in found if measure == "read")
-    every = {(table.id, version): 1 for table in TABLES for version in range(3)}
-    return counted == every and len(found) == len(set(found))
 
 
 def test_a_note_of_an_older_version_without_the_newer_fields_is_read(tmp_path: Path) -> None:

@@ -1,16 +1,22 @@
 """A lake with a past: batches that were committed on days and hours of the test's choice, made without a JVM."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+from deltalake import DeltaTable
 
 from jobs.core.table import Table
 from jobs.run.lake import Lake
 from jobs.run.ledger import latest_version
 from tests.run.written import BRONZE, GOLD, SILVER, entry, numbers, written
 
+TABLES = (BRONZE, SILVER, GOLD)
+NINE = datetime(2026, 11, 20, 9, tzinfo=UTC)
+HOUR = timedelta(hours=1)
 TOPIC = BRONZE.topics[0].name
 
 
@@ -21,6 +27,9 @@ class Held:
     reasons: tuple[str, ...]
     payload: bytes
     event_at: datetime | None = None
+
+
+_LATE = Held(reasons=("late", "missing:value"), payload=b"{}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,3 +146,29 @@ def _read(lake: Lake) -> int:
     info = next(json.loads(line) for line in file.read_text().splitlines() if "commitInfo" in line)
     told = json.loads(info["commitInfo"]["userMetadata"])
     return int(told["offsets"][f"{TOPIC}/0"][1])
+
+
+def morning(root: Path) -> Lake:
+    """Make a lake with three batches of each table: one that held a row back, one that failed, one that was opened."""
+    return lived(
+        root,
+        [
+            Came(at=NINE, good=3, duplicates=1, held=[_LATE]),
+            Came(at=NINE + HOUR, good=4, told={"failed": ["volume"], "broke": {"late": 1}}),
+            Came(at=NINE + 2 * HOUR, good=5, told={"failed": ["x"], "opened": "a known launch"}),
+        ],
+    )
+
+
+def figures(lake: Lake) -> list[tuple[str, int, str, float]]:
+    """Return everything that history holds, in order."""
+    rows = DeltaTable(lake.history).to_pyarrow_table().to_pylist()
+    return sorted((r["table"], r["version"], r["measure"], r["value"]) for r in rows)
+
+
+def once(lake: Lake) -> bool:
+    """Tell whether history holds the commits of the morning, each of them once."""
+    found = figures(lake)
+    counted = Counter((table, version) for table, version, measure, _ in found if measure == "read")
+    every = {(table.id, version): 1 for table in TABLES for version in range(3)}
+    return counted == every and len(found) == len(set(found))
