@@ -90,9 +90,9 @@ def _summed(hours: Sequence[Batch], kind: str) -> Counter[str]:
     return sums + Counter()  # without those that a backfill has taken away again
 
 
-def _share(hours: Sequence[Batch], measure: str) -> float:
+def _share(hours: Sequence[Batch], measure: str) -> float | None:
     read = sum(hour.value("read") for hour in hours)
-    return sum(hour.value(measure) for hour in hours) / read if read > 0 else 0.0
+    return sum(hour.value(measure) for hour in hours) / read if read > 0 else None
 
 
 def proof(table: Table, lake: Lake) -> Proof | None:

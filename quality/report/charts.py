@@ -79,17 +79,21 @@ def line(found: Sequence[float | None], label: str, titles: Sequence[str]) -> st
     return _svg(paths + "".join(dots), label)
 
 
-def spark(values: Sequence[float], label: str) -> str:
-    """Draw a trend as small as a word; the last value has a dot."""
-    highest = max(values, default=0.0) or 1.0
+def spark(values: Sequence[float | None], label: str) -> str:
+    """Draw a trend as small as a word; the last value has a dot, and what is not known is left out."""
+    highest = max((value for value in values if value is not None), default=0.0) or 1.0
     step = 92 / max(len(values) - 1, 1)
-    places = [(4 + n * step, 21 - value / highest * 18) for n, value in enumerate(values)]
+    places = [
+        (4 + n * step, 21 - max(value, 0.0) / highest * 18)
+        for n, value in enumerate(values)
+        if value is not None
+    ]
     points = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-    x, y = places[-1] if places else (4.0, 21.0)
+    dot = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>' for x, y in places[-1:])
     return (
         f'<svg class="spark" viewBox="0 0 100 24" width="100" height="24" role="img" '
-        f'aria-label="{attribute(label)}"><path class="ground" d="M4 21.5h92"/><polyline points="{points}"/>'
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5"/></svg>'
+        f'aria-label="{attribute(label)}"><path class="ground" d="M4 21.5h92"/>'
+        f'<polyline points="{points}"/>{dot}</svg>'
     )
 
 

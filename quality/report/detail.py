@@ -143,7 +143,7 @@ def _failing(found: TableFindings, whole: Findings) -> str:
 
 def _broken(each: Failing, whole: Findings) -> tuple[str, ...]:
     label = f"trend of {each.rule} up to {whole.until[:10]}: " + ", ".join(
-        f"{value:.2%}" for value in each.trend
+        "nothing read" if value is None else f"{value:.2%}" for value in each.trend
     )
     return name(each.rule), count(each.rows), share(each.share), spark(each.trend, label)
 

@@ -102,13 +102,13 @@ class Failing:
         rule: Its name.
         rows: How many rows broke it.
         share: Their share of the rows read.
-        trend: That share day by day, up to the last day of the report.
+        trend: That share day by day, up to the last day of the report; None where nothing was read.
     """
 
     rule: str
     rows: int
     share: float
-    trend: tuple[float, ...]
+    trend: tuple[float | None, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,7 +67,12 @@ def findings(odd: str = "", verdict: Verdict = Verdict.HELD) -> TableFindings:
         days=days,
         hours=hours,
         failing=(
-            Failing(rule=f"missing:value{odd}", rows=4_000, share=0.0032, trend=(0.0, 0.1) * 7),
+            Failing(
+                rule=f"missing:value{odd}",
+                rows=4_000,
+                share=0.0032,
+                trend=(0.0, None, 0.1, 0.2) * 3 + (0.1, 0.05),
+            ),
         ),
         reasons=(Reason(reason=f"late{odd}", rows=4_233, share=1.0),),
         samples=(

@@ -53,6 +53,12 @@ def test_nothing_at_all_can_be_drawn() -> None:
         assert "nan" not in svg
 
 
+def test_a_trend_leaves_out_the_days_on_which_nothing_was_read() -> None:
+    """A line that rises from nothing on the first day would be a false alarm."""
+    assert 'points="4.0,3.0 96.0,12.0"' in spark([0.2, None, 0.1], "x")
+    assert 'points="96.0,3.0"' in spark([None, None, 0.1], "x")
+
+
 def test_words_in_pictures_are_escaped() -> None:
     """They come from the names of rules."""
     assert "<rows>" not in bars([bar(1)], 'a"<b>')
