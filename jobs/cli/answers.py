@@ -57,14 +57,7 @@ def sheets_of(where: Lake, names: list[str] | None = None) -> list[Balance]:
     Raises:
         DefinitionError: None of them exists.
     """
-    chosen = place.named(names)
-    sheets = [balance(table, where) for table in chosen if where.exists(table)]
-    if not sheets:
-        raise DefinitionError(
-            f"there is nothing to account for in {where.root} yet",
-            hint="fill the lake first: `strandline produce`, then `strandline run`.",
-        )
-    return sheets
+    return [balance(table, where) for table in place.filled(where, names)]
 
 
 def print_sheets(sheets: list[Balance]) -> None:

@@ -32,6 +32,8 @@ VERBS = {
     "compare": "answers",
     "gate": "gate",
     "check": "check",
+    "history": "past",
+    "report": "report",
     "verify": "certify",
     "backfill": "again",
     "rebuild": "anew",

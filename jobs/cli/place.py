@@ -60,6 +60,21 @@ def named(names: Sequence[str] | None) -> list[Table]:
     return [table for table in tables if table.id in wanted]
 
 
+def filled(lake: Lake, names: Sequence[str] | None = None) -> list[Table]:
+    """Return the named tables, or all, of those that exist.
+
+    Raises:
+        DefinitionError: None of them does.
+    """
+    found = [table for table in named(names) if lake.exists(table)]
+    if not found:
+        raise DefinitionError(
+            f"there is nothing to account for in {lake.root} yet",
+            hint="fill the lake first: `strandline produce`, then `strandline run`.",
+        )
+    return found
+
+
 def derived(name: str, lake: Lake) -> Table:
     """Return the silver or gold table of a name, which exists.
 

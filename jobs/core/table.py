@@ -102,7 +102,7 @@ class Table:
         counts: The column that says of how many rows of its one source a row was made, each of them in one row only;
             a look at the rows compares their sum with the source.
         owner: Who is asked when its rows are not believed.
-        sensitive: Columns whose values a gate does not show.
+        sensitive: The columns that are never shown in the clear outside the lake.
         speaks: When a table above the judged ones says something about a row.
         window: The length of a gold table's windows, as Spark reads it; of unequal ones the longest.
         window_from: The column with the start of a row's window, by which a table that is rewritten is divided.

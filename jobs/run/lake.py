@@ -53,6 +53,15 @@ class Lake:
         return self.root / "_logs" / f"{name}.log"
 
     @property
+    def history(self) -> Path:
+        """Return the folder of the table that remembers what every commit said."""
+        return self.root / "quality" / "history"
+
+    def report(self, day: str) -> Path:
+        """Return the file for a report that begins on a day."""
+        return self.root / "quality" / f"report-{day}.html"
+
+    @property
     def heartbeat(self) -> Path:
         """Return the file in which an always-on stream says that it lives."""
         return self.root / "_stream.json"

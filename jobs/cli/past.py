@@ -1,0 +1,80 @@
+"""``history``: what the last batches of each table were, and what about them was not as usual."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from jobs.cli import place
+from jobs.cli.place import JsonOption, LakeOption, TablesArgument
+from jobs.cli.screen import emit, say, show
+from jobs.core.table import Table
+from jobs.run import history
+from jobs.run.drift import Mark, marks
+from jobs.run.past import MOST, Batch, Past
+
+COLUMNS = ("version", "at", "mode", "read", "good", "copies", "held", "late by", "ms", "drift")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("history")(history_)
+
+
+def history_(
+    tables: TablesArgument = None,
+    last: Annotated[
+        int, typer.Option(min=1, max=1000, help="How many batches of each table to show.")
+    ] = 10,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Show the last batches of each table: volumes, shares, delays, and what was not as usual.
+
+    First brings the lake's history up to date from the ledgers. It is the Delta table quality/history inside the
+    lake: a row a figure. A volume or share is out of range when the same hour of the week, or all hours while
+    there are few, was otherwise; nothing is said before there are 14 batches.
+
+    \b
+    strandline history
+    strandline history silver.device_telemetry --last 30
+    strandline history --json
+    """
+    _, where = place.existing(lake)
+    chosen = place.filled(where, tables)
+    history.catch_up(where, chosen)
+    past = Past(where)
+    told = [_table(table, past, last) for table in chosen]
+    if as_json:
+        emit([_as_json(batch, found) for batches, found in told for batch in batches])
+        return
+    for table, (batches, found) in zip(chosen, told, strict=True):
+        show(table.id, COLUMNS, [_row(batch, found) for batch in batches])
+        say("")
+
+
+def _table(table: Table, past: Past, count: int) -> tuple[list[Batch], list[Mark]]:
+    known = past.last(table, MOST + count)
+    return known[-count:], marks(known[-count:], known[:-count])
+
+
+def _row(batch: Batch, found: Sequence[Mark]) -> tuple[object, ...]:
+    late = batch.values.get("freshness_s")
+    return (
+        batch.version,
+        f"{batch.at:%Y-%m-%d %H:%M:%S}",
+        batch.mode,
+        int(batch.value("read")),
+        int(batch.value("good")),
+        f"{batch.value('share:duplicates'):.1%}",
+        f"{batch.value('share:quarantined'):.1%}",
+        "" if late is None else f"{late:,.0f} s",
+        int(batch.value("duration_ms")),
+        "; ".join(mark.said for mark in found if mark.version == batch.version),
+    )
+
+
+def _as_json(batch: Batch, found: Sequence[Mark]) -> dict[str, object]:
+    own = [{**asdict(m), "said": m.said} for m in found if m.version == batch.version]
+    return {**asdict(batch), "drift": own}

@@ -1,0 +1,124 @@
+"""``report``: may the numbers be believed? One page for people, the same structure for programs."""
+
+import webbrowser
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jobs.cli import place
+from jobs.cli.place import JsonOption, LakeOption
+from jobs.cli.screen import emit, say
+from jobs.core.errors import DataError, DefinitionError
+from jobs.core.table import Table
+from jobs.run.lake import Lake
+from jobs.run.trust import Period, gather, newest_day
+from quality.report.findings import Findings
+from quality.report.page import page
+
+DAY = timedelta(days=1)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("report")(report)
+
+
+def report(  # noqa: PLR0913, PLR0917  # each is an option of the command line
+    day: Annotated[
+        str | None,
+        typer.Option(help="A day of commits, in UTC: 2026-11-01, today or yesterday."),
+    ] = None,
+    since: Annotated[str | None, typer.Option(help="The first of several days.")] = None,
+    until: Annotated[str | None, typer.Option(help="The day after the last.")] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Where to write the page; in the lake when absent."),
+    ] = None,
+    opens: Annotated[bool, typer.Option("--open", help="Show the page in a browser.")] = False,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Say whether the numbers of a day can be trusted, and why: one HTML file that needs nothing else.
+
+    The last day on which something was written, when none is given. Sensitive columns are masked in it. With --json
+    the same structure is printed, and a file is written only where --to says so. Exits with 4 when the numbers
+    cannot be trusted; the page is written all the same.
+
+    \b
+    strandline report
+    strandline report --day yesterday --to trust.html
+    strandline report --since 2026-11-01 --until 2026-11-08 --json
+    """
+    _, where = place.existing(lake)
+    tables = place.filled(where)
+    found = gather(where, tables, _period(where, tables, day, since, until))
+    file = _written(found, where, to) if to or not as_json else None
+    if as_json:
+        emit(found.as_json())
+    elif file:
+        say(found.sentence)
+        for why in found.because:
+            say(f"  {why}")
+        say(f"the page: {file}")
+    if opens and file:
+        webbrowser.open(file.as_uri())
+    if not found.verdict.is_trusted:
+        raise DataError(
+            found.sentence.rstrip("."),
+            hint="the page says why, table by table; `strandline ledger` proves where every row is.",
+            verdict=str(found.verdict),
+        )
+
+
+def _period(
+    lake: Lake, tables: list[Table], day: str | None, since: str | None, until: str | None
+) -> Period:
+    now = place.now()
+    if day and (since or until):
+        raise DefinitionError(
+            "--day names one day, --since and --until several", hint="give one or the other."
+        )
+    if since or until:
+        if not (since and until):
+            raise DefinitionError(
+                "a range has two ends, and one was given",
+                hint="give --since and --until, or --day.",
+            )
+        first, last = _day("--since", since, now.date()), _day("--until", until, now.date())
+        if first >= last:
+            raise DefinitionError(
+                f"the range is empty: {since} is not before {until}",
+                hint="--until is the day after the last.",
+            )
+        return Period(since=first, until=last, now=now)
+    chosen = _day("--day", day, now.date()) if day else newest_day(tables, lake) or now.date()
+    return Period(since=chosen, until=chosen + DAY, now=now)
+
+
+def _day(option: str, text: str, today: date) -> date:
+    named = {"today": today, "yesterday": today - DAY}
+    try:
+        return named[text] if text in named else date.fromisoformat(text)
+    except ValueError as error:
+        raise DefinitionError(
+            f"{option} {text!r} is no day", hint="write it like 2026-11-01, or today, or yesterday."
+        ) from error
+
+
+def _written(found: Findings, lake: Lake, to: Path | None) -> Path:
+    """Write the page; who reads it meanwhile sees the old one or the new one."""
+    file = (to or lake.report(found.since[:10])).absolute()
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        draft = file.with_name(f".{file.name}.new")
+        draft.write_text(page(found), encoding="utf-8")
+        draft.replace(file)
+    except OSError as error:
+        raise DefinitionError(
+            f"the page cannot be written to {file}: {error.strerror}",
+            hint="name another file with --to.",
+            file=str(file),
+        ) from error
+    return file

@@ -1,0 +1,52 @@
+"""The rules of a table as people read them: what must hold, what becomes of a row of which it does not, and whose they are.
+
+To show more of a rule, add a line to ``COLUMNS``.
+"""
+
+from collections.abc import Callable, Iterator
+
+from jobs.core.table import Table
+from quality.report.words import span
+from quality.rules import Rule
+
+COLUMNS: tuple[tuple[str, Callable[[Rule], object]], ...] = (
+    ("rule", lambda rule: rule.name),
+    ("holds", lambda rule: rule.holds),
+    ("when unknown", lambda rule: "passes" if rule.null_ok else "is broken"),
+    ("on failure", lambda rule: getattr(rule, "on_fail", "quarantine")),
+    ("severity", lambda rule: getattr(rule, "severity", None)),
+    ("at most", lambda rule: _share(getattr(rule, "max_failed", None))),
+    ("owner", lambda rule: getattr(rule, "owner", None)),
+    ("about", lambda rule: getattr(rule, "about", None)),
+)
+
+
+def rulebook(table: Table) -> tuple[dict[str, str], ...]:
+    """Return the rules of a table, then the law of time that every judged row stands under."""
+    told = [{name: _text(value(rule)) for name, value in COLUMNS} for rule in table.rules]
+    return (*told, *_law(table)) if table.judges else tuple(told)
+
+
+def _law(table: Table) -> Iterator[dict[str, str]]:
+    law = table.lateness
+    empty = dict.fromkeys((name for name, _ in COLUMNS), "")
+    for name, holds in (
+        (
+            "late",
+            f"{table.event_at} is at most {span(law.late.total_seconds())} before the arrival",
+        ),
+        (
+            "early",
+            f"{table.event_at} is at most {span(law.early.total_seconds())} after the arrival",
+        ),
+    ):
+        said = {"rule": name, "holds": holds, "when unknown": "is broken"}
+        yield {**empty, **said, "on failure": "quarantine"}
+
+
+def _share(value: object) -> str:
+    return f"{value:.2%}" if isinstance(value, float) else _text(value)
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)

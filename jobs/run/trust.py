@@ -1,0 +1,233 @@
+"""May the numbers be believed? Everything that is known of that, gathered into one structure.
+
+The balance sheets are those of the ledger itself; what a day or an hour was comes from history, which is made of the
+same entries. So the report and ``strandline ledger`` cannot say different things.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from itertools import chain
+
+from jobs.core.table import Layer, Table
+from jobs.run import figures, history
+from jobs.run.balance import Balance, balance
+from jobs.run.drift import Mark, marks
+from jobs.run.held import open_rows, samples
+from jobs.run.lake import Lake
+from jobs.run.past import Batch, Past
+from jobs.run.rulebook import rulebook
+from jobs.run.verdicts import (
+    HOUR,
+    Judged,
+    Known,
+    begins,
+    day_of,
+    flow,
+    judged,
+    resting,
+    versions_in,
+    worst,
+)
+from quality.report.findings import Day, Findings, Flow, Gate, TableFindings, Verdict
+
+SHOWN = 14
+"""So many days are shown, the judged ones last."""
+
+LEARNT = timedelta(weeks=26)
+"""So far back hours are learnt from."""
+
+DAY = timedelta(days=1)
+
+Shut = Callable[[Table, Lake], Gate | None]
+
+
+def no_gate(table: Table, lake: Lake) -> Gate | None:  # noqa: ARG001  # what asks a real gate has both
+    """Say that no gate is shut; give another function to ``gather`` where there are gates."""
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Period:
+    """The days that are judged, and those that are shown before them."""
+
+    since: date
+    until: date
+    now: datetime
+
+    @property
+    def days(self) -> list[date]:
+        """Return the judged days."""
+        return [self.since + n * DAY for n in range((self.until - self.since).days)]
+
+    @property
+    def shown(self) -> list[date]:
+        """Return the days that are shown."""
+        first = min(self.since, self.until - SHOWN * DAY)
+        return [first + n * DAY for n in range((self.until - first).days)]
+
+
+def newest_day(tables: Sequence[Table], lake: Lake) -> date | None:
+    """Return the day on which something was written last."""
+    history.catch_up(lake, tables)
+    past = Past(lake)
+    found = [newest.at for table in tables if (newest := past.newest(table))]
+    return day_of(max(found)) if found else None
+
+
+def gather(
+    lake: Lake, tables: Sequence[Table], period: Period, *, shut: Shut = no_gate
+) -> Findings:
+    """Bring history up to date and put together what is known of the tables of a lake."""
+    existing = [table for table in tables if lake.exists(table)]
+    history.catch_up(lake, existing)
+    desk = _Desk(lake, period, existing, shut)
+    found = tuple(desk.findings(table) for table in existing)
+    verdict = max((each.verdict for each in found), key=lambda v: v.rank, default=Verdict.SILENT)
+    received = {table.id for table in existing if table.layer is Layer.BRONZE}
+    ranked = sorted(found, key=lambda each: -each.verdict.rank)
+    return Findings(
+        lake=lake.root.name,
+        made_at=period.now.isoformat(timespec="seconds"),
+        since=begins(period.since).isoformat(),
+        until=begins(period.until).isoformat(),
+        verdict=verdict,
+        sentence=_sentence(verdict, ranked, period),
+        because=tuple(f"{each.table}: {why}" for each in ranked for why in each.because),
+        arrived=sum(each.flow.read for each in found if each.table in received),
+        judged=sum((each.flow for each in found if each.judges), Flow()),
+        tables=found,
+    )
+
+
+class _Desk:
+    """What is known so far, table by table in the order in which data flows."""
+
+    def __init__(self, lake: Lake, period: Period, tables: Sequence[Table], shut: Shut) -> None:
+        self._lake = lake
+        self._period = period
+        self._shut = shut
+        self._past = Past(lake)
+        until = begins(period.until)
+        self._hours = {table.id: self._past.hours(table, until - LEARNT, until) for table in tables}
+        self._days: dict[str, dict[date, Judged]] = {}
+
+    def findings(self, table: Table) -> TableFindings:
+        """Return what is known of a table; those that it rests on come first."""
+        sheet, gate = balance(table, self._lake), self._shut(table, self._lake)
+        days = self._judged(table, sheet, gate)
+        hours = self._hours[table.id]
+        by_day = {day: self._on(table, day) for day in self._period.shown}
+        own = [hour for day in self._period.days for hour in by_day[day]]
+        first = self._period.since
+        newest = self._past.newest(table)
+        told = [days[day] for day in self._period.days]
+        return TableFindings(
+            table=table.id,
+            about=table.summary.partition("\n")[0],
+            owner=str(getattr(table, "owner", "")),
+            judges=table.judges,
+            verdict=worst(told),
+            because=tuple(self._because(days)),
+            sheet=figures.sheet(sheet),
+            flow=flow(own),
+            newest_at=newest.at.isoformat() if newest else None,
+            days=tuple(
+                Day(day=day.isoformat(), verdict=days[day][0], because=days[day][1], flow=flow(on))
+                for day, on in by_day.items()
+            ),
+            hours=figures.hours(own, [hour for hour in hours if hour.at < begins(first)]),
+            failing=figures.failing(by_day, self._period.days),
+            reasons=figures.reasons(own),
+            samples=samples(table, self._lake, begins(self._period.until)),
+            quarantine=open_rows(table, self._lake, self._period.now),
+            gate=gate,
+            proof=figures.proof(table, self._lake),
+            rules=rulebook(table),
+        )
+
+    def _because(self, days: dict[date, Judged]) -> Iterator[str]:
+        """Yield why the judged days are not worth more; of several each reason with its day."""
+        judged_days = self._period.days
+        for day in judged_days:
+            for why in days[day][1]:
+                yield f"{day.day} {day:%B}, {why}" if len(judged_days) > 1 else why
+
+    def _judged(self, table: Table, sheet: Balance, gate: Gate | None) -> dict[date, Judged]:
+        known = Known(
+            hours=self._hours[table.id],
+            sources=None if table.layer is Layer.BRONZE else self._filled(table),
+            changes=self._changes(table),
+            faults=self._faults(table, sheet),
+            shut=(day_of(datetime.fromisoformat(gate.since)), gate.why) if gate else None,
+            waiting=sheet.waiting > 0,
+            now=self._period.now,
+        )
+        needed = [each for each in table.needs if each.id in self._days]
+        days = {}
+        for day in self._period.shown:
+            below = {each.id: self._days[each.id][day] for each in needed}
+            days[day] = resting(judged(known, day), below)
+        self._days[table.id] = days
+        return days
+
+    def _changes(self, table: Table) -> list[Mark]:
+        first = begins(self._period.shown[0])
+        over = [hour for hour in self._hours[table.id] if hour.at + HOUR <= self._period.now]
+        shown = [hour for hour in over if hour.at >= first]
+        return marks(shown, over[: len(over) - len(shown)])
+
+    def _filled(self, table: Table) -> list[datetime]:
+        """Return the hours in which the tables that it reads got rows."""
+        hours = chain.from_iterable(self._hours.get(each.id, ()) for each in table.upstream)
+        return sorted(hour.at for hour in hours if hour.value("written") > 0)
+
+    def _faults(self, table: Table, sheet: Balance) -> dict[date, list[str]]:
+        """Put each fault on the day of the batch that it names; one that names none shows today."""
+        found = defaultdict(list)
+        last = self._period.days[-1]
+        for fault in sheet.faults:
+            days = {
+                day_of(at)
+                for version in versions_in(fault)
+                if (at := self._past.committed_at(table, version))
+            }
+            for day in days or {last}:
+                found[day].append(fault)
+        proof = figures.proof(table, self._lake)
+        if proof and proof.standing.startswith("NOT"):
+            found[last].append("its certificate says that rows are not what bronze says")
+        return dict(found)
+
+    def _on(self, table: Table, day: date) -> list[Batch]:
+        return [hour for hour in self._hours[table.id] if day_of(hour.at) == day]
+
+
+def _sentence(verdict: Verdict, ranked: Sequence[TableFindings], period: Period) -> str:
+    when = _written(period)
+    match verdict:
+        case Verdict.SILENT:
+            return f"Nothing was written on {when}."
+        case Verdict.BELIEVED:
+            return f"The numbers of {when} can be trusted."
+        case Verdict.WARNED:
+            return f"The numbers of {when} can be trusted, with warnings."
+        case _:
+            bad = [each for each in ranked if not each.verdict.is_trusted]
+            more = f", and {len(bad) - 1} more not in order" if len(bad) > 1 else ""
+            return (
+                f"The numbers of {when} cannot be trusted: "
+                f"{bad[0].table} is {bad[0].verdict}{more}."
+            )
+
+
+def _written(period: Period) -> str:
+    first, last = period.days[0], period.days[-1]
+    end = f"{last.day} {last:%B %Y}"
+    if first == last:
+        return end
+    if (first.year, first.month) == (last.year, last.month):
+        return f"{first.day} to {end}"
+    start = f"{first.day} {first:%B}" + ("" if first.year == last.year else f" {first.year}")
+    return f"{start} to {end}"

@@ -1,0 +1,238 @@
+"""The page: one file that needs nothing else, with the same structure in it for programs.
+
+It is read on a telephone at night, printed for an auditor, and mailed; so no outside asset, no script, and a policy in
+the page itself that lets none run, whatever a payload may hold.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from quality.report.detail import section
+from quality.report.findings import MEANING, Findings, TableFindings
+from quality.report.parts import Column, badge, listed, sign, symbols, table
+from quality.report.words import ago, attribute, count, day, moment, name, share, text
+
+STYLE = Path(__file__).with_name("style.css")
+ABSENT = "&ndash;"
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+
+
+def page(found: Findings) -> str:
+    """Return the report as one HTML file."""
+    title = attribute(f"{found.sentence} Data quality of {found.lake}")
+    parts = [
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        '<meta name="color-scheme" content="light dark"><meta name="robots" content="noindex">',
+        f"<title>{title}</title><style>{STYLE.read_text()}</style></head><body>{symbols()}",
+        _top(found),
+        "<main>",
+        _overview(found),
+        _sheets(found.tables),
+        _tables(found),
+        _quarantine(found),
+        _proofs(found),
+        _rules(found.tables),
+        _legend(),
+        "</main>",
+        _foot(found),
+        _data(found),
+        "</body></html>\n",
+    ]
+    return "".join(parts)
+
+
+def _top(found: Findings) -> str:
+    flow = found.judged
+    figures = (
+        ("Arrived", count(found.arrived), "records"),
+        (
+            "Believed",
+            share(flow.good / flow.read) if flow.read else ABSENT,
+            f"{count(flow.good)} rows",
+        ),
+        ("Copies", count(flow.duplicates), _of(flow.duplicates, flow.read)),
+        ("Held back", count(flow.quarantined), _of(flow.quarantined, flow.read)),
+        ("Tables to trust", _trusted(found.tables), f"of {count(len(found.tables))}"),
+    )
+    listing = "".join(
+        f"<div><dt>{name}</dt><dd>{value}</dd><dd>{more}</dd></div>"
+        for name, value, more in figures
+    )
+    return (
+        f'<header><p class="eyebrow"><span>Data quality of <b>{text(found.lake)}</b></span>'
+        f"<span>made {moment(found.made_at)} UTC</span></p>"
+        f'<div class="verdict">{sign(found.verdict)}<div><h1>{text(found.sentence)}</h1></div>'
+        f'</div>{listed(found.because, 5, " below")}<dl class="figures">{listing}</dl></header>'
+    )
+
+
+def _of(part: int, whole: int) -> str:
+    return f"{share(part / whole)} of those judged" if whole else "nothing was judged"
+
+
+def _trusted(tables: Sequence[TableFindings]) -> str:
+    return count(sum(each.verdict.is_trusted for each in tables))
+
+
+def _overview(found: Findings) -> str:
+    days = len(found.tables[0].days) if found.tables else 0
+    columns = (
+        Column("table"),
+        Column("verdict"),
+        Column(f"{days} days"),
+        Column("read", "n"),
+        Column("good", "n"),
+        Column("held back", "n"),
+        Column("last commit", "n"),
+    )
+    rows = [_line(each, found) for each in found.tables]
+    caption = "What was written in these days, in the order in which data flows; the newest day stands last."
+    return f"<section><h2>Table by table</h2>{table(caption, columns, rows)}</section>"
+
+
+def _line(each: TableFindings, found: Findings) -> tuple[str, ...]:
+    flow = each.flow
+    return (
+        f'<a href="#{attribute(each.table)}">{name(each.table)}</a>',
+        badge(each.verdict),
+        _strip(each),
+        count(flow.read),
+        share(flow.good / flow.read) if flow.read else ABSENT,
+        count(flow.quarantined) if each.judges else "",
+        ago(each.newest_at, found.made_at) if each.newest_at else "never",
+    )
+
+
+def _strip(each: TableFindings) -> str:
+    cells = "".join(
+        f'<li title="{day(one.day)}: {attribute(one.verdict)}">{sign(one.verdict)}'
+        f'<span class="hidden">{day(one.day)}: {text(one.verdict)}</span></li>'
+        for one in each.days
+    )
+    return f'<ol class="days">{cells}</ol>'
+
+
+def _sheets(tables: Sequence[TableFindings]) -> str:
+    names = ("read", "good", "duplicates", "quarantined", "dropped", "waiting", "rows now")
+    columns = (Column("table"), *(Column(name, "n") for name in names), Column("balanced"))
+    rows = [
+        (
+            name(each.table),
+            count(each.sheet.flow.read),
+            count(each.sheet.flow.good),
+            count(each.sheet.flow.duplicates),
+            count(each.sheet.flow.quarantined),
+            count(each.sheet.flow.dropped),
+            count(each.sheet.waiting),
+            count(each.sheet.rows),
+            '<span class="good">yes</span>' if each.sheet.balanced else '<b class="bad">NO</b>',
+        )
+        for each in tables
+    ]
+    caption = "From the beginning on: read = good + duplicates + quarantined + dropped."
+    return (
+        "<section><h2>Balance sheet</h2>"
+        '<p class="lead">Every row that was read is in exactly one place. '
+        f"<code>strandline ledger</code> says the same.</p>{table(caption, columns, rows)}</section>"
+    )
+
+
+def _tables(found: Findings) -> str:
+    active = [each for each in found.tables if each.flow.read or each.because or each.gate]
+    silent = [name(each.table) for each in found.tables if each not in active]
+    told = f'<p class="lead">Nothing was written to {", ".join(silent)}.</p>' if silent else ""
+    return (
+        f"<section><h2>What happened</h2>{told}"
+        f"{''.join(section(each, found) for each in active)}</section>"
+    )
+
+
+def _quarantine(found: Findings) -> str:
+    held = [(each.table, each.quarantine) for each in found.tables if each.quarantine]
+    if not held:
+        return ""
+    labels = [label for label, _ in held[0][1].ages]
+    columns = (
+        Column("table"),
+        Column("rows", "n"),
+        *(Column(label, "n") for label in labels),
+        Column("oldest", "n"),
+    )
+    rows = [
+        (
+            name(table_id),
+            count(each.rows),
+            *(count(rows) for _, rows in each.ages),
+            moment(each.oldest) if each.oldest else "",
+        )
+        for table_id, each in held
+    ]
+    caption = "Rows that nobody has settled yet, by how long ago they arrived."
+    return f"<section><h2>Open quarantine</h2>{table(caption, columns, rows)}</section>"
+
+
+def _proofs(found: Findings) -> str:
+    rows = [
+        (
+            name(each.table),
+            text(each.proof.standing),
+            moment(each.proof.at),
+            count(each.proof.rows or 0),
+        )
+        for each in found.tables
+        if each.proof and each.proof.at
+    ]
+    without = [name(each.table) for each in found.tables if each.proof and not each.proof.at]
+    columns = (Column("table"), Column("worth today"), Column("made"), Column("rows", "n"))
+    caption = "Computed anew from bronze, as a batch and as a stream that was killed, and compared row for row."
+    proven = table(caption, columns, rows) if rows else ""
+    missing = f'<p class="lead">None yet for {", ".join(without)}.</p>' if without else ""
+    return f"<section><h2>Certificates</h2>{missing}{proven}</section>" if rows or without else ""
+
+
+def _rules(tables: Sequence[TableFindings]) -> str:
+    told = [f"<h3>{name(each.table)}</h3>{_rulebook(each)}" for each in tables if each.rules]
+    return f"<section><h2>Rules</h2>{''.join(told)}</section>" if told else ""
+
+
+def _rulebook(each: TableFindings) -> str:
+    broke = {one.rule: one.rows for one in each.failing}
+    names = [name for name in each.rules[0] if any(rule[name] for rule in each.rules)]
+    columns = (*(Column(name) for name in names), Column("broken by", "n"))
+    rows = [
+        (
+            *(
+                f"<code>{text(rule[name])}</code>" if name == "holds" else text(rule[name])
+                for name in names
+            ),
+            count(broke.get(rule["rule"], 0)),
+        )
+        for rule in each.rules
+    ]
+    return table(f"What must hold of a row of {name(each.table)}.", columns, rows)
+
+
+def _legend() -> str:
+    told = "".join(
+        f"<dt>{badge(verdict)}</dt><dd>{text(meaning)}</dd>" for verdict, meaning in MEANING.items()
+    )
+    return f'<section><h2>What the words mean</h2><dl class="legend">{told}</dl></section>'
+
+
+def _foot(found: Findings) -> str:
+    return (
+        f"<footer><p>{text(found.lake)}, {moment(found.since)} to {moment(found.until)} UTC. "
+        "The figures are in this file for programs as well, and <code>strandline report --json</code> "
+        "prints them.</p></footer>"
+    )
+
+
+def _data(found: Findings) -> str:
+    """Return the structure itself; nothing in it can end the element that holds it."""
+    told = json.dumps(found.as_json(), separators=(",", ":"))
+    for odd in "<>&":
+        told = told.replace(odd, f"\\u{ord(odd):04x}")
+    return f'<script type="application/json" id="findings">{told}</script>'

@@ -1,0 +1,112 @@
+"""What a quarantine holds now, by age, and a few rows of it with nothing sensitive in them."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from jobs.core.table import Table
+from jobs.run.held import open_rows, samples
+from jobs.run.lake import Lake
+from jobs.silver import device_telemetry, user_actions
+from tests.run.written import written
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def row(
+    offset: int, ago: timedelta, reasons: list[str], payload: bytes = b"{}"
+) -> dict[str, object]:
+    return {
+        "_topic": "t",
+        "_partition": 0,
+        "_offset": offset,
+        "_arrived_at": NOW - ago,
+        "reasons": reasons,
+        "_payload": payload,
+    }
+
+
+def held(root: Path, rows: list[dict[str, object]], table: Table = device_telemetry.TABLE) -> Lake:
+    lake = Lake(root)
+    written(lake.table(table), [{"action": "x", "action_id": "1", "user_id": "u"}])
+    written(lake.quarantine(table), rows)
+    return lake
+
+
+def test_rows_are_counted_by_how_long_ago_they_arrived(tmp_path: Path) -> None:
+    """A row that waits for a month is another matter than one of this morning; at the border it is the older."""
+    ages = [minutes * timedelta(minutes=1) for minutes in (1, 59, 60, 600, 10_000, 30_000, 90_000)]
+    lake = held(tmp_path, [row(n, age, ["late"]) for n, age in enumerate(ages)])
+
+    found = open_rows(device_telemetry.TABLE, lake, NOW)
+
+    assert found is not None
+    assert dict(found.ages) == {
+        "under an hour": 2,
+        "under a day": 2,
+        "under a week": 1,
+        "under a month": 1,
+        "older": 1,
+    }
+    assert (found.rows, found.oldest) == (7, (NOW - ages[-1]).isoformat())
+
+
+def test_the_samples_are_the_newest_of_each_reason(tmp_path: Path) -> None:
+    """Five of one kind would hide the others; what arrived after the days of the report is not in them."""
+    minute = timedelta(minutes=1)
+    rows = [row(n, n * minute, ["late"]) for n in range(20)]
+    rows += [row(100, 500 * minute, ["malformed"]), row(101, 600 * minute, ["early", "late"])]
+    lake = held(tmp_path, rows)
+
+    found = samples(device_telemetry.TABLE, lake, NOW)
+
+    assert [(each.offset, each.reasons) for each in found] == [
+        (1, ("late",)),
+        (100, ("malformed",)),
+        (101, ("early", "late")),
+        (2, ("late",)),
+        (3, ("late",)),
+    ]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b'{"action_id":"a1","action":"login","user_id":"alice.example","event_at":null}',
+        b'{"action":"login","user_id":"alice.example"',
+        b'{"action":"login","usr":"alice.example"}',
+    ],
+)
+def test_the_sensitive_columns_of_a_table_are_masked_in_its_samples(
+    payload: bytes, tmp_path: Path
+) -> None:
+    """The page is mailed around."""
+    lake = held(tmp_path, [row(0, timedelta(hours=1), ["x"], payload)], user_actions.TABLE)
+
+    (found,) = samples(user_actions.TABLE, lake, NOW)
+
+    assert "alice" not in found.payload
+
+
+def test_moments_are_told_with_their_zone_however_they_were_written(tmp_path: Path) -> None:
+    """Spark writes them without one."""
+    bare = row(0, timedelta(hours=3), ["late"]) | {
+        "_arrived_at": (NOW - timedelta(hours=3)).replace(tzinfo=None)
+    }
+    lake = held(tmp_path, [bare])
+
+    found = open_rows(device_telemetry.TABLE, lake, NOW)
+    (shown,) = samples(device_telemetry.TABLE, lake, NOW)
+
+    assert found is not None
+    assert found.oldest == shown.arrived_at == "2026-11-21T09:00:00+00:00"
+    assert dict(found.ages)["under a day"] == 1
+
+
+def test_a_table_that_holds_nothing_back_has_none(tmp_path: Path) -> None:
+    """Neither before its first row nor ever, if it judges nothing."""
+    lake = Lake(tmp_path)
+
+    assert open_rows(device_telemetry.TABLE, lake, NOW) is None
+    assert samples(device_telemetry.TABLE.upstream[0], lake, NOW) == ()

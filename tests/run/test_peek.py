@@ -1,0 +1,55 @@
+"""A table read from its files: as it stands now, with columns that came later, and when it is empty."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from deltalake import DeltaTable
+
+from jobs.run.peek import Peek
+from tests.run.written import written
+
+
+def test_rows_are_those_of_the_table_as_it_stands(tmp_path: Path) -> None:
+    """Files that were taken away are still in the folder, and no rows of the table any more."""
+    written(tmp_path, [{"a": 1}, {"a": 2}])
+    written(tmp_path, [{"a": 3}])
+    DeltaTable(tmp_path).delete("a = 1")
+
+    assert Peek(tmp_path, "t").ask("SELECT a FROM t ORDER BY a") == [(2,), (3,)]
+
+
+def test_an_empty_table_has_its_columns(tmp_path: Path) -> None:
+    """A history of nothing can be asked."""
+    written(tmp_path, [{"a": 1}])
+    DeltaTable(tmp_path).delete()
+
+    assert Peek(tmp_path, "t").ask("SELECT count(a) FROM t") == [(0,)]
+
+
+def test_values_are_values_whatever_stands_in_them(tmp_path: Path) -> None:
+    """Quotes in a name end nothing."""
+    written(tmp_path, [{"name": "it's"}, {"name": "x' OR 'x' = 'x"}])
+    sql = "SELECT name FROM t WHERE name = getvariable('wanted')"
+
+    found = Peek(tmp_path, "t").named(sql, wanted="x' OR 'x' = 'x")
+
+    assert found == [{"name": "x' OR 'x' = 'x"}]
+
+
+LOOK = """
+import sys
+from pathlib import Path
+from jobs.run.peek import Peek
+Peek(Path(sys.argv[1]), "t").ask("SELECT a + getvariable('n') FROM t", n=1)
+sys.exit("pandas" in sys.modules)
+"""
+
+
+def test_a_question_brings_no_pandas(tmp_path: Path) -> None:
+    """It would take longer than the answer."""
+    written(tmp_path, [{"a": 1}])
+
+    done = subprocess.run([sys.executable, "-c", LOOK, tmp_path], check=False, timeout=60)
+
+    assert done.returncode == 0

@@ -1,0 +1,29 @@
+"""The rules as people read them; a field that rules get one day is one line more."""
+
+from dataclasses import replace
+
+from jobs.gold import device_signal_10m
+from jobs.run.rulebook import rulebook
+from jobs.silver import device_telemetry
+from quality.rules import between, required
+
+
+def test_each_rule_says_what_must_hold_and_what_becomes_of_a_row() -> None:
+    """In the order of its declaration, and then the law of time."""
+    table = replace(
+        device_telemetry.TABLE, rules=(*required("site"), between("value", 0, 9, null_ok=True))
+    )
+
+    site, value, late, early = rulebook(table)
+
+    assert (site["rule"], site["holds"]) == ("missing:site", "`site` IS NOT NULL")
+    assert site["when unknown"] == "is broken"
+    assert value["when unknown"] == "passes"
+    assert late["holds"] == "event_at is at most 1 h before the arrival"
+    assert early["holds"] == "event_at is at most 5 min after the arrival"
+    assert {each["on failure"] for each in (site, value, late, early)} == {"quarantine"}
+
+
+def test_a_table_that_judges_nothing_has_no_rules_of_time() -> None:
+    """Gold follows what it reads."""
+    assert rulebook(device_signal_10m.TABLE) == ()

@@ -1,0 +1,177 @@
+"""What a day's numbers are worth: each way in which they can be worth less is found, and named."""
+
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from jobs.run.drift import RULES, VOLUME, Mark
+from jobs.run.expected import Range
+from jobs.run.past import Batch
+from jobs.run.verdicts import Known, judged, resting, versions_in
+from quality.report.findings import Verdict
+
+DAY = date(2026, 11, 20)
+NINE = datetime(2026, 11, 20, 9, tzinfo=UTC)
+LATER = datetime(2026, 11, 22, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+def hour(at: datetime = NINE, opened: str | None = None, **values: float) -> Batch:
+    figures = {"read": 10.0, "good": 9.0, "quarantined": 1.0} | values
+    return Batch(
+        table="silver.x",
+        version=0,
+        mode="available-now",
+        batch=0,
+        at=at,
+        since=None,
+        until=None,
+        values=figures,
+        opened=opened,
+        rules="",
+        schema="",
+    )
+
+
+def silver(*hours: Batch, **named: object) -> Known:
+    usual: dict[str, object] = {"hours": hours, "sources": [NINE], "now": LATER}
+    return Known(**{**usual, **named})  # type: ignore[arg-type]  # a test's own values
+
+
+def test_a_day_on_which_all_is_well_is_believed() -> None:
+    """A tenth held back with a reason is no fault of the table."""
+    assert judged(silver(hour()), DAY) == (Verdict.BELIEVED, ())
+
+
+def test_a_day_without_a_batch_is_silent_when_none_was_due() -> None:
+    """There is nothing that could be believed or not."""
+    assert judged(silver(hour()), date(2026, 11, 21)) == (Verdict.SILENT, ())
+
+
+def test_rows_that_are_in_no_place_make_it_unbalanced() -> None:
+    """The arithmetic of the day alone shows it."""
+    verdict, because = judged(silver(hour(good=8.0)), DAY)
+
+    assert verdict is Verdict.UNBALANCED
+    assert because == ("10 rows were read and 9 accounted for",)
+
+
+def test_a_fault_of_the_ledger_counts_on_its_day_only() -> None:
+    """The batch that it names was committed then."""
+    known = silver(hour(), faults={DAY: ["the table holds 5 rows, but 3 were written"]})
+
+    assert judged(known, DAY)[0] is Verdict.UNBALANCED
+    assert judged(known, date(2026, 11, 19))[0] is Verdict.SILENT
+
+
+def test_a_shut_gate_holds_the_day_back_and_those_after_it() -> None:
+    """Whatever was written before it is as good as it was."""
+    known = silver(hour(NINE - 24 * HOUR), hour(), shut=(DAY, "volume: 3 rows"))
+
+    assert judged(known, date(2026, 11, 19))[0] is Verdict.BELIEVED
+    assert judged(known, DAY) == (Verdict.HELD, ("volume: 3 rows",))
+    assert judged(known, date(2026, 11, 21))[0] is Verdict.HELD
+
+
+@pytest.mark.parametrize(
+    ("sources", "now", "waiting", "verdict"),
+    [
+        ([NINE, NINE + 5 * HOUR], NINE + 8 * HOUR, 7, Verdict.STALE),
+        ([NINE, NINE + 5 * HOUR], NINE + 8 * HOUR, 0, Verdict.BELIEVED),
+        ([NINE, NINE + 5 * HOUR], NINE + 6 * HOUR, 7, Verdict.BELIEVED),
+        ([NINE], NINE + 8 * HOUR, 7, Verdict.STALE),
+        ([NINE], NINE + 8 * HOUR, 0, Verdict.BELIEVED),
+        ([NINE, NINE + 5 * HOUR], LATER, 0, Verdict.STALE),
+    ],
+    ids=[
+        "waits for hours",
+        "nothing waits now",
+        "not long enough",
+        "came in the hour of the last batch",
+        "was read in that hour",
+        "waited when the day ended",
+    ],
+)
+def test_rows_that_wait_too_long_make_it_stale(
+    sources: list[datetime], now: datetime, waiting: int, verdict: Verdict
+) -> None:
+    """What is not there yet cannot be believed, and a day that ended so stays so."""
+    known = silver(hour(), sources=sources, now=now, waiting=waiting > 0)
+
+    assert judged(known, DAY)[0] is verdict
+
+
+def test_bronze_is_stale_when_it_is_silent_for_longer_than_it_ever_is() -> None:
+    """Nobody says how often a topic speaks; history knows."""
+    hourly = [hour(NINE - n * HOUR, good=10.0, quarantined=0.0) for n in range(30, -1, -1)]
+    known = silver(*hourly, sources=None, now=NINE + 9 * HOUR)
+    soon = silver(*hourly, sources=None, now=NINE + 2 * HOUR)
+
+    assert judged(known, DAY) == (
+        Verdict.STALE,
+        ("nothing came for 8 hours; usually for at most 2",),
+    )
+    assert judged(soon, DAY)[0] is Verdict.BELIEVED
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        (hour(**{"failed:volume": 1.0}), "at 09:00 the expectation volume did not hold"),
+        (hour(opened="a launch"), "at 09:00 the gate was opened by hand: a launch"),
+        (
+            hour(good=7.0, dropped_by_watermark=2.0),
+            "2 rows were refused by Spark's watermark",
+        ),
+    ],
+)
+def test_what_somebody_should_look_at_is_a_warning(bad: Batch, why: str) -> None:
+    """The numbers stand, with a word beside them."""
+    assert judged(silver(bad), DAY) == (Verdict.WARNED, (why,))
+
+
+def test_what_is_not_as_usual_is_a_warning_and_a_volume_only_at_the_source() -> None:
+    """Twice the rows of bronze are twice the rows of everything above it; once is enough."""
+    usual = Range(low=1, middle=2, high=3, points=20)
+    volume = Mark(at=NINE, version=1, what=VOLUME, measure="read", value=9.0, usual=usual)
+    rules = Mark(at=NINE + HOUR, version=2, what=RULES, measure="rules")
+    known = silver(hour(), changes=[volume, rules])
+
+    assert judged(known, DAY) == (Verdict.WARNED, ("at 10:00 rules changed",))
+    assert judged(silver(hour(), changes=[volume], sources=None), DAY) == (
+        Verdict.WARNED,
+        ("at 09:00 9 rows read, usually 1 to 3",),
+    )
+    assert judged(known, date(2026, 11, 19))[0] is Verdict.SILENT
+
+
+def test_the_worst_reason_decides_and_all_are_told() -> None:
+    """Whoever repairs one must know of the others."""
+    known = silver(hour(good=8.0, opened="x"), shut=(DAY, "y"))
+
+    verdict, because = judged(known, DAY)
+
+    assert verdict is Verdict.UNBALANCED
+    assert because == (
+        "10 rows were read and 9 accounted for",
+        "y",
+        "at 09:00 the gate was opened by hand: x",
+    )
+
+
+def test_a_table_is_worth_no_more_than_what_it_rests_on() -> None:
+    """Gold over half a silver is half a gold; one that wrote nothing says nothing."""
+    below = {"silver.x": (Verdict.STALE, ()), "silver.y": (Verdict.WARNED, ())}
+
+    assert resting((Verdict.BELIEVED, ()), below) == (
+        Verdict.WARNED,
+        ("rests on silver.x, which is stale",),
+    )
+    assert resting((Verdict.HELD, ("z",)), below)[0] is Verdict.HELD
+    assert resting((Verdict.SILENT, ()), below) == (Verdict.SILENT, ())
+
+
+def test_the_versions_that_a_fault_names_are_found() -> None:
+    """By them it is put on its day."""
+    assert versions_in("batch 3 (version 17) begins partition 0 at 4, not at 3") == [17]
+    assert versions_in("the table holds 5 rows, but 3 were written") == []
