@@ -30,6 +30,7 @@ VERBS = {
     "ledger": "answers",
     "query": "answers",
     "compare": "answers",
+    "why": "why",
     "verify": "certify",
     "backfill": "again",
     "rebuild": "anew",
