@@ -5,13 +5,14 @@ what was taken out of it. Records that were read and are in none of these carry 
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from jobs.core.table import Table
 from jobs.run.balance import read_until
 from jobs.run.carried import replaced
 from jobs.run.finding import Finding, Verdict, World, found, own, payload
-from jobs.run.ledger import Entry
+from jobs.run.ledger import Entry, commit_file, entry_of
 from jobs.run.needle import Found, Where, kinds, look, typed
 from jobs.run.trace import (
     Spot,
@@ -80,15 +81,9 @@ def _hole(silver: Table, spot: Spot, took: Taken) -> Finding:
 
 
 def _there(silver: Table, row: Found, world: World) -> Finding:
-    path = world.lake.table(silver)
-    return found(
-        silver,
-        Verdict.IN_TABLE,
-        f"it is in {silver.id}",
-        version=version_of(path, row.file),
-        file=row.file.name,
-        row=own(silver, row.row),
-    )
+    commit = _commit(world.lake.table(silver), row)
+    sentence = f"it is in {silver.id}"
+    return found(silver, Verdict.IN_TABLE, sentence, **commit, row=own(silver, row.row))
 
 
 def _held(silver: Table, kept: Found, world: World) -> Finding:
@@ -102,10 +97,7 @@ def _held(silver: Table, kept: Found, world: World) -> Finding:
         "reasons": reasons,
         "event_at": event_at,
         "arrived_at": arrived_at,
-        "quarantine": {
-            "version": version_of(lake.quarantine(silver), kept.file),
-            "file": kept.file.name,
-        },
+        "quarantine": _commit(lake.quarantine(silver), kept),
         "payload": payload(silver, row["_payload"]),
     }
     sentence = f"it is no row of {silver.id}: {', '.join(reasons)}"
@@ -122,6 +114,13 @@ def _held(silver: Table, kept: Found, world: World) -> Finding:
         evidence["was_in_the_table"] = replaced(silver, gone).evidence
         sentence += f"; it was one until version {gone.version}"
     return found(silver, verdict, sentence, **evidence)
+
+
+def _commit(path: Path, row: Found) -> dict[str, object]:
+    """Return the commit that brought a row."""
+    version = version_of(path, row.file)
+    entry = None if version is None else entry_of(commit_file(path, version))
+    return {"version": version, "batch": entry and entry.batch, "file": row.file.name}
 
 
 def _gone(

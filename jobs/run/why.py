@@ -90,7 +90,11 @@ def _first(
             f"that is no event of {name}: neither a place in a topic that it rests on nor a key of it",
             hint=f"type topic/partition/offset, or {_key_hint(table)}.",
         )
-    told = [(silver, *ask(silver)) for silver in judges]
+    told: list[tuple[Table, Finding, Found | None]] = []
+    for each in judges:
+        told.append((each, *ask(each)))
+        if told[-1][2] is not None:
+            break
     known = [one for one in told if one[1].verdict is not Verdict.NEVER_PRODUCED]
     silver, finding, row = min(known or told, key=lambda one: one[2] is None)
     if not known and "key" in finding.evidence:

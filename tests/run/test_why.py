@@ -33,7 +33,7 @@ def test_a_row_is_told_with_its_file_and_the_rows_of_gold_that_rest_on_it(mornin
     again = asked(morning, "a")
 
     assert (found.table, found.verdict) == ("silver.device_telemetry", Verdict.IN_TABLE)
-    assert found.evidence["version"] == 1
+    assert (found.evidence["version"], found.evidence["batch"]) == (1, 0)
     assert (morning.table(silver.TABLE) / str(found.evidence["file"])).exists()
     assert found.evidence["bronze"]["version"] == 1  # type: ignore[index]  # JSON
     (window,) = found.evidence["rests_on_it"]  # type: ignore[misc]  # JSON
@@ -67,6 +67,7 @@ def test_what_is_held_back_is_told_with_every_reason_and_its_bytes(morning: Lake
 
     assert found.verdict is Verdict.QUARANTINED
     assert found.evidence["reasons"] == ["malformed"]
+    assert found.evidence["quarantine"]["batch"] == 0  # type: ignore[index]  # JSON
     assert found.evidence["payload"] == {"bytes": 8, "text": "not json"}
     assert found.evidence["arrived_at"] == "2026-11-20T09:06:00+00:00"
 
