@@ -11,7 +11,7 @@ from jobs.run.finding import Finding, Verdict, World, found, own
 from jobs.run.lake import Lake
 from jobs.run.ledger import commit_file, entry_of
 from jobs.run.needle import Found, Where, kinds, look, typed
-from jobs.run.trace import Departed, departed, reader, version_of
+from jobs.run.trace import Departed, came_in, departed, reader, version_of
 from jobs.run.unread import waits
 
 NEAR = 5
@@ -23,7 +23,7 @@ def carried(rest: Rest, version: int | None, world: World) -> tuple[Finding, lis
 
     Args:
         rest: The row, and the table above it.
-        version: Of its own table, which brought the row.
+        version: Of its own table, in which the row came.
         world: Where.
     """
     rows = rest.rows()
@@ -37,7 +37,7 @@ def carried(rest: Rest, version: int | None, world: World) -> tuple[Finding, lis
 def resting(source: Table, row: Found, world: World) -> list[dict[str, object]]:
     """Return what each table above says of a row, and those above them."""
     told: list[dict[str, object]] = []
-    version = version_of(world.lake.table(source), row.file)
+    version = came_in(source, world.lake.table(source), row)
     for table in above(source, world.lake):
         rest = Rest(source=source, row=row.row, table=table, lake=world.lake)
         one = carried(rest, version, world)
@@ -207,7 +207,7 @@ def _by_source(
     if not rows:
         return None
     newest = max(rows, key=lambda each: each.row[str(source.event_at)])
-    version = version_of(world.lake.table(source), newest.file)
+    version = came_in(source, world.lake.table(source), newest)
     rest = Rest(source=source, row=newest.row, table=table, lake=world.lake)
     one = carried(rest, version, world)
     return None if one is None or one[1] else one[0].also(rows_of_source=len(rows))

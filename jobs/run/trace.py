@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from jobs.core.received import IDENTITY
+from jobs.core.received import IDENTITY, PLACE
 from jobs.core.table import Table
 from jobs.run.balance import in_force
 from jobs.run.lake import Lake
@@ -24,6 +24,7 @@ from jobs.run.ledger import (
     between,
     commit_file,
     entries,
+    entry_of,
     files_between,
     latest_version,
 )
@@ -126,6 +127,21 @@ def version_of(table: Path, file: Path) -> int | None:
         if file.name in text and str(file) in added(table, version).files:
             return version
     return None
+
+
+def came_in(table: Table, path: Path, row: Found) -> int | None:
+    """Return the version in which a row came, past the commits that only wrote it anew beside others."""
+    names = PLACE if table.judges else (*table.key, str(table.event_at))
+    same = Where(equal={name: row.row[name] for name in names})
+    while True:
+        version = version_of(path, row.file)
+        entry = entry_of(commit_file(path, version)) if version else None
+        if not version or entry is None or not (entry.is_passed_over or entry.replaced):
+            return version
+        before = look(path, same, names, version=version - 1)
+        if not before:
+            return version
+        row = before[0]
 
 
 def silver_row(silver: Table, lake: Lake, record: Mapping[str, Any]) -> Found | None:

@@ -17,7 +17,7 @@ from jobs.run.contributed import Rest, way
 from jobs.run.finding import Finding, Verdict, World
 from jobs.run.judged import Told, of_key, of_spot
 from jobs.run.needle import Found
-from jobs.run.trace import Spot, version_of
+from jobs.run.trace import Spot, came_in
 from jobs.run.unread import unread_in_kafka
 
 
@@ -117,7 +117,7 @@ def _followed(silver: Table, row: Found, table: Table, world: World) -> Finding:
     path = way(silver, table) or []
     finding, rows = None, [row]
     for source, other in pairwise(path):
-        version = version_of(world.lake.table(source), rows[0].file)
+        version = came_in(source, world.lake.table(source), rows[0])
         rest = Rest(source=source, row=rows[0].row, table=other, lake=world.lake)
         one = carried(rest, version, world)
         if one is None:
