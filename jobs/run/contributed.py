@@ -48,9 +48,9 @@ class Rest:
         """Return which rows of the table rest on the row; None when that cannot be told."""
         table = self.table
         equal = self._shared()
-        if not equal and not table.window:
+        if not equal and not self._has_windows:
             return None
-        if table.window:
+        if self._has_windows:
             first = self.moment - window(table) + MICROSECOND
             return Where(equal=equal, within={str(table.window_from): (first, self.moment)})
         if table.valid_until:
@@ -65,7 +65,7 @@ class Rest:
         if where is None:
             return None
         found = [each for each in look(self.lake.table(self.table), where) if self._holds(each.row)]
-        if not self.table.window:
+        if not self._has_windows:
             return found
         starts = Counter(each.row[str(self.table.window_from)] for each in found)
         if self._end is None:  # windows that do not say their end follow each other
@@ -73,15 +73,20 @@ class Rest:
         return None if any(count > 1 for count in starts.values()) else found
 
     @property
+    def _has_windows(self) -> bool:
+        return self.table.window is not None and self.table.window_from is not None
+
+    @property
     def _end(self) -> str | None:
         return self.table.closes_at or self.table.valid_until
 
     def _holds(self, row: Mapping[str, Any]) -> bool:
         """Tell whether the moment lies before a row's end; one that ended with the row itself rests on it too."""
-        end = (
-            row[self._end] if self._end and (self.table.window or self.table.valid_until) else None
-        )
-        return end is None or self.moment < end or (not self.table.window and self.moment == end)
+        if self._end is None or not (self._has_windows or self.table.valid_until):
+            return True
+        end = row[self._end]
+        is_last = self.moment == end and not self._has_windows
+        return end is None or self.moment < end or is_last
 
     def _shared(self) -> dict[str, Any]:
         """Return the values of the table's key, without its times, as far as they are known of the row."""
@@ -116,7 +121,7 @@ def times(table: Table) -> set[str | None]:
 
 def window(table: Table) -> timedelta:
     """Return the length of a table's windows, which Spark reads as pairs of a number and a unit."""
-    words = str(table.window).lower().split()
+    words = str(table.window).lower().removeprefix("interval ").split()
     pairs = zip(words[::2], words[1::2], strict=True)
     return sum(
         (timedelta(**{f"{unit.rstrip('s')}s": float(count)}) for count, unit in pairs),
