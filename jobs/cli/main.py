@@ -34,6 +34,7 @@ VERBS = {
     "check": "check",
     "history": "past",
     "report": "report",
+    "why": "why",
     "verify": "certify",
     "backfill": "again",
     "rebuild": "anew",

@@ -110,6 +110,7 @@ class Table:
         looks_up: What stands beside its rows as of their time, from a static side.
         valid_until: The column with the end of what a row says, where that is longer than a moment; open when NULL.
             Who reads the table asks as of a moment: when a row's end comes, nothing before that end is computed again.
+        unknown: What stands in a column of a row for which nothing was found at its time, where that is not NULL.
     """
 
     layer: Layer
@@ -131,6 +132,7 @@ class Table:
     closes_at: str | None = None
     valid_until: str | None = None
     looks_up: LookUp | None = None
+    unknown: str | None = None
 
     @property
     def id(self) -> str:

@@ -109,4 +109,5 @@ TABLE = Table(
     event_at="event_at",
     speaks=Speaks.ON_CHANGE,
     window_from="window_from",
+    unknown=UNKNOWN,
 )

@@ -49,4 +49,5 @@ TABLE = Table(
     window=WINDOW,
     window_from="window_from",
     valid_until="window_until",
+    unknown=UNKNOWN,
 )

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from secrets import token_hex
 
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -34,6 +34,13 @@ def drop(address: str, topic: Topic) -> None:
     client.delete_topics([topic.name])[topic.name].result(20)
     while topic.name in client.list_topics(timeout=10).topics:
         client.poll(0.05)
+
+
+def expire(address: str, topic: Topic, partition: int, before: int) -> None:
+    """Let the records of a partition before an offset go, as retention does."""
+    part = TopicPartition(topic.name, partition, before)
+    for deleted in admin(address).delete_records([part]).values():
+        deleted.result(20)
 
 
 def put(address: str, topic: Topic, records: Iterable[Record], *, key: str | None = None) -> None:

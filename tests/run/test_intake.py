@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import datetime
 
 import pytest
-from confluent_kafka import TopicPartition
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewPartitions
@@ -21,7 +20,7 @@ from jobs.run.kafka import Log
 from jobs.run.lake import Lake
 from jobs.run.ledger import entries, last_entry
 from jobs.run.runner import Site, run
-from tests.run.records import HOUR, admin, drop, make, put, put_transactions
+from tests.run.records import HOUR, admin, drop, expire, make, put, put_transactions
 
 pytestmark = pytest.mark.kafka
 
@@ -186,7 +185,7 @@ def test_records_that_expired_before_they_were_read_are_told(
     put(address, table.topics[0], [(0, 0), (0, 1), (0, 2)])
     filled(table, lake, site)
     put(address, table.topics[0], [(0, n) for n in range(3, 10)])
-    expire(address, table.topics[0], 7)
+    expire(address, table.topics[0], 0, 7)
 
     error = refusal(table, lake, site)
 
@@ -201,7 +200,7 @@ def test_a_topic_that_lost_its_beginning_long_ago_is_read_from_what_is_left(
     address = str(site.address)
     make(address, table.topics[0])
     put(address, table.topics[0], [(0, n) for n in range(10)])
-    expire(address, table.topics[0], 4)
+    expire(address, table.topics[0], 0, 4)
 
     sheet = filled(table, lake, site)
 
@@ -235,13 +234,6 @@ def test_a_topic_that_does_not_exist_makes_no_table(table: Table, lake: Lake, si
         run(table, AvailableNow(), lake, site=site)
 
     assert not lake.exists(table)
-
-
-def expire(address: str, topic: Topic, before: int) -> None:
-    client = admin(address)
-    part = TopicPartition(topic.name, 0, before)
-    for deleted in client.delete_records([part]).values():
-        deleted.result(20)
 
 
 def hurry(address: str) -> None:

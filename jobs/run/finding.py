@@ -1,0 +1,121 @@
+"""One verdict from a closed list, one sentence, and what it rests on.
+
+Closed, because a program acts on it: an alert that knows ``late`` from ``not read yet`` needs no person. What is true
+of an event and stands in no verdict is evidence.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from enum import StrEnum
+
+from jobs.core.table import Table
+from jobs.run.lake import Lake
+
+MASK = "masked"
+LONGEST = 2_000
+"""So many characters of a payload are shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What an answer needs from outside: the lake, the time, and Kafka where it is known."""
+
+    lake: Lake
+    now: datetime
+    address: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+class Verdict(StrEnum):
+    """Where an event is, or what has become of it."""
+
+    NEVER_PRODUCED = "never produced"
+    EXPIRED = "expired before it was read"
+    NO_RECORD = "not a record"
+    NOT_READ_YET = "not read yet"
+    SHUT_OUT = "waiting behind a shut gate"
+    QUARANTINED = "quarantined"
+    LATE = "late"
+    EARLY = "early"
+    DUPLICATE = "duplicate"
+    DROPPED = "dropped by the watermark"
+    NO_MATCH = "no match in the static table"
+    NO_PARTNER = "join partner absent"
+    OPEN = "window still open"
+    LEFT_OUT = "left out by the table's function"
+    IN_TABLE = "in the table"
+    REPLACED = "replaced by a backfill"
+    UNACCOUNTED = "unaccounted for"
+    """The lake contradicts itself; `strandline ledger` says where."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """An answer to why.
+
+    Args:
+        table: The table of which it speaks.
+        verdict: What is the matter.
+        sentence: The same for a person.
+        evidence: What was found, in texts, numbers, lists and mappings.
+    """
+
+    table: str
+    verdict: Verdict
+    sentence: str
+    evidence: Mapping[str, object] = field(default_factory=dict)
+
+    def also(self, **more: object) -> "Finding":
+        """Add evidence."""
+        told = {**self.evidence, **{name: plain(value) for name, value in more.items()}}
+        return Finding(
+            table=self.table, verdict=self.verdict, sentence=self.sentence, evidence=told
+        )
+
+
+def found(table: Table, verdict: Verdict, sentence: str, **evidence: object) -> Finding:
+    """Make a finding, its evidence in values that JSON knows."""
+    told = {name: plain(value) for name, value in evidence.items()}
+    return Finding(table=table.id, verdict=verdict, sentence=sentence, evidence=told)
+
+
+def own(table: Table, row: Mapping[str, object]) -> dict[str, object]:
+    """Return a row's columns as they may be shown: those of a person stay masked, those of ours are left out."""
+    hidden = sensitive(table)
+    return {
+        name: MASK if name in hidden and value is not None else value
+        for name, value in row.items()
+        if not name.startswith("_")
+    }
+
+
+def payload(table: Table, value: object) -> dict[str, object] | None:
+    """Return a payload as it may be shown: its size, and its text where no column of the table is sensitive."""
+    if not isinstance(value, bytes):
+        return None
+    if sensitive(table):
+        return {"bytes": len(value), "text": MASK}
+    return {"bytes": len(value), "text": value.decode(errors="backslashreplace")[:LONGEST]}
+
+
+def sensitive(table: Table) -> tuple[str, ...]:
+    """Return the columns that are never shown in the clear."""
+    return tuple(getattr(table, "sensitive", ()))
+
+
+def plain(value: object) -> object:
+    """Write a value in what JSON knows."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case datetime() | date():
+            return value.isoformat()
+        case bytes():
+            return value.decode(errors="backslashreplace")
+        case Mapping():
+            return {str(name): plain(each) for name, each in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [plain(each) for each in value]
+        case _:
+            return str(value)

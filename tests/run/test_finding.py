@@ -1,0 +1,52 @@
+"""What is shown of an event: everything a program can read, and nothing of a person."""
+
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+
+from jobs.core.table import Layer, Table
+from jobs.run.finding import LONGEST, Verdict, found, own, payload
+from tests.support.rows import NOON
+
+OPEN = Table(layer=Layer.SILVER, name="open", reads=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarded(Table):
+    """A table that says which of its columns speak of a person."""
+
+    sensitive: tuple[str, ...] = ("owner",)
+
+
+GUARDED = Guarded(layer=Layer.SILVER, name="guarded", reads=())
+ROW = {"id": 7, "owner": "Ann", "_offset": 3}
+
+
+def test_columns_of_a_person_are_masked_and_ours_are_left_out() -> None:
+    """Whoever asks why may see that there is a value, and not which."""
+    assert own(OPEN, ROW) == {"id": 7, "owner": "Ann"}
+    assert own(GUARDED, ROW) == {"id": 7, "owner": "masked"}
+    assert own(GUARDED, {"owner": None}) == {"owner": None}
+
+
+def test_a_payload_is_shown_only_where_nothing_in_it_is_sensitive() -> None:
+    """Its size is shown always; bytes that are no text are written out, and very long ones are cut."""
+    assert payload(OPEN, b'{"id": 7}\xff') == {"bytes": 10, "text": '{"id": 7}\\xff'}
+    assert payload(GUARDED, b'{"id": 7}') == {"bytes": 9, "text": "masked"}
+    assert payload(OPEN, None) is None
+    assert payload(OPEN, b"x" * 9_000) == {"bytes": 9_000, "text": "x" * LONGEST}
+
+
+def test_evidence_is_made_of_what_json_knows() -> None:
+    """Moments, decimals and bytes are texts; more evidence is added without changing what was found."""
+    finding = found(OPEN, Verdict.LATE, "it is late", at=NOON, day=date(2026, 11, 20), raw=b"\xff")
+
+    more = finding.also(nested={"values": (Decimal("1.50"), None, True)})
+
+    assert finding.evidence == {
+        "at": "2026-11-20T12:00:00+00:00",
+        "day": "2026-11-20",
+        "raw": "\\xff",
+    }
+    assert more.evidence == {**finding.evidence, "nested": {"values": ["1.50", None, True]}}
+    assert (more.table, more.verdict) == ("silver.open", "late")

@@ -1,0 +1,57 @@
+"""A key is found in the bytes of a payload, in whichever format they are."""
+
+import pytest
+
+from jobs.run.trace import names, tells
+
+AVRO = b"\x0aabc-1\x0cserver\x02"
+
+
+@pytest.mark.parametrize(
+    ("payload", "key"),
+    [
+        (b'{"event_id": "e1", "value": 2}', "e1"),
+        (b'{"id":17}', "17"),
+        (b"e1,d1,temperature,2.5", "e1"),
+        (b"d1,e1", "e1"),
+        (AVRO, "abc-1"),
+        (
+            AVRO.replace(b"\x0aabc-1", b"Habcdefgh-0123-4567-89ab-0123456789ab"),
+            "abcdefgh-0123-4567-89ab-0123456789ab",
+        ),
+        ('{"id": "gerät-7"}'.encode(), "gerät-7"),
+        (b"e1", "e1"),
+    ],
+)
+def test_a_key_stands_in_its_payload(payload: bytes, key: str) -> None:
+    """As a word, or behind its length as Avro writes it."""
+    assert names(payload, key)
+
+
+@pytest.mark.parametrize(
+    ("payload", "key"),
+    [
+        (b'{"event_id": "e12"}', "e1"),
+        (b'{"event_id": "e-1"}', "1"),
+        (b'{"id": 117}', "17"),
+        (b"", "e1"),
+    ],
+)
+def test_a_part_of_another_word_is_no_key(payload: bytes, key: str) -> None:
+    """Otherwise e1 would be a copy of e12."""
+    assert not names(payload, key)
+
+
+@pytest.mark.parametrize(
+    ("payload", "readable"),
+    [
+        (b'{"id": 1}', True),
+        (b'{"it": 1}', False),
+        (b"[1]", False),
+        (b"\xff", False),
+        (b"id,1", False),
+    ],
+)
+def test_whether_a_payload_tells_its_key_is_known(payload: bytes, readable: bool) -> None:  # noqa: FBT001
+    """One that does, and whose key is nowhere, is no copy of anything."""
+    assert tells(payload, ("id",)) is readable

@@ -1,0 +1,101 @@
+"""What is not in the lake is asked of Kafka, and a broker that is silent is told."""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs import catalog
+from jobs.bronze import dhcp_events as bronze
+from jobs.core.modes import AvailableNow
+from jobs.run.finding import Finding, Verdict, World
+from jobs.run.lake import Lake
+from jobs.run.runner import Site, run
+from jobs.run.why import why
+from tests.run.records import drop, expire, make, put, put_transactions
+from tests.support.rows import NOON
+
+pytestmark = pytest.mark.kafka
+
+(TOPIC,) = bronze.TABLE.topics
+
+
+@pytest.fixture(scope="module")
+def read(
+    spark: SparkSession, kafka: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[World]:
+    """Make a lake that has read some of a topic.
+
+    Of partition 0 a transaction of two records, and one that was aborted; of partition 1, whose first four had expired
+    already, records 4 to 9. Kafka goes on to 13 there, and 10 and 11 have expired since.
+    """
+    lake = Lake(tmp_path_factory.mktemp("read")).open_for_writing()
+    make(kafka, TOPIC)
+    put_transactions(kafka, TOPIC, [2, -1])
+    put(kafka, TOPIC, [(1, n) for n in range(10)])
+    expire(kafka, TOPIC, 1, 4)
+    site = Site(spark=spark, clock=lambda: NOON, address=kafka)
+    run(bronze.TABLE, AvailableNow(), lake, site=site)
+    put(kafka, TOPIC, [(1, n) for n in range(10, 14)])
+    expire(kafka, TOPIC, 1, 12)
+    yield World(lake=lake, now=NOON, address=kafka)
+    drop(kafka, TOPIC)
+
+
+def asked(world: World, place: str) -> Finding:
+    return why(f"{TOPIC.name}/{place}", None, world)
+
+
+@pytest.mark.parametrize(
+    ("place", "verdict"),
+    [
+        ("0/1", Verdict.NOT_READ_YET),
+        ("0/2", Verdict.NO_RECORD),
+        ("0/3", Verdict.NO_RECORD),
+        ("0/5", Verdict.NEVER_PRODUCED),
+        ("1/0", Verdict.EXPIRED),
+        ("1/4", Verdict.NOT_READ_YET),
+        ("1/10", Verdict.EXPIRED),
+        ("1/12", Verdict.NOT_READ_YET),
+        ("1/13", Verdict.NOT_READ_YET),
+        ("1/14", Verdict.NEVER_PRODUCED),
+        ("7/0", Verdict.NEVER_PRODUCED),
+    ],
+)
+def test_every_offset_has_one_verdict(read: World, place: str, verdict: Verdict) -> None:
+    """Whether it is before, in, between or beyond what was read and what there is."""
+    assert asked(read, place).verdict is verdict
+
+
+def test_the_verdict_says_what_kafka_has_and_how_much_is_behind(read: World) -> None:
+    """Who reads behind which table, and from where to where Kafka goes."""
+    in_kafka, in_bronze, hole = (asked(read, place) for place in ("1/13", "1/4", "0/3"))
+
+    assert in_kafka.evidence["kafka"] == {"from": 12, "until": 14}
+    assert in_kafka.evidence["bronze"] == {"from": 4, "until": 10}
+    assert in_kafka.evidence["lag"] == 4
+    assert "expected_at" in in_kafka.evidence
+    assert "silver.dhcp_events was never run" in in_bronze.sentence
+    assert hole.evidence["without_record"] == 3
+
+
+def test_a_key_that_is_nowhere_may_be_among_what_kafka_alone_has(read: World) -> None:
+    """So many records are told."""
+    found = why("x", catalog.find("silver.dhcp_events"), read)
+
+    assert (found.verdict, found.evidence["unread_in_kafka"]) == (Verdict.NEVER_PRODUCED, 4)
+
+
+@pytest.mark.parametrize("address", [None, "127.0.0.1:1"])
+def test_a_broker_that_does_not_answer_is_told_and_breaks_nothing(
+    read: World, clock: Callable[[], datetime], address: str | None
+) -> None:
+    """What the lake knows by itself is answered as ever."""
+    world = World(lake=read.lake, now=clock(), address=address)
+
+    beyond, before, hole = (asked(world, place) for place in ("1/13", "1/0", "0/2"))
+
+    assert beyond.verdict is Verdict.NOT_READ_YET
+    assert "broker" in str(beyond.evidence["not_asked"])
+    assert (before.verdict, hole.verdict) == (Verdict.EXPIRED, Verdict.NO_RECORD)
