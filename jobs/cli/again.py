@@ -12,6 +12,7 @@ from jobs.cli.screen import emit, note, show
 from jobs.core.table import Table
 from jobs.run.above import above, backfill_above, refuse_open_above
 from jobs.run.backfill import backfill
+from jobs.run.closing import Signed
 from jobs.run.ledger import Entry
 from jobs.run.span import refuse_open
 
@@ -50,7 +51,7 @@ def backfill_(  # noqa: PLR0913, PLR0917  # each is an option of the command lin
         refuse_open_above(chosen, where, span)
     note("starting Spark …")
     spark = engine.site(found, where, None, is_brief=True).spark
-    own = backfill(spark, chosen, where, span)
+    own = backfill(spark, chosen, where, span, Signed(who=place.login(), at=place.now()))
     done: list[tuple[Table, Entry | None]] = [(chosen, own)]
     _tell(*done[0])
     if downstream:

@@ -14,7 +14,6 @@ from jobs.core.errors import DataError, DefinitionError
 from jobs.core.table import Layer, Table
 from jobs.run.certificate import Certificate
 from jobs.run.lake import Lake
-from jobs.run.span import Span
 from jobs.run.verify import Trial, refuse_unsettled, verify
 
 
@@ -57,7 +56,7 @@ def verify_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     found, where = place.existing(lake)
     chosen = _everything(where) if everything else _chosen(tables)
     refuse_unsettled(chosen, where)
-    span = _span(since, until)
+    span = ranges.both(since, until, "neither to compare all rows")
     trial = Trial(splits=splits, kills=kills, span=span, **({} if seed is None else {"seed": seed}))
     note(f"seed {trial.seed}; starting Spark …")
     site = engine.site(found, where, None, is_brief=True)
@@ -74,17 +73,6 @@ def verify_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
             hint=f"the same cuts and kills again: --seed {trial.seed}.",
             tables=different,
         )
-
-
-def _span(since: str | None, until: str | None) -> Span | None:
-    if since and until:
-        return ranges.typed(since, until)
-    if since or until:
-        raise DefinitionError(
-            "a range has two ends, and one was given",
-            hint="give --since and --until, or neither to compare all rows.",
-        )
-    return None
 
 
 def _everything(lake: Lake) -> list[Table]:

@@ -35,6 +35,7 @@ VERBS = {
     "rebuild": "anew",
     "promote": "anew",
     "undo": "anew",
+    "quarantine": "quarantine",
     "new": "new",
     "doctor": "doctor",
 }

@@ -24,6 +24,22 @@ def typed(since: str, until: str) -> Span:
     return Span(since=first, until=last)
 
 
+def both(since: str | None, until: str | None, otherwise: str) -> Span | None:
+    """Read a range that may be absent.
+
+    Raises:
+        DefinitionError: Only one end was given, or see ``typed``.
+    """
+    if since and until:
+        return typed(since, until)
+    if since or until:
+        raise DefinitionError(
+            "a range has two ends, and one was given",
+            hint=f"give --since and --until, or {otherwise}.",
+        )
+    return None
+
+
 def _moment(option: str, text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
