@@ -13,6 +13,7 @@ from jobs.cli.screen import emit, note, show
 from jobs.core.table import Table
 from jobs.run.above import above, backfill_above, refuse_open_above
 from jobs.run.backfill import backfill
+from jobs.run.closing import Signed
 from jobs.run.gates import Where
 from jobs.run.guard import Guard
 from jobs.run.ledger import Entry
@@ -55,7 +56,8 @@ def backfill_(  # noqa: PLR0913, PLR0917  # each is an option of the command lin
     note("starting Spark …")
     spark = engine.site(found, where, None, is_brief=True).spark
     guard = Guard(chosen, where, place.now, Where.RANGE)
-    own = backfill(spark, chosen, where, span, guard)
+    signed = Signed(who=place.login(), at=place.now())
+    own = backfill(spark, chosen, where, span, signed, guard=guard)
     done: list[tuple[Table, Entry | None]] = [(chosen, own)]
     _tell(*done[0])
     refuse_unbelieved(spark, chosen, where, span)

@@ -14,7 +14,7 @@ from jobs.core.errors import DataError, DefinitionError
 from jobs.core.table import Layer
 from jobs.run import gates
 from jobs.run.ask import ask
-from jobs.run.balance import Balance, balance, live_rows
+from jobs.run.balance import Balance, balance, held_rows, live_rows
 from jobs.run.certificate import standing
 from jobs.run.compare import Comparison, compare
 from jobs.run.lake import Lake
@@ -102,7 +102,7 @@ def tables_(lake: LakeOption = None, as_json: JsonOption = False) -> None:
                 "table": table.id,
                 "reads": ", ".join(str(source) for source in table.reads),
                 "rows": live_rows(where.table(table)),
-                "quarantined": live_rows(where.quarantine(table)) if table.judges else None,
+                "quarantined": held_rows(table, where) if table.judges else None,
                 "version": newest[0] if newest else None,
                 "mode": newest[1].mode if newest else "never run",
                 "watermark": newest[1].watermark if newest else None,

@@ -56,7 +56,7 @@ def verify_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     found, where = place.existing(lake)
     chosen = _everything(where) if everything else _chosen(tables)
     refuse_unsettled(chosen, where)
-    span = ranges.optional(since, until)
+    span = ranges.both(since, until, "neither to compare all rows")
     trial = Trial(splits=splits, kills=kills, span=span, **({} if seed is None else {"seed": seed}))
     note(f"seed {trial.seed}; starting Spark …")
     site = engine.site(found, where, None, is_brief=True)

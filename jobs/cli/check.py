@@ -41,7 +41,7 @@ def check_(
     strandline check silver.device_telemetry --since 2026-11-01 --until 2026-11-02
     """
     found, where = place.existing(lake)
-    span = ranges.optional(since, until)
+    span = ranges.both(since, until, "neither to look at all rows")
     chosen = [t for t in place.named(tables) if t.layer is not Layer.BRONZE and where.exists(t)]
     note("starting Spark …")
     site = engine.site(found, where, None, is_brief=True)

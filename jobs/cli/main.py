@@ -40,6 +40,7 @@ VERBS = {
     "rebuild": "anew",
     "promote": "anew",
     "undo": "anew",
+    "quarantine": "quarantine",
     "new": "new",
     "doctor": "doctor",
 }

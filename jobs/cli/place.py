@@ -1,5 +1,6 @@
 """What every verb needs: the settings, the lake, the tables that were named, and where Kafka is."""
 
+import getpass
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +29,14 @@ TablesArgument = Annotated[
 def now() -> datetime:
     """Read the clock; everything below the command line is given it."""
     return datetime.now(UTC)  # noqa: TID251  # the composition root
+
+
+def login() -> str:
+    """Return the name under which somebody types; everything below the command line is given it."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container without names
+        return "unknown"
 
 
 def configured(lake: Path | None) -> tuple[Settings, Lake]:

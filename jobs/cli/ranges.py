@@ -24,18 +24,18 @@ def typed(since: str, until: str) -> Span:
     return Span(since=first, until=last)
 
 
-def optional(since: str | None, until: str | None) -> Span | None:
-    """Read a range that may be left out.
+def both(since: str | None, until: str | None, otherwise: str) -> Span | None:
+    """Read a range that may be absent.
 
     Raises:
-        DefinitionError: One of its ends is missing, is no moment, or it is empty.
+        DefinitionError: Only one end was given, or see ``typed``.
     """
     if since and until:
         return typed(since, until)
     if since or until:
         raise DefinitionError(
             "a range has two ends, and one was given",
-            hint="give --since and --until, or neither for all rows.",
+            hint=f"give --since and --until, or {otherwise}.",
         )
     return None
 

@@ -58,3 +58,21 @@ QUARANTINE = (
     .add("_headers", HEADERS)
 )
 """A row of the quarantine: every reason, the original bytes, and the identity."""
+
+RESOLUTION = (
+    StructType()
+    .add("_topic", StringType())
+    .add("_partition", IntegerType())
+    .add("_offset", LongType())
+    .add("_arrived_at", TimestampType())
+    .add("reasons", ArrayType(StringType()))
+    .add("event_at", TimestampType())
+    .add("generation", LongType())
+    .add("was", StringType())
+    .add("status", StringType())
+    .add("why", StringType())
+    .add("who", StringType())
+    .add("resolved_at", TimestampType())
+    .add("entry", StringType())
+)
+"""What was done about a record of the quarantine: which record it was, what became of it, and by whom."""

@@ -6,7 +6,7 @@ of it again. A table that is computed afresh follows by itself, now or in its ow
 """
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -22,7 +22,16 @@ from jobs.run.lease import lease
 from jobs.run.ledger import Entry
 from jobs.run.lookup import Again
 from jobs.run.rows import rows_now
-from jobs.run.span import Span, is_open, left_until, length, refuse_open
+from jobs.run.shelf import EPOCH
+from jobs.run.span import (
+    Span,
+    closed_until,
+    is_open,
+    left_until,
+    length,
+    possible_from,
+    refuse_open,
+)
 from jobs.run.swap import changes
 
 
@@ -41,9 +50,24 @@ def refuse_open_above(table: Table, lake: Lake, span: Span) -> None:
     Raises:
         DefinitionError: One has not.
     """
-    for other in above(table, lake):
-        if not follows(other, table, lake):
-            refuse_open(other, lake, span)
+    for other in led(table, lake):
+        refuse_open(other, lake, span)
+
+
+def closed_above(table: Table, lake: Lake) -> datetime | None:
+    """Return the moment before which a table and all that rest on it may be computed again; None when there is none."""
+    closed = [closed_until(each, lake) for each in (table, *led(table, lake))]
+    return None if None in closed else min(each for each in closed if each)
+
+
+def furthest_behind(table: Table, lake: Lake) -> Table:
+    """Return the one of a table and those that rest on it whose stream has left the least."""
+    return min((table, *led(table, lake)), key=lambda each: closed_until(each, lake) or EPOCH)
+
+
+def possible_above(table: Table, lake: Lake, until: datetime) -> datetime:
+    """Return up to which moment events must have been read before all of their streams have left a range's end."""
+    return max(possible_from(each, until) for each in (table, *led(table, lake)))
 
 
 def backfill_above(
@@ -65,6 +89,11 @@ def follows(other: Table, table: Table, lake: Lake) -> bool:
     """Tell whether a table sees by itself what has changed: it is computed afresh, or only looks things up there."""
     changed = [table, *above(table, lake)]
     return other.speaks is Speaks.AFRESH or not any(source in changed for source in other.upstream)
+
+
+def led(table: Table, lake: Lake) -> list[Table]:
+    """Return the tables that rest on a table and have to be told when it changes."""
+    return [other for other in above(table, lake) if not follows(other, table, lake)]
 
 
 def _follow(spark: SparkSession, table: Table, lake: Lake) -> Entry | None:

@@ -13,6 +13,7 @@ from jobs.core.errors import DefinitionError
 from jobs.core.table import Table
 from jobs.run.lake import Lake
 from jobs.run.ledger import is_table
+from jobs.run.resolutions import State, offer
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +54,25 @@ def ask(sql: str, tables: tuple[Table, ...], lake: Lake) -> Answer:
 def _offer(
     connection: duckdb.DuckDBPyConnection, tables: tuple[Table, ...], lake: Lake
 ) -> list[str]:
-    """Make each table a view of its own name, each quarantine one of ``quarantine.<table>``."""
+    """Make each table a view of its own name, the open rows of each quarantine one of ``quarantine.<table>``."""
     known = []
     for table in tables:
         folders = {table.id: lake.table(table)}
         if table.judges:
             folders[f"quarantine.{table.name}"] = lake.quarantine(table)
+            folders[f"resolutions.{table.name}"] = lake.resolutions(table)
         for name, path in folders.items():
             if not is_table(path):
                 continue
             schema, _, view = name.partition(".")
-            connection.register(f"__{schema}_{view}", DeltaTable(path).to_pyarrow_dataset())
+            rows = f'FROM "__{schema}_{view}"'
+            if schema == "quarantine":
+                offer(connection, f"__{schema}_{view}", table, lake)
+                rows = f"SELECT * EXCLUDE (_state) {rows} WHERE _state = '{State.OPEN}'"
+            else:
+                connection.register(f"__{schema}_{view}", DeltaTable(path).to_pyarrow_dataset())
             connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
-            connection.execute(f'CREATE VIEW "{schema}"."{view}" AS FROM "__{schema}_{view}"')
+            connection.execute(f'CREATE VIEW "{schema}"."{view}" AS {rows}')
             known.append(name)
     return known
 

@@ -17,9 +17,8 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.core.errors import DefinitionError
-from jobs.core.received import PLACE
 from jobs.core.table import Table
-from jobs.run.balance import unfinished
+from jobs.run.closing import NOBODY, Signed, hold, resolve
 from jobs.run.gates import refuse_behind
 from jobs.run.guard import Guard, counted
 from jobs.run.lake import Lake
@@ -28,6 +27,7 @@ from jobs.run.ledger import Entry
 from jobs.run.lookup import adorned
 from jobs.run.meter import Meter, code_version
 from jobs.run.rejudge import rejudged
+from jobs.run.resolutions import REPLAY, Status, unfinished
 from jobs.run.rows import rows_now
 from jobs.run.span import Span, is_open, left_until, length, refuse_open
 from jobs.run.swap import came_and_gone, changes, swap
@@ -68,8 +68,14 @@ class _Work:
         )
 
 
-def backfill(
-    spark: SparkSession, table: Table, lake: Lake, span: Span, guard: Guard | None = None
+def backfill(  # noqa: PLR0913  # which rows, and who stands by
+    spark: SparkSession,
+    table: Table,
+    lake: Lake,
+    span: Span,
+    signed: Signed = NOBODY,
+    *,
+    guard: Guard | None = None,
 ) -> Entry:
     """Compute a range of a table again while its stream goes on.
 
@@ -78,6 +84,7 @@ def backfill(
         table: Silver or gold.
         lake: Where.
         span: The range of event time.
+        signed: By whom, for the records of the quarantine that it releases.
         guard: Stands before the range of a table that judges; every range passes without one.
 
     Raises:
@@ -89,33 +96,37 @@ def backfill(
     with lease(spark, table, lake, role=ROLE):
         meter = Meter(spark)
         work = _Work(spark=spark, table=table, lake=lake, span=span, meter=meter, guard=guard)
-        return _rejudge(work) if table.judges else _recompute(work)
+        return _rejudge(work, signed) if table.judges else _recompute(work)
 
 
-def _rejudge(work: _Work) -> Entry:
+def _rejudge(work: _Work, signed: Signed) -> Entry:
     spark, table, lake, span = work.spark, work.table, work.lake, work.span
     half = _interrupted(table, lake, span)
     with rejudged(spark, table, lake, span) as found:
         came, gone = came_and_gone(changes(found.rows, found.live))
-        held = Counter(found.change)
-        if half is not None:
-            held.update(half.quarantined)
+        lost = {why: -count for why, count in found.lost.items()}
+        held = Counter(half.quarantined if half else {})
+        for each in (found.gained, lost):
+            held.update(each)
         entry = work.entry(came=came, gone=gone, held={why: n for why, n in held.items() if n})
         if half is not None:  # under its name, so that it counts as done
             entry = replace(entry, stream=half.stream)
         if work.guard:
             verdicts = counted(found.verdicts, table)
             entry = work.guard.admit(entry, verdicts, found.verdicts, named=_name(span))
-        if found.moves:
-            released = found.released
-            swap(
+        # What leaves before what comes: an event is never held twice.
+        if lost:
+            resolve(
                 spark,
-                lake.quarantine(table),
-                lambda rows: rows.join(released, [*PLACE], "left_semi"),
-                lambda rows: rows.join(released, [*PLACE], "left_anti"),
-                found.held,
-                work.closed(entry).encoded(),
+                table,
+                lake,
+                found.released,
+                status=Status.BACKFILLED,
+                signed=signed,
+                entry=replace(entry, quarantined=lost),
             )
+        if found.gained:
+            hold(spark, table, lake, found.held, replace(entry, quarantined=dict(found.gained)))
         final = _replace(work, found.rows, entry)
         if work.guard:
             work.guard.passed()
@@ -127,12 +138,18 @@ def _name(span: Span) -> str:
 
 
 def _interrupted(table: Table, lake: Lake, span: Span) -> Entry | None:
-    """Return the entry of a backfill of this range that was killed when it had written the quarantine.
+    """Return the entry of a backfill of this range that was killed when it had written the quarantine's side.
 
     Raises:
-        DefinitionError: It was of another range, which comes first.
+        DefinitionError: It was of another range, or a replay, which comes first.
     """
     half = unfinished(table, lake)
+    if half is not None and half.mode == REPLAY:
+        raise DefinitionError(
+            f"a replay of {table.id} was interrupted before it was done",
+            hint=f"finish it first: `strandline quarantine replay {table.id}`.",
+            table=table.id,
+        )
     if half is not None and (half.since, half.until) != (
         span.since.isoformat(),
         span.until.isoformat(),

@@ -18,6 +18,7 @@ from deltalake import DeltaTable
 from jobs.core.table import Layer, Speaks, Table
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, added, entries, is_table
+from jobs.run.resolutions import REPLAY, released, unfinished, unfollowed
 from jobs.run.tail import right_until
 
 Entries = Sequence[tuple[int, Entry]]
@@ -90,6 +91,11 @@ def live_rows(path: Path, version: int | None = None) -> int:
     # The actions come as an Arrow batch; which library's is delta-rs' own affair.
     actions: Any = DeltaTable(path, version=version).get_add_actions(flatten=True)
     return sum(int(count.as_py()) for count in actions["num_records"])
+
+
+def held_rows(table: Table, lake: Lake) -> int:
+    """Return how many records a quarantine holds: those that were put there, less those that were released."""
+    return live_rows(lake.quarantine(table)) - released(table, lake)
 
 
 def in_force(found: Entries) -> Entries:
@@ -237,32 +243,32 @@ def _lasts(entry: Entry) -> str:
 
 def _row_faults(table: Table, lake: Lake, found: Entries, sheet: Balance) -> Iterator[str]:
     """Check that the files hold what the ledger says was written."""
-    for path in lake.folders(table):
+    for path in lake.books(table):
         yield from _missing_files(path)
     changes = not (table.judges or table.layer is Layer.BRONZE) and _rewrites(found, table)
     written = sum(entry.written for _, entry in found)
     if not changes and sheet.rows != written:
         yield f"the table holds {sheet.rows} rows, but {written} were written"
     if table.judges:
-        held, kept = sum(sheet.quarantined.values()), live_rows(lake.quarantine(table))
-        half = unfinished(table, lake)
-        if half is not None:
-            yield f"the backfill from {half.since} to {half.until} was interrupted; repeat it"
-        elif held != kept:
-            yield f"the quarantine holds {kept} rows, but {held} were sent there"
+        yield from _quarantine_faults(table, lake, found, sheet)
 
 
-def unfinished(table: Table, lake: Lake) -> Entry | None:
-    """Return the backfill that wrote the quarantine and was killed before it wrote the table."""
-    if not table.judges:
-        return None
-    newest = None
-    for _, entry in entries(lake.quarantine(table)):
-        newest = entry if entry.is_backfill else newest
-    if newest is None:
-        return None
-    done = {entry.stream for _, entry in entries(lake.table(table)) if entry.is_backfill}
-    return None if newest.stream in done else newest
+def _quarantine_faults(table: Table, lake: Lake, found: Entries, sheet: Balance) -> Iterator[str]:
+    """Check that the quarantine holds what was sent there and not released, and that no verb was left half done."""
+    held = sum(sheet.quarantined.values())
+    kept = held_rows(table, lake)
+    half, unled = unfinished(table, lake), unfollowed(table, lake, [entry for _, entry in found])
+    if half is not None:
+        again = f": `strandline quarantine replay {table.id}`" if half.mode == REPLAY else ""
+        what = "replay" if half.mode == REPLAY else "backfill"
+        yield f"the {what} from {half.since} to {half.until} was interrupted; repeat it{again}"
+    elif held != kept:
+        yield f"the quarantine holds {kept} rows, but {held} were sent there"
+    if unled is not None:
+        yield (
+            f"the replay from {unled.since} to {unled.until} was interrupted before what rests on it was computed "
+            f"again; repeat it: `strandline quarantine replay {table.id}`"
+        )
 
 
 def _missing_files(path: Path) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Are two lakes the same, row for row?
 
-Silver, quarantine and gold of both are compared as bags of rows: a row that one has twice and the other once is a
+Silver, what the quarantine holds, and gold of both are compared as bags of rows: a row that one has twice and the other once is a
 difference. Floats are not compared because there are none. Bronze is left out: how Kafka's records are
 cut into commits, and when, is no property of the data.
 """
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import duckdb
 from deltalake import DeltaTable
@@ -18,6 +18,7 @@ from jobs.core.errors import DefinitionError
 from jobs.core.received import PLACE
 from jobs.core.table import Table
 from jobs.run.lake import Lake
+from jobs.run.resolutions import held
 
 SAMPLES = 3
 
@@ -71,7 +72,7 @@ def compare(  # noqa: PLR0913  # two sides, and how they are told apart
         table: What to compare.
         left: One lake.
         right: Another.
-        at: The versions of the left table's folders; the newest when absent.
+        at: The versions of the left table's books (``Lake.books``); the newest when absent.
         sides: How a sample says where it was found.
         may_differ: Whether the two may have different columns.
         span: The range of event time to look at; of the quarantine, where a row has none, of its arrival.
@@ -79,20 +80,36 @@ def compare(  # noqa: PLR0913  # two sides, and how they are told apart
     Raises:
         DefinitionError: One of the lakes has no such table, or the columns differ and may not.
     """
-    names = (table.id, f"quarantine.{table.name}")
-    folders = zip(left.folders(table), right.folders(table), strict=True)
-    versions: Sequence[int | None] = at or [None] * len(left.folders(table))
-    moments = (f'"{table.event_at}"', "coalesce(event_at, _arrived_at)")
-    found = [
-        _compared(name, key, (here, there), version, sides, _within(moment, span))
-        for name, key, (here, there), version, moment in zip(
-            names, (table.key, PLACE), folders, versions, moments, strict=False
-        )
-    ]
+    own, quarantine, resolutions, *_ = (*(at or ()), None, None, None)
+    rows = [_rows(table, left, own), _rows(table, right)]
+    found = [_compared(table.id, table.key, rows, sides, _within(f'"{table.event_at}"', span))]
+    if table.judges:
+        rows = [_held(table, left, (quarantine, resolutions)), _held(table, right)]
+        moment = _within("coalesce(event_at, _arrived_at)", span)
+        found.append(_compared(f"quarantine.{table.name}", PLACE, rows, sides, moment))
     for one in found:
         if one.apart and not may_differ:
             raise _apart(one.table, one.apart)
     return found
+
+
+def _rows(table: Table, lake: Lake, version: int | None = None) -> Any:  # noqa: ANN401  # Arrow has no types
+    path = lake.table(table)
+    _refuse_missing(table.id, path)
+    return DeltaTable(path, version=version).to_pyarrow_table()
+
+
+def _held(table: Table, lake: Lake, at: tuple[int | None, int | None] = (None, None)) -> Any:  # noqa: ANN401  # as above
+    """Return what a quarantine holds, and not what was released since."""
+    _refuse_missing(f"quarantine.{table.name}", lake.quarantine(table))
+    return held(table, lake, at)
+
+
+def _refuse_missing(name: str, path: Path) -> None:
+    if not (path / "_delta_log").is_dir():
+        raise DefinitionError(
+            f"there is no table at {path}", hint="run it first: `strandline run`.", table=name
+        )
 
 
 def _within(moment: str, span: Range | None) -> str:
@@ -103,22 +120,17 @@ def _within(moment: str, span: Range | None) -> str:
     return f"{moment} >= {since} AND {moment} < {until}"
 
 
-def _compared(  # noqa: PLR0913, PLR0917  # as above
+def _compared(
     name: str,
     key: Sequence[str],
-    folders: tuple[Path, Path],
-    version: int | None,
+    rows: Sequence[Any],
     sides: tuple[str, str],
     within: str,
 ) -> Comparison:
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
-    for side, path, at in (("l", folders[0], version), ("r", folders[1], None)):
-        if not (path / "_delta_log").is_dir():
-            raise DefinitionError(
-                f"there is no table at {path}", hint="run it first: `strandline run`.", table=name
-            )
-        connection.register(f"all_{side}", DeltaTable(path, version=at).to_pyarrow_table())
+    for side, found in zip("lr", rows, strict=True):
+        connection.register(f"all_{side}", found)
         connection.execute(f"CREATE VIEW {side} AS SELECT * FROM all_{side} WHERE {within}")  # noqa: S608  # no user's text
     names, others = (
         [str(row[0]) for row in connection.execute(f"DESCRIBE {side}").fetchall()] for side in "lr"

@@ -34,6 +34,10 @@ class Lake:
         """Return the file that says what the last look at a table's rows found."""
         return self.root / "_audits" / f"{table.id}.json"
 
+    def resolutions(self, table: Table) -> Path:
+        """Return the folder that says what was done about the rows of a quarantine."""
+        return self.root / "resolutions" / table.name
+
     def checkpoint(self, table: Table) -> Path:
         """Return the folder with the state of the table's stream."""
         return self.root / "_checkpoints" / table.id
@@ -70,6 +74,10 @@ class Lake:
         """Return the table's Delta folders: its own, and its quarantine if it has one."""
         own = (self.table(table),)
         return (*own, self.quarantine(table)) if table.judges else own
+
+    def books(self, table: Table) -> tuple[Path, ...]:
+        """Return those folders and the resolutions, which together say where each event is."""
+        return (*self.folders(table), *((self.resolutions(table),) if table.judges else ()))
 
     def exists(self, table: Table) -> bool:
         """Tell whether the table was ever made."""

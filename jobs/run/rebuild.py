@@ -21,6 +21,7 @@ from jobs.core.errors import DefinitionError
 from jobs.core.modes import AvailableNow
 from jobs.core.table import Speaks, Table
 from jobs.run import delta, gates, shadow
+from jobs.run.backfill import ROLE
 from jobs.run.gates import Where
 from jobs.run.lake import Lake
 from jobs.run.lease import lease
@@ -69,10 +70,10 @@ def promote(table: Table, lake: Lake, site: Site, tell: Tell = lambda _: None) -
 
     Raises:
         DefinitionError: There is no shadow, or it was made by other code.
-        TransientError: A stream writes the table.
+        TransientError: A stream writes the table, or a backfill.
     """
     spark, made = site.spark, Shadow.of(table, lake)
-    with lease(spark, table, lake):
+    with lease(spark, table, lake), lease(spark, table, lake, role=ROLE):
         known = shadow.read(made)
         if known is None or known.done:
             refuse_without_shadow(table, lake)
@@ -139,10 +140,10 @@ def undo(spark: SparkSession, table: Table, lake: Lake) -> Entry:
 
     Raises:
         DefinitionError: There was none, or it was taken back.
-        TransientError: A stream writes the table.
+        TransientError: A stream writes the table, or a backfill.
     """
     made = Shadow.of(table, lake)
-    with lease(spark, table, lake):
+    with lease(spark, table, lake), lease(spark, table, lake, role=ROLE):
         known = refuse_without_promotion(table, lake)
         if not known.done and not known.undoing:
             shadow.refuse_half_done(table, lake)

@@ -21,6 +21,7 @@ from jobs.core.stateful import first_copies
 from jobs.core.table import Table
 from jobs.core.verdict import DUPLICATE_OF, bad_rows, good_rows, judged
 from jobs.run.balance import read_until
+from jobs.run.closing import records
 from jobs.run.lake import Lake
 from jobs.run.rows import rows_at, rows_now
 from jobs.run.span import Span
@@ -33,10 +34,10 @@ class Rejudged:
     Args:
         live: Silver's rows in the range, as they stand.
         rows: Those that take their place.
-        released: The events that leave the quarantine, or are held there with other reasons from now on.
-        held: The rows that come to the quarantine.
-        change: By first reason, how many more the quarantine holds afterwards.
-        moves: Whether there is anything to change in the quarantine.
+        released: The records of the quarantine that it does not hold any more, some for new ones of other reasons.
+        held: The records that come to the quarantine.
+        lost: By first reason, how many are released.
+        gained: By first reason, how many come.
         verdicts: What was said of each event of the range.
     """
 
@@ -44,8 +45,8 @@ class Rejudged:
     rows: DataFrame
     released: DataFrame
     held: DataFrame
-    change: Counter[str]
-    moves: bool
+    lost: Counter[str]
+    gained: Counter[str]
     verdicts: DataFrame
 
 
@@ -61,23 +62,24 @@ def rejudged(spark: SparkSession, table: Table, lake: Lake, span: Span) -> Itera
     firsts = first_copies(verdicts, DUPLICATE_OF, ORDER).persist(StorageLevel.MEMORY_AND_DISK)
     live = rows_now(spark, table, lake)
     inside = span.holds(str(table.event_at))
+    known = records(spark, table, lake)
     moves = _moves(
         verdicts,
         live.select(*PLACE, inside.alias("was_in")),
-        _held(spark, table, lake),
+        known.select(*PLACE, F.col("reasons").alias("were")),
         table,
         span,
     ).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         gained, lost = _counted(moves, table)
-        coming = moves.where("comes").select(*PLACE)
+        coming, leaving = (moves.where(each).select(*PLACE) for each in ("comes", "leaves"))
         yield Rejudged(
             live=live.where(inside),
             rows=good_rows(firsts).where(inside),
-            released=moves.where("leaves").select(*PLACE),
+            released=known.join(leaving, [*PLACE], "left_semi"),
             held=bad_rows(firsts, table).join(coming, [*PLACE], "left_semi"),
-            change=Counter({w: n for w in gained | lost if (n := gained[w] - lost[w])}),
-            moves=bool(gained or lost),
+            lost=lost,
+            gained=gained,
             verdicts=firsts.where(span.holds("_time")),
         )
     finally:
@@ -93,11 +95,6 @@ def _events(spark: SparkSession, table: Table, lake: Lake, span: Span) -> DataFr
     return bronze.where(
         near.holds("_arrived_at") | span.holds(F.least("_arrived_at", "_ingested_at"))
     )
-
-
-def _held(spark: SparkSession, table: Table, lake: Lake) -> DataFrame:
-    quarantine = spark.read.format("delta").load(str(lake.quarantine(table)))
-    return quarantine.select(*PLACE, F.col("reasons").alias("were"))
 
 
 def _moves(

@@ -50,6 +50,22 @@ def left_until(table: Table, lake: Lake) -> datetime | None:
     return datetime.fromtimestamp(settled / 1000, tz=UTC) if settled else None
 
 
+def closed_until(table: Table, lake: Lake) -> datetime | None:
+    """Return the moment before which every range of a table may be computed again; None when there is none yet."""
+    left = left_until(table, lake)
+    return left - _until_it_closes(table) if left else None
+
+
+def possible_from(table: Table, until: datetime) -> datetime:
+    """Return up to which moment events must have been read before a table's stream has left a range's end."""
+    delay = max(source.lateness.delay for source in (table, *table.upstream))
+    return until + _until_it_closes(table) + delay
+
+
+def _until_it_closes(table: Table) -> timedelta:
+    return length(table) if table.closes_at else timedelta(0)
+
+
 def is_open(table: Table, left: datetime) -> Column:
     """Tell whether a table's stream, which has left everything before a moment, will speak of a row again."""
     if table.valid_until:  # a row without an end is open
@@ -72,6 +88,30 @@ def refuse_open(table: Table, lake: Lake, span: Span) -> None:
             hint="`strandline run` brings it up to date; backfill what it reads.",
             table=table.id,
         )
+    refuse_streamless(table, lake)
+    left, closed = left_until(table, lake), closed_until(table, lake)
+    if closed is not None and span.until <= closed:
+        return
+    possible = possible_from(table, span.until).isoformat()
+    stands = f"everything before {left.isoformat()}" if left else "nothing yet"
+    raise DefinitionError(
+        f"{table.id} until {span.until.isoformat()} still belongs to its stream, which has left {stands}: "
+        "a row that is on its way may still be admitted",
+        hint=f"the earliest possible moment is when events of {possible} were read; "
+        "until then choose an earlier --until.",
+        table=table.id,
+        until=span.until.isoformat(),
+        closed_until=left.isoformat() if left else None,
+        possible_from=possible,
+    )
+
+
+def refuse_streamless(table: Table, lake: Lake) -> None:
+    """See that a table is one that a stream made and goes on with.
+
+    Raises:
+        DefinitionError: It was never run, or a batch replaces it as a whole.
+    """
     newest = last_entry(lake.table(table))
     if newest is None or newest[1].stream != stream_id(lake.checkpoint(table)):
         raise DefinitionError(
@@ -79,19 +119,3 @@ def refuse_open(table: Table, lake: Lake, span: Span) -> None:
             hint=f"`strandline run {table.id}` fills it, if it was never run; a batch run replaces it as a whole.",
             table=table.id,
         )
-    left = left_until(table, lake)
-    owned = span.until + (length(table) if table.closes_at else timedelta(0))
-    if left is not None and owned <= left:
-        return
-    delay = max(source.lateness.delay for source in (table, *table.upstream))
-    stands = f"everything before {left.isoformat()}" if left else "nothing yet"
-    raise DefinitionError(
-        f"{table.id} until {span.until.isoformat()} still belongs to its stream, which has left {stands}: "
-        "a row that is on its way may still be admitted",
-        hint=f"the earliest possible moment is when events of {(owned + delay).isoformat()} were read; "
-        "until then choose an earlier --until.",
-        table=table.id,
-        until=span.until.isoformat(),
-        closed_until=left.isoformat() if left else None,
-        possible_from=(owned + delay).isoformat(),
-    )

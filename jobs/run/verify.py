@@ -76,7 +76,7 @@ def verify(
     derived = [table for table in needed if table.layer is not Layer.BRONZE]
     refuse_unsettled(derived, lake)
     logs = [_log(table, needed, lake) for table in needed if table.layer is Layer.BRONZE]
-    pinned = {table: [latest_version(path) for path in lake.folders(table)] for table in tables}
+    pinned = {table: [latest_version(path) for path in lake.books(table)] for table in tables}
     with _scratch(lake) as root:
         cut = Lake(root / "log").open_for_writing()
         for log in logs:

@@ -15,7 +15,9 @@ from jobs.core.table import Speaks, Table
 from jobs.gold import device_signal_10m as gold
 from jobs.run.balance import balance, waiting
 from jobs.run.lake import Lake
+from jobs.run.ledger import is_table
 from jobs.run.report import Report
+from jobs.run.resolutions import held
 from jobs.run.runner import Site, run
 from jobs.run.streams import is_settled
 from jobs.silver import device_telemetry as silver
@@ -91,7 +93,7 @@ def answers_of(lake: Lake) -> Answers:
     """Read what a lake says; a table that was not run says nothing."""
     return Answers(
         silver=_read(lake.table(silver.TABLE)),
-        quarantine=_read(lake.quarantine(silver.TABLE)),
+        quarantine=_held(lake),
         closed=_read(lake.table(gold.TABLE)),
         now=_read(lake.table(ON_CHANGE)),
     )
@@ -168,6 +170,12 @@ def stream(
 def has_caught_up(lake: Lake, table: Table) -> bool:
     """Tell whether a stream has read all there is, and ended the batch that its last watermark asks for."""
     return waiting(table, lake) <= 0 and is_settled(table, lake)
+
+
+def _held(lake: Lake) -> list[Row]:
+    if not is_table(lake.quarantine(silver.TABLE)):
+        return []
+    return shown(held(silver.TABLE, lake).to_pylist())
 
 
 def _read(path: Path) -> list[Row]:

@@ -1,0 +1,317 @@
+"""What today's rules believe comes from the quarantine to silver once, and every table is what a batch would compute."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.core.errors import DefinitionError
+from jobs.core.modes import Batch
+from jobs.gold import device_signal_10m as gold
+from jobs.run import backfill as backfilling
+from jobs.run import delta
+from jobs.run.backfill import backfill
+from jobs.run.balance import balance, waiting
+from jobs.run.closing import Signed
+from jobs.run.heal import Choice
+from jobs.run.lake import Lake
+from jobs.run.ledger import Entry, entries, latest_version
+from jobs.run.quarantine import rows as held_rows
+from jobs.run.rebuild import promote, rebuild, undo
+from jobs.run.replay import refuse_unfit, rehearse, replay
+from jobs.run.runner import Site
+from jobs.run.span import Span
+from jobs.run.verify import Trial, verify
+from jobs.silver import device_telemetry as silver
+from tests.support.events import TOPIC, readings, received
+from tests.support.mistaken import EVENTS, TABLES, computed_anew, is_same, mistaken
+from tests.support.modes import answers_of, derive, proven
+from tests.support.morning import LATER, STRICT, streamed
+from tests.support.rows import NOON, at, rows
+
+pytestmark = pytest.mark.slow
+
+ANN = Signed(who="ann", at=NOON)
+OWNED = EVENTS + "    4 | 1 | w | d2 | t | 99 | 12:05:00 | 12:05:01 | -\n"
+MORNING = Span(since=at("08:00:00"), until=at("10:00:00"))
+
+
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Make a lake whose streams went by the mistaken rule."""
+    return mistaken(spark, Lake(tmp_path_factory.mktemp("mistaken")).open_for_writing())
+
+
+@pytest.fixture(scope="module")
+def anew(spark: SparkSession, judged: Lake) -> Lake:
+    """Compute the same events by the rules of today."""
+    return computed_anew(spark, judged)
+
+
+@pytest.fixture
+def wrong(judged: Lake, tmp_path: Path) -> Lake:
+    """Return a copy of the former, for one test alone."""
+    shutil.copytree(judged.root, tmp_path / "lake")
+    return Lake(tmp_path / "lake")
+
+
+def versions(lake: Lake) -> list[int]:
+    return [latest_version(path) for table in TABLES for path in lake.books(table)]
+
+
+def test_a_dry_run_says_what_would_become_of_each_row_and_writes_nothing(
+    spark: SparkSession, wrong: Lake
+) -> None:
+    """By reason, before and after."""
+    before = versions(wrong)
+
+    told = rehearse(spark, silver.TABLE, wrong, Choice())
+
+    assert (told.rows, told.healed, told.duplicates, told.changed, told.remain, told.wait) == (
+        7,
+        3,
+        1,
+        1,
+        2,
+        0,
+    )
+    assert [(kind.before, kind.fate.value, kind.after, kind.rows) for kind in told.kinds] == [
+        (("late",), "remains", ("late",), 1),
+        (("malformed",), "remains", ("malformed",), 1),
+        (("missing:signal", "out_of_range:value"), "changes", ("missing:signal",), 1),
+        (("out_of_range:value",), "duplicate", (), 1),
+        (("out_of_range:value",), "heals", (), 3),
+    ]
+    assert versions(wrong) == before
+
+
+def test_healed_rows_come_to_silver_once_and_all_is_what_a_batch_computes(
+    spark: SparkSession, wrong: Lake, anew: Lake
+) -> None:
+    """Of two healed copies the first; and one that came before silver's own takes its place."""
+    told = replay(spark, silver.TABLE, wrong, signed=ANN)
+    again = versions(wrong)
+    replay(spark, silver.TABLE, wrong)
+
+    assert (told.healed, told.duplicates) == (3, 1)
+    assert versions(wrong) == again, "there is nothing more to heal"
+    assert is_same(wrong, anew)
+    assert proven(wrong, TABLES)
+    assert answers_of(wrong).of("silver", "event_id", "value", "_partition", "_offset") == rows("""
+        event_id | value   | _partition | _offset
+        a        | 1.0000  | 0          | 0
+        b        | 2.0000  | 0          | 1
+        c        | 77.0000 | 1          | 0
+        e        | 88.0000 | 0          | 4
+        h        | 7.0000  | 0          | 5
+        i        | 8.0000  | 0          | 6
+        r        | 55.0000 | 0          | 3
+    """)
+    assert waiting(gold.TABLE, wrong) == 0
+
+
+def test_the_ledger_and_the_resolutions_say_who_changed_what(
+    spark: SparkSession, wrong: Lake
+) -> None:
+    """The entry is that of a backfill, so every reader of the ledger understands it."""
+    replay(spark, silver.TABLE, wrong, signed=ANN)
+
+    _, entry = list(entries(wrong.table(silver.TABLE)))[-1]
+    assert (entry.mode, entry.is_backfill, entry.since, entry.until) == (
+        "replay",
+        True,
+        "2026-11-20T09:05:00+00:00",
+        "2026-11-20T09:29:59.000001+00:00",
+    )
+    assert (entry.came, entry.gone, entry.good, entry.duplicates) == (3, 1, 2, 2)
+    assert entry.quarantined == {"out_of_range:value": -4}
+    (copy,) = held_rows(silver.TABLE, wrong, at=(TOPIC, 1, 1))
+    assert (copy.state, [(each.status, each.who, each.at) for each in copy.done]) == (
+        "closed",
+        [("duplicate", "ann", NOON)],
+    )
+    changed = held_rows(silver.TABLE, wrong, at=(TOPIC, 1, 3))
+    assert [(each.state, each.reasons) for each in changed] == [
+        ("closed", ("missing:signal", "out_of_range:value")),
+        ("open", ("missing:signal",)),
+    ]
+
+
+FAULTS = {
+    0: None,
+    1: "the replay from 2026-11-20T09:05",
+    2: "the replay from 2026-11-20T09:05",
+    3: "before what rests on it was computed again",
+    4: "before what rests on it was computed again",
+}
+"""What the ledger says when so many of a replay's commits were made."""
+
+
+@contextmanager
+def killed_after(commits: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Die where a kill would, before one more commit than so many."""
+    whole = delta.Commit.commit
+    done: list[int] = []
+
+    def commit(self: delta.Commit, metadata: str) -> int:
+        if len(done) == commits:
+            raise KeyboardInterrupt
+        done.append(whole(self, metadata))
+        return done[-1]
+
+    with monkeypatch.context() as patched, suppress(KeyboardInterrupt):
+        patched.setattr(delta.Commit, "commit", commit)
+        yield
+    assert len(done) == commits
+
+
+@pytest.mark.parametrize("commits", list(FAULTS))
+def test_a_replay_killed_between_any_two_commits_is_named_and_finished_by_the_next(
+    commits: int,
+    spark: SparkSession,
+    wrong: Lake,
+    anew: Lake,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Resolutions, quarantine, silver, gold, and the note that all of it was done."""
+    with killed_after(commits, monkeypatch):
+        replay(spark, silver.TABLE, wrong, signed=ANN)
+
+    faults = balance(silver.TABLE, wrong).faults
+    told = FAULTS[commits]
+    assert len(faults) == (0 if told is None else 1)
+    assert all(str(told) in fault and "quarantine replay" in fault for fault in faults)
+    if commits in {1, 2}:
+        with pytest.raises(DefinitionError, match=r"a replay of .* was interrupted"):
+            backfill(spark, silver.TABLE, wrong, MORNING)
+    replay(spark, silver.TABLE, wrong, signed=ANN)
+
+    assert proven(wrong, TABLES)
+    assert is_same(wrong, anew)
+
+
+def test_a_row_whose_time_a_stream_still_owns_waits_and_the_moment_is_told(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """Silver's stream might admit a copy, and gold's would close the window without it."""
+    mistaken(spark, lake, OWNED)
+
+    told = replay(spark, silver.TABLE, lake)
+    assert (told.healed, told.wait, told.remain) == (3, 1, 2)
+    assert str(told.possible_from).startswith("2026-11-20T13:30:00")
+    assert told.waits_for == gold.TABLE.id
+    assert proven(lake, TABLES)
+    streamed(spark, lake, LATER)
+    told = replay(spark, silver.TABLE, lake)
+
+    assert (told.healed, told.wait, told.remain) == (1, 0, 3)
+    assert proven(lake, TABLES)
+    assert is_same(lake, computed_anew(spark, lake))
+
+
+def test_some_rows_may_be_replayed_before_the_others(
+    spark: SparkSession, wrong: Lake, anew: Lake
+) -> None:
+    """By a range of time or a reason; in the end it is the same as all at once."""
+    first = Choice(span=Span(since=at("09:20:00"), until=at("09:30:00")))
+
+    told = replay(spark, silver.TABLE, wrong, first)
+    assert (told.rows, told.healed) == (2, 2)
+    assert proven(wrong, TABLES)
+    told = replay(spark, silver.TABLE, wrong, Choice(reason="out_of_range:value"))
+
+    assert (told.rows, told.healed, told.duplicates, told.changed) == (3, 1, 1, 1)
+    assert proven(wrong, TABLES)
+    assert is_same(wrong, anew)
+
+
+def test_what_was_healed_may_be_held_again_and_healed_again(
+    spark: SparkSession, wrong: Lake, anew: Lake
+) -> None:
+    """Each time it is a record of its own; a verification agrees with the live table."""
+    replay(spark, silver.TABLE, wrong)
+    before = answers_of(wrong)
+    backfill(spark, STRICT, wrong, MORNING)
+    assert balance(silver.TABLE, wrong).faults == []
+    assert len(answers_of(wrong).quarantine) == 7
+
+    told = replay(spark, silver.TABLE, wrong)
+
+    assert (told.healed, told.duplicates) == (3, 1)
+    assert proven(wrong, TABLES)
+    assert is_same(wrong, anew)
+    assert answers_of(wrong) == before
+    site = Site(spark=spark, clock=lambda: NOON)
+    (found,) = verify([silver.TABLE], wrong, Trial(splits=1, kills=0, seed=1), site)
+    assert found.equal, found.differences
+
+
+def test_a_promotion_forgets_what_was_resolved_and_its_undo_remembers(
+    spark: SparkSession, wrong: Lake, anew: Lake
+) -> None:
+    """It exchanges the quarantine as a whole, and what was said of the old records says nothing of the new."""
+    site = Site(spark=spark, clock=lambda: NOON)
+    replay(spark, silver.TABLE, wrong)
+    rebuild(STRICT, wrong, site)
+    promote(STRICT, wrong, site)
+    assert balance(silver.TABLE, wrong).faults == []
+    assert len(answers_of(wrong).quarantine) == 7
+
+    undo(spark, STRICT, wrong)
+
+    assert balance(silver.TABLE, wrong).faults == []
+    assert is_same(wrong, anew, silver.TABLE)
+
+
+def test_a_table_of_which_nothing_was_believed_is_healed_too(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """Silver then has no row whose file could be written again."""
+    nothing = "\n".join(line for line in EVENTS.splitlines() if "| 77 " in line or "batch" in line)
+    late = "    2 | 0 | z | d1 | t | 99 | 12:00:00 | 12:00:01 | -"
+    received(spark, lake, readings(f"{nothing}\n{late}"))
+    derive(spark, lake, STRICT)
+
+    told = replay(spark, silver.TABLE, lake)
+
+    assert (told.healed, told.duplicates, told.wait) == (1, 1, 1)
+    assert proven(lake, (silver.TABLE,))
+    streamed(spark, lake, LATER)
+    replay(spark, silver.TABLE, lake)
+    assert proven(lake, TABLES)
+    assert is_same(lake, computed_anew(spark, lake))
+
+
+def test_what_cannot_be_replayed_is_refused_before_anything_is_written(
+    spark: SparkSession, wrong: Lake, anew: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch, a table without a quarantine, a backfill that was killed."""
+    with pytest.raises(DefinitionError, match="not made by a stream"):
+        refuse_unfit(silver.TABLE, anew)
+    with pytest.raises(DefinitionError, match="judges no rows"):
+        refuse_unfit(gold.TABLE, wrong)
+    with monkeypatch.context() as patched:
+        patched.setattr(backfilling, "_replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            backfill(spark, silver.TABLE, wrong, MORNING)
+
+    with pytest.raises(DefinitionError, match=r"a backfill of .* was interrupted"):
+        replay(spark, silver.TABLE, wrong)
+
+
+def killed(*_: object) -> Entry:
+    """End where a kill would."""
+    raise KeyboardInterrupt
+
+
+def test_a_lake_of_batches_takes_back_nothing_by_itself(spark: SparkSession, lake: Lake) -> None:
+    """The next batch judges everything by the rules of then, so there is nothing to replay."""
+    received(spark, lake, readings(EVENTS))
+    derive(spark, lake, STRICT, mode=Batch())
+    derive(spark, lake, silver.TABLE, mode=Batch())
+
+    assert proven(lake, (silver.TABLE,))
+    assert len(answers_of(lake).quarantine) == 3
