@@ -76,6 +76,22 @@ ALWAYS: tuple[Within, ...] = (
 )
 """What is expected of each batch of every table that judges events."""
 
+VOLUME, HELD_SHARE = "rows_as_usual", "held_back_as_usual"
+
+USUAL: tuple[Within, ...] = (
+    Within(
+        name=VOLUME,
+        from_history=True,
+        about="rows of a batch, against what was read at this hour of the week",
+    ),
+    Within(
+        name=HELD_SHARE,
+        from_history=True,
+        about="the share of rows that are held back, against what it was at this hour of the week",
+    ),
+)
+"""What is expected of them once there is enough history."""
+
 FIGURES = frozenset({"rows", "unread", "refused_by_state", "minutes_behind"})
 """What is measured of each batch, for expectations without an aggregate."""
 
@@ -144,7 +160,8 @@ def of_counters(rules: Sequence[Rule], expects: Sequence[Within]) -> tuple[Expec
     """Return what is expected of a batch before it is committed, as far as counters can tell."""
     own = {each.name for each in expects}
     counted = (each for each in expects if each.aggregate is None)
-    return (*shares(rules), *counted, *(each for each in ALWAYS if each.name not in own))
+    common = (each for each in (*ALWAYS, *USUAL) if each.name not in own)
+    return (*shares(rules), *counted, *common)
 
 
 def exceeds(failed: int, rows: int, *, allowed: float, few: int) -> bool:

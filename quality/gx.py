@@ -5,15 +5,25 @@ are aggregates of the whole table, and the library joins all aggregates of a sui
 that carries counters instead of rows needs no query at all.
 
 What is imported here is not all of the library's public face; the version is pinned, and tests/quality/test_suite.py
-asks both engines every question.
+asks both engines every question. Who needs the library takes it from here.
 """
 
+# ruff: noqa: E402  # what is set before the library is imported is why it can be
 import os
+import sys
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
 
+# The library tries to import Spark Connect, which ends a process without a main module, such as `python -c` and a
+# worker of the tests: it takes it for a doctest that it has to skip. An import that fails is what it expects.
+CONNECT = "pyspark.sql.connect"
+NO_CONNECT = CONNECT not in sys.modules
+if NO_CONNECT:
+    sys.modules[CONNECT] = None  # type: ignore[assignment]  # how Python is told that there is no such module
+
+import great_expectations as library
 from great_expectations.core.metric_domain_types import MetricDomainTypes
 from great_expectations.core.metric_function_types import MetricPartialFunctionTypes
 from great_expectations.execution_engine.pandas_execution_engine import PandasExecutionEngine
@@ -24,6 +34,11 @@ from great_expectations.expectations.metrics.table_metric_provider import TableM
 from pyspark.sql import functions as F
 
 from quality.expectations import Counts, exceeds, outside
+
+if NO_CONNECT:
+    del sys.modules[CONNECT]
+
+__all__ = ["COUNTS", "ExpectFigureToBeWithin", "ExpectRuleToHold", "library"]
 
 Given = Mapping[str, Any]
 Found = dict[str, Any]

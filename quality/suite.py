@@ -16,13 +16,11 @@ from collections.abc import Sequence
 from functools import cache, cached_property
 from typing import Any
 
-import great_expectations as gx
 import pandas as pd
-from great_expectations.data_context.types.base import ProgressBarsConfig
 from pyspark.sql import DataFrame
 
 from quality.expectations import Bounds, Counts, Expectation, Finding, Share
-from quality.gx import COUNTS, ExpectFigureToBeWithin, ExpectRuleToHold
+from quality.gx import COUNTS, ExpectFigureToBeWithin, ExpectRuleToHold, library
 
 _making = threading.Lock()
 
@@ -37,7 +35,7 @@ class Suite:
         self._mark = f"{table} {uuid.uuid4().hex}"
         with _making:
             _context()
-            self._suite = gx.ExpectationSuite(
+            self._suite = library.ExpectationSuite(
                 name=self._mark, expectations=[_as_gx(each) for each in expectations]
             )
 
@@ -111,8 +109,9 @@ class Suite:
 @cache
 def _context() -> Any:  # noqa: ANN401
     """Return the library's context; one for the process, because each leaves a temporary folder behind."""
-    context = gx.get_context(mode="ephemeral")
-    context.variables.progress_bars = ProgressBarsConfig(globally=False)
+    context = library.get_context(mode="ephemeral")
+    bars = library.data_context.types.base.ProgressBarsConfig
+    context.variables.progress_bars = bars(globally=False)
     return context
 
 

@@ -1,7 +1,7 @@
 """``quarantine``: what is held back, each row as it came, and what can be done about it."""
 
 import importlib
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -13,8 +13,12 @@ from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say, show
 from jobs.core.errors import DefinitionError
+from jobs.core.table import Table
 from jobs.run.export import export
+from jobs.run.held import harmless
+from jobs.run.lake import Lake
 from jobs.run.quarantine import Held, Pile, Place, piles, rows
+from quality import mask
 
 TableArgument = Annotated[
     str, typer.Argument(metavar="TABLE", help="A silver table that reads bronze.")
@@ -86,19 +90,27 @@ def show_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     reason: ReasonOption = None,
     at: AtOption = None,
     limit: Annotated[int, typer.Option(min=1, help="Rows at most.")] = 20,
+    unmasked: Annotated[
+        bool,
+        typer.Option("--unmasked", help="Show sensitive fields too, and the key, byte for byte."),
+    ] = False,
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
     r"""Show rows as they came, with their reasons, and what was done about them; open ones, or the one of a place.
 
-    Bytes are shown as text where they are UTF-8, and else in hexadecimal digits.
+    Bytes are shown as text where they are UTF-8, and else in hexadecimal digits. Of a table with sensitive columns
+    the payload is masked unless --unmasked says otherwise.
 
     \b
     strandline quarantine show silver.device_telemetry --reason malformed --limit 5
     strandline quarantine show silver.device_telemetry --at device-telemetry/0/17 --json
     """
     _, where = place.existing(lake)
-    found = rows(catalog.find(table), where, reason=reason, at=placed(at), limit=limit)
+    judged = catalog.find(table)
+    found = rows(judged, where, reason=reason, at=placed(at), limit=limit)
+    if judged.secret and not unmasked:
+        found = [_masked(row, judged, where) for row in found]
     if as_json:
         emit([_as_json(row) for row in found])
         return
@@ -202,6 +214,17 @@ def placed(at: str | None) -> Place | None:
             hint="write topic/partition/offset, such as device-telemetry/0/17.",
         )
     return topic, int(numbers[0]), int(numbers[1])
+
+
+def _masked(row: Held, table: Table, lake: Lake) -> Held:
+    """Return a record as it may be shown to whoever looks over a shoulder."""
+    shown = mask.payload(row.payload, table.secret, harmless(table, lake)).encode()
+    return replace(
+        row,
+        payload=None if row.payload is None else shown,
+        key=None if row.key is None else str(mask.mask_value(row.key)).encode(),
+        headers=tuple((name, str(mask.mask_value(value)).encode()) for name, value in row.headers),
+    )
 
 
 def _row(pile: Pile) -> tuple[object, ...]:

@@ -102,7 +102,7 @@ class Table:
         counts: The column that says of how many rows of its one source a row was made, each of them in one row only;
             a look at the rows compares their sum with the source.
         owner: Who is asked when its rows are not believed.
-        sensitive: The columns that are never shown in the clear outside the lake.
+        sensitive: Columns that are never shown in the clear outside the lake, here and in every table above.
         speaks: When a table above the judged ones says something about a row.
         window: The length of a gold table's windows, as Spark reads it; of unequal ones the longest.
         window_from: The column with the start of a row's window, by which a table that is rewritten is divided.
@@ -177,6 +177,11 @@ class Table:
     def needs(self) -> "tuple[Table, ...]":
         """Return the tables that its rows rest on, looked up or read."""
         return (*self.upstream, *((self.looks_up.source,) if self.looks_up else ()))
+
+    @property
+    def secret(self) -> frozenset[str]:
+        """Return the columns that are not shown in the clear: its own, and those that come from what it rests on."""
+        return frozenset(self.sensitive).union(*(source.secret for source in self.needs))
 
     def __str__(self) -> str:
         """Return the one name."""

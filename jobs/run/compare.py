@@ -5,7 +5,7 @@ difference. Floats are not compared because there are none. Bronze is left out: 
 cut into commits, and when, is no property of the data.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -16,11 +16,15 @@ from deltalake import DeltaTable
 
 from jobs.core.errors import DefinitionError
 from jobs.core.received import PLACE
+from jobs.core.rescue import RESCUED
 from jobs.core.table import Table
 from jobs.run.lake import Lake
 from jobs.run.resolutions import held
+from quality.mask import mask_value
 
 SAMPLES = 3
+UNREADABLE = ("_payload", "_message_key", "_headers", RESCUED)
+"""Columns that may hold anything, and so what is sensitive."""
 
 Range: TypeAlias = tuple[datetime, datetime]
 """A moment, and the one after the last."""
@@ -82,11 +86,14 @@ def compare(  # noqa: PLR0913  # two sides, and how they are told apart
     """
     own, quarantine, resolutions, *_ = (*(at or ()), None, None, None)
     rows = [_rows(table, left, own), _rows(table, right)]
-    found = [_compared(table.id, table.key, rows, sides, _within(f'"{table.event_at}"', span))]
+    hidden = {*table.secret, *(UNREADABLE if table.secret else ())}
+    within = _within(f'"{table.event_at}"', span)
+    found = [_compared(table.id, table.key, rows, sides, within, hidden)]
     if table.judges:
         rows = [_held(table, left, (quarantine, resolutions)), _held(table, right)]
         moment = _within("coalesce(event_at, _arrived_at)", span)
-        found.append(_compared(f"quarantine.{table.name}", PLACE, rows, sides, moment))
+        name = f"quarantine.{table.name}"
+        found.append(_compared(name, PLACE, rows, sides, moment, hidden))
     for one in found:
         if one.apart and not may_differ:
             raise _apart(one.table, one.apart)
@@ -120,12 +127,13 @@ def _within(moment: str, span: Range | None) -> str:
     return f"{moment} >= {since} AND {moment} < {until}"
 
 
-def _compared(
+def _compared(  # noqa: PLR0913, PLR0917  # what, how it is told apart, and how it may be shown
     name: str,
     key: Sequence[str],
     rows: Sequence[Any],
     sides: tuple[str, str],
     within: str,
+    hidden: Collection[str],
 ) -> Comparison:
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
@@ -138,7 +146,8 @@ def _compared(
     apart = tuple(sorted({*names} ^ {*others}))
     if not {*names} & {*others}:
         raise _apart(name, apart)
-    columns = ", ".join(f'"{column}"' for column in names if column in others)
+    shared = [column for column in names if column in others]
+    columns = ", ".join(f'"{column}"' for column in shared)
 
     def count(query: str) -> int:
         row = connection.execute(f"SELECT count(*) FROM ({query})").fetchone()  # noqa: S608  # no user's text
@@ -149,7 +158,7 @@ def _compared(
     keys = ", ".join(f'"{column}"' for column in key)
     both = f"SELECT {keys} FROM ({left_only}) INTERSECT SELECT {keys} FROM ({right_only})"  # noqa: S608  # as above
     samples = [
-        f"only {side}: {row}"
+        f"only {side}: {_shown(row, shared, hidden)}"
         for side, query in zip(sides, (left_only, right_only), strict=True)
         for row in connection.execute(f"{query} ORDER BY ALL LIMIT {SAMPLES}").fetchall()
     ]
@@ -162,6 +171,16 @@ def _compared(
         changed=count(both) if {*key} <= {*names} & {*others} else 0,
         apart=apart,
         samples=tuple(samples),
+    )
+
+
+def _shown(
+    row: Sequence[object], columns: Sequence[str], hidden: Collection[str]
+) -> tuple[object, ...]:
+    """Return a row with what is sensitive masked."""
+    return tuple(
+        mask_value(value) if column in hidden else value
+        for column, value in zip(columns, row, strict=True)
     )
 
 

@@ -11,10 +11,8 @@ from enum import StrEnum
 
 from jobs.core.table import Table
 from jobs.run.lake import Lake
-
-MASK = "masked"
-LONGEST = 2_000
-"""So many characters of a payload are shown."""
+from quality import mask
+from quality.mask import mask_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,27 +79,19 @@ def found(table: Table, verdict: Verdict, sentence: str, **evidence: object) -> 
 
 
 def own(table: Table, row: Mapping[str, object]) -> dict[str, object]:
-    """Return a row's columns as they may be shown: those of a person stay masked, those of ours are left out."""
-    hidden = sensitive(table)
+    """Return a row's columns as they may be shown: those of a person masked, those of ours left out."""
     return {
-        name: MASK if name in hidden and value is not None else value
+        name: mask_value(value) if name in table.secret else value
         for name, value in row.items()
         if not name.startswith("_")
     }
 
 
 def payload(table: Table, value: object) -> dict[str, object] | None:
-    """Return a payload as it may be shown: its size, and its text where no column of the table is sensitive."""
+    """Return a payload as it may be shown: its size, and its text, of which nothing that may be of a person is left."""
     if not isinstance(value, bytes):
         return None
-    if sensitive(table):
-        return {"bytes": len(value), "text": MASK}
-    return {"bytes": len(value), "text": value.decode(errors="backslashreplace")[:LONGEST]}
-
-
-def sensitive(table: Table) -> tuple[str, ...]:
-    """Return the columns that are never shown in the clear."""
-    return tuple(getattr(table, "sensitive", ()))
+    return {"bytes": len(value), "text": mask.payload(value, table.secret, known=())}
 
 
 def plain(value: object) -> object:

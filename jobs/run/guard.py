@@ -28,14 +28,14 @@ from jobs.run.gates import GateShutError, Shut, Where
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry
 from jobs.run.shelf import EPOCH, MICROSECOND
-from quality.expectations import UNREAD, Counts, Finding, of_counters
+from quality.expectations import HELD_SHARE, UNREAD, VOLUME, Counts, Finding, of_counters
+from quality.mask import mask_value
 from quality.rules import fingerprint
 
 SAMPLES = 5
 TOGETHER = 100
 """Rows that are judged together, where a batch has fewer."""
 
-HIDDEN = "(hidden)"
 STANDING = "recomputed to be compared"
 
 
@@ -146,6 +146,10 @@ class Guard:
         expected = of_counters(self.table.rules, self.table.expects)
         return importlib.import_module("quality.suite").Suite(self.table.id, expected)
 
+    @cached_property
+    def _usual(self) -> Any:  # noqa: ANN401  # as above
+        return importlib.import_module("jobs.run.usual").Usual(self.table, self.lake, self.clock)
+
     def _contract(self, rows: DataFrame) -> str:
         if not self._columns:
             kinds = rows.select(*own_columns(rows)).schema.simpleString()
@@ -160,11 +164,13 @@ class Guard:
             "rows": float(found.rows),
             "unread": sum(broke[why] for why in UNREAD) / rows if rows else 0.0,
             "refused_by_state": float(entry.dropped_by_watermark),
+            VOLUME: float(found.rows),
+            HELD_SHARE: found.held.total() / found.rows if found.rows else 0.0,
         }
         if found.newest is not None:
             figures["minutes_behind"] = (self.clock() - found.newest).total_seconds() / 60
         findings: tuple[Finding, ...] = self._suite.of_counts(
-            Counts(rows=rows, broke=broke, figures=figures)
+            Counts(rows=rows, broke=broke, figures=figures), self._usual.bounds()
         )
         return findings
 
@@ -192,10 +198,10 @@ class Guard:
         if WARNED in rows.columns:
             breaks = F.coalesce(breaks, F.lit(False)) | F.array_contains(WARNED, rule)
         found = rows.where(breaks).select(*PLACE, *own_columns(rows)).limit(SAMPLES).collect()
-        secret = {*self.table.sensitive, *([RESCUED] if self.table.sensitive else ())}
+        secret = {*self.table.secret, *([RESCUED] if self.table.secret else ())}
         return [
             {
-                name: HIDDEN if name in secret and value is not None else _plain(value)
+                name: mask_value(value) if name in secret else _plain(value)
                 for name, value in row.asDict().items()
             }
             for row in found

@@ -1,7 +1,7 @@
-"""What a quarantine holds now: how much, since when, and a few rows of it as they may be shown.
+"""What is open in a quarantine now: how much, since when, and a few rows of it as they may be shown.
 
-The rows of a quarantine are those that nobody has settled yet; DuckDB reads them without a JVM, and the payload of
-the few that are shown alone.
+What was replayed, or given up with a reason, is settled and not told here (jobs/run/resolutions.py). DuckDB reads it
+without a JVM, and the payload of the few that are shown alone.
 """
 
 from collections.abc import Collection, Mapping
@@ -15,6 +15,8 @@ from jobs.core.table import Table
 from jobs.run.lake import Lake
 from jobs.run.ledger import is_table
 from jobs.run.peek import Peek
+from jobs.run.quarantine import connected
+from jobs.run.resolutions import State
 from quality import mask
 from quality.report.findings import Open, Sample
 
@@ -63,7 +65,7 @@ def samples(table: Table, lake: Lake, until: datetime) -> tuple[Sample, ...]:
     held = _opened(table, lake)
     if held is None:
         return ()
-    known = _harmless(table, lake)
+    known = harmless(table, lake)
     found = held.named(NEWEST, until_=until, count_=SAMPLES)
     return tuple(_sample(row, table, known) for row in found)
 
@@ -75,16 +77,19 @@ def _sample(row: Mapping[str, Any], table: Table, known: Collection[str]) -> Sam
         offset=row["_offset"],
         arrived_at=row["_arrived_at"].isoformat(),
         reasons=tuple(row["reasons"]),
-        payload=mask.payload(row["_payload"], table.sensitive, known),
+        payload=mask.payload(row["_payload"], table.secret, known),
     )
 
 
 def _opened(table: Table, lake: Lake) -> Peek | None:
-    path = lake.quarantine(table)
-    return Peek(path, "held") if table.judges and is_table(path) else None
+    if not table.judges or not is_table(lake.quarantine(table)):
+        return None
+    duck = connected(table, lake)
+    duck.execute(f"CREATE VIEW held AS SELECT * FROM records WHERE _state = '{State.OPEN}'")  # noqa: S608  # no user's text
+    return Peek(duck)
 
 
-def _harmless(table: Table, lake: Lake) -> tuple[str, ...]:
+def harmless(table: Table, lake: Lake) -> tuple[str, ...]:
     """Return the columns of a table that may be shown."""
     columns = [field.name for field in DeltaTable(lake.table(table)).schema().fields]
-    return tuple(name for name in columns if name not in table.sensitive)
+    return tuple(name for name in columns if name not in table.secret)

@@ -14,6 +14,8 @@ from jobs.run.carried import replaced
 from jobs.run.finding import Finding, Verdict, World, found, own, payload
 from jobs.run.ledger import Entry, commit_file, entry_of
 from jobs.run.needle import Found, Where, kinds, look, typed
+from jobs.run.resolutions import Status
+from jobs.run.settled import done_about, standing
 from jobs.run.trace import (
     Spot,
     Taken,
@@ -109,6 +111,11 @@ def _held(silver: Table, kept: Found, world: World) -> Finding:
         by = event_at - arrived_at - silver.lateness.early
         sentence = f"it says it happened {event_at - arrived_at} after it arrived, {by} more than {silver.id} admits"
         evidence["early_by_seconds"] = by.total_seconds()
+    done = done_about(silver, lake, row)
+    if done:
+        evidence["done"] = done
+    if done and done[-1]["status"] == Status.DISCARDED:
+        sentence += f"; {done[-1]['who'] or 'somebody'} gave it up: {done[-1]['why']}"
     gone = departed(lake.table(silver), Where(equal=Spot.of(row).where))
     if gone is not None:
         evidence["was_in_the_table"] = replaced(silver, gone).evidence
@@ -120,7 +127,8 @@ def _commit(path: Path, row: Found) -> dict[str, object]:
     """Return the commit that brought a row."""
     version = version_of(path, row.file)
     entry = None if version is None else entry_of(commit_file(path, version))
-    return {"version": version, "batch": entry and entry.batch, "file": row.file.name}
+    told = {"version": version, "batch": entry and entry.batch, "file": row.file.name}
+    return {**told, "mode": entry.mode} if entry else told
 
 
 def _gone(
@@ -160,7 +168,7 @@ def of_key(silver: Table, parts: tuple[str, ...], world: World) -> Told:
     if rows:
         finding = _there(silver, rows[0], world)
         return finding.also(offset=str(Spot.of(rows[0].row)), rows=len(rows)), rows[0]
-    kept = naming(lake.quarantine(silver), parts)
+    kept = standing(silver, lake, naming(lake.quarantine(silver), parts))
     if kept:
         spot = str(Spot.of(kept[-1].row))
         return _held(silver, kept[-1], world).also(offset=spot, records=len(kept)), None

@@ -11,7 +11,7 @@ from datetime import datetime
 from jobs.core.table import Table
 from jobs.run.expected import Point
 from jobs.run.lake import Lake
-from jobs.run.peek import Peek
+from jobs.run.peek import peek
 from jobs.run.standing import table_id
 
 MEMORY = "26 weeks"
@@ -79,7 +79,7 @@ class Past:
     def __init__(self, lake: Lake) -> None:
         """Open it as it stands; ``history.catch_up`` brings it up to date."""
         self._lake = lake
-        self._table = Peek(lake.history, "history")
+        self._table = peek(lake.history, "history")
 
     def last(self, table: Table, count: int) -> list[Batch]:
         """Return the newest batches of a table, oldest first."""

@@ -12,19 +12,25 @@ import duckdb
 from deltalake import DeltaTable
 
 
-class Peek:
-    """A table as it stands, under a name."""
+def peek(path: Path, name: str) -> "Peek":
+    """Open a table as it stands, under a name; times are in UTC."""
+    duck = duckdb.connect()
+    duck.execute("SET TimeZone = 'UTC'")
+    table = DeltaTable(path)
+    files = table.file_uris()
+    if files:
+        _zoned(duck.read_parquet(files, union_by_name=True)).create_view(name)
+    else:
+        duck.register(name, table.to_pyarrow_dataset())
+    return Peek(duck)
 
-    def __init__(self, path: Path, name: str) -> None:
-        """Open it; times are in UTC."""
-        self._duck = duckdb.connect()
-        self._duck.execute("SET TimeZone = 'UTC'")
-        table = DeltaTable(path)
-        files = table.file_uris()
-        if files:
-            _zoned(self._duck.read_parquet(files, union_by_name=True)).create_view(name)
-        else:
-            self._duck.register(name, table.to_pyarrow_dataset())
+
+class Peek:
+    """What a database of ours holds."""
+
+    def __init__(self, duck: duckdb.DuckDBPyConnection) -> None:
+        """Take a database that is open."""
+        self._duck = duck
 
     def ask(self, sql: str, **values: str | int | datetime) -> list[tuple[object, ...]]:
         """Return rows; a value is ``getvariable('<its name>')`` in the question."""

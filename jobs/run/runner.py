@@ -117,17 +117,22 @@ def _through_gates(job: _Job, mode: Mode) -> None:
     """Derive a table; one that is always on waits at a shut gate, and keeps its lease meanwhile."""
     while True:
         try:
-            _derive(job, mode)
+            return _derive(job, mode)
         except GateShutError as error:
-            if not isinstance(mode, MicroBatch):
-                raise
-            job.waits(error)
-            while stops(job.table, job.lake) and not job.stopped():
-                time.sleep(LOOK_AT_GATE)
-            job.waits(None)
-            if not job.stopped():
-                continue
-        return
+            match mode:
+                case MicroBatch():
+                    _wait_at_gate(job, error)
+                case _:
+                    raise
+        if job.stopped():
+            return None
+
+
+def _wait_at_gate(job: _Job, error: GateShutError) -> None:
+    job.waits(error)
+    while stops(job.table, job.lake) and not job.stopped():
+        time.sleep(LOOK_AT_GATE)
+    job.waits(None)
 
 
 def _take_in(job: _Job, mode: Mode) -> None:

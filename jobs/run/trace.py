@@ -29,6 +29,7 @@ from jobs.run.ledger import (
     latest_version,
 )
 from jobs.run.needle import Found, Where, look
+from jobs.run.settled import standing
 
 RECENT = 20
 """So many batches make the pace of a table."""
@@ -150,8 +151,9 @@ def silver_row(silver: Table, lake: Lake, record: Mapping[str, Any]) -> Found | 
 
 
 def held(silver: Table, lake: Lake, record: Mapping[str, Any]) -> Found | None:
-    """Return what the quarantine keeps of a record."""
-    return next(iter(look(lake.quarantine(silver), _same(record))), None)
+    """Return what the quarantine still holds of a record."""
+    kept = look(lake.quarantine(silver), _same(record))
+    return next(reversed(standing(silver, lake, kept)), None)
 
 
 def _same(record: Mapping[str, Any]) -> Where:

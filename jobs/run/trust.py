@@ -11,7 +11,7 @@ from datetime import date, datetime, timedelta
 from itertools import chain
 
 from jobs.core.table import Layer, Table
-from jobs.run import figures, history
+from jobs.run import figures, gates, history
 from jobs.run.balance import Balance, balance
 from jobs.run.drift import Mark, marks
 from jobs.run.held import open_rows, samples
@@ -43,9 +43,10 @@ DAY = timedelta(days=1)
 Shut = Callable[[Table, Lake], Gate | None]
 
 
-def no_gate(table: Table, lake: Lake) -> Gate | None:  # noqa: ARG001  # what asks a real gate has both
-    """Say that no gate is shut; give another function to ``gather`` where there are gates."""
-    return None
+def shut_gate(table: Table, lake: Lake) -> Gate | None:
+    """Return a table's gate if it is shut."""
+    found = gates.shut(table, lake)
+    return Gate(since=found.at, why=found.why) if found else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,7 @@ def newest_day(tables: Sequence[Table], lake: Lake) -> date | None:
 
 
 def gather(
-    lake: Lake, tables: Sequence[Table], period: Period, *, shut: Shut = no_gate
+    lake: Lake, tables: Sequence[Table], period: Period, *, shut: Shut = shut_gate
 ) -> Findings:
     """Bring history up to date and put together what is known of the tables of a lake."""
     existing = [table for table in tables if lake.exists(table)]

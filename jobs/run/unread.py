@@ -5,27 +5,23 @@ from datetime import timedelta
 
 from jobs.core.errors import LakeError
 from jobs.core.table import Table
-from jobs.run import topics
+from jobs.run import gates, topics
 from jobs.run.backlog import Backlog, Bounds, name_of
 from jobs.run.balance import read_until
 from jobs.run.finding import Finding, Verdict, World, found
-from jobs.run.lake import Lake
 from jobs.run.ledger import Offsets, last_entry
 from jobs.run.trace import Spot, behind, pace, reach
-
-
-def gate(table: Table, lake: Lake) -> str | None:  # noqa: ARG001  # asked of the gates, once there are any
-    """Return why nothing may come into a table at present; None when its gate is open."""
-    return None
 
 
 def waits(table: Table, source: Table, world: World) -> Finding:
     """Say what a row that is in a table's source waits for."""
     lake = world.lake
-    shut = gate(table, lake)
+    shut = gates.stops(table, lake)
     if shut is not None:
-        sentence = f"it is in {source.id}; the gate of {table.id} is shut: {shut}"
-        return found(table, Verdict.SHUT_OUT, sentence, gate=shut)
+        side = "behind" if shut.where is gates.Where.BEHIND else "of"
+        sentence = f"it is in {source.id}; the gate {side} {shut.table} is shut: {shut.why}"
+        told = {"table": shut.table, "since": shut.at, "batch": shut.batch, "why": shut.why}
+        return found(table, Verdict.SHUT_OUT, sentence, gate=told)
     if not lake.exists(table):
         sentence = f"it is in {source.id}, and {table.id} was never run"
         return found(table, Verdict.NOT_READ_YET, sentence)

@@ -1,40 +1,38 @@
 """What is shown of an event: everything a program can read, and nothing of a person."""
 
-from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
 from jobs.core.table import Layer, Table
-from jobs.run.finding import LONGEST, Verdict, found, own, payload
+from jobs.run.finding import Verdict, found, own, payload
+from quality.mask import SHOWN
 from tests.support.rows import NOON
 
 OPEN = Table(layer=Layer.SILVER, name="open", reads=())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Guarded(Table):
-    """A table that says which of its columns speak of a person."""
-
-    sensitive: tuple[str, ...] = ("owner",)
-
-
-GUARDED = Guarded(layer=Layer.SILVER, name="guarded", reads=())
+GUARDED = Table(layer=Layer.SILVER, name="guarded", reads=(), sensitive=("owner",))
+ABOVE = Table(layer=Layer.GOLD, name="above", reads=(GUARDED,))
 ROW = {"id": 7, "owner": "Ann", "_offset": 3}
 
 
 def test_columns_of_a_person_are_masked_and_ours_are_left_out() -> None:
     """Whoever asks why may see that there is a value, and not which."""
     assert own(OPEN, ROW) == {"id": 7, "owner": "Ann"}
-    assert own(GUARDED, ROW) == {"id": 7, "owner": "masked"}
+    assert own(GUARDED, ROW) == own(ABOVE, ROW) == {"id": 7, "owner": "[text, 3 to 4 long]"}
     assert own(GUARDED, {"owner": None}) == {"owner": None}
 
 
 def test_a_payload_is_shown_only_where_nothing_in_it_is_sensitive() -> None:
     """Its size is shown always; bytes that are no text are written out, and very long ones are cut."""
     assert payload(OPEN, b'{"id": 7}\xff') == {"bytes": 10, "text": '{"id": 7}\\xff'}
-    assert payload(GUARDED, b'{"id": 7}') == {"bytes": 9, "text": "masked"}
+    masked = {"bytes": 9, "text": '{"id": "[number, 1 long]"}'}
+    assert payload(GUARDED, b'{"id": 7}') == masked
     assert payload(OPEN, None) is None
-    assert payload(OPEN, b"x" * 9_000) == {"bytes": 9_000, "text": "x" * LONGEST}
+    assert payload(OPEN, b"x" * 9_000) == {
+        "bytes": 9_000,
+        "text": "x" * SHOWN + "… (9,000 characters)",
+    }
 
 
 def test_evidence_is_made_of_what_json_knows() -> None:

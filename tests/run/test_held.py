@@ -89,21 +89,6 @@ def test_the_sensitive_columns_of_a_table_are_masked_in_its_samples(
     assert "alice" not in found.payload
 
 
-def test_moments_are_told_with_their_zone_however_they_were_written(tmp_path: Path) -> None:
-    """Spark writes them without one."""
-    bare = row(0, timedelta(hours=3), ["late"]) | {
-        "_arrived_at": (NOW - timedelta(hours=3)).replace(tzinfo=None)
-    }
-    lake = held(tmp_path, [bare])
-
-    found = open_rows(device_telemetry.TABLE, lake, NOW)
-    (shown,) = samples(device_telemetry.TABLE, lake, NOW)
-
-    assert found is not None
-    assert found.oldest == shown.arrived_at == "2026-11-21T09:00:00+00:00"
-    assert dict(found.ages)["under a day"] == 1
-
-
 def test_a_table_that_holds_nothing_back_has_none(tmp_path: Path) -> None:
     """Neither before its first row nor ever, if it judges nothing."""
     lake = Lake(tmp_path)

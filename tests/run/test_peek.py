@@ -6,7 +6,7 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from jobs.run.peek import Peek
+from jobs.run.peek import peek
 from tests.run.written import written
 
 
@@ -16,7 +16,7 @@ def test_rows_are_those_of_the_table_as_it_stands(tmp_path: Path) -> None:
     written(tmp_path, [{"a": 3}])
     DeltaTable(tmp_path).delete("a = 1")
 
-    assert Peek(tmp_path, "t").ask("SELECT a FROM t ORDER BY a") == [(2,), (3,)]
+    assert peek(tmp_path, "t").ask("SELECT a FROM t ORDER BY a") == [(2,), (3,)]
 
 
 def test_an_empty_table_has_its_columns(tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ def test_an_empty_table_has_its_columns(tmp_path: Path) -> None:
     written(tmp_path, [{"a": 1}])
     DeltaTable(tmp_path).delete()
 
-    assert Peek(tmp_path, "t").ask("SELECT count(a) FROM t") == [(0,)]
+    assert peek(tmp_path, "t").ask("SELECT count(a) FROM t") == [(0,)]
 
 
 def test_values_are_values_whatever_stands_in_them(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_values_are_values_whatever_stands_in_them(tmp_path: Path) -> None:
     written(tmp_path, [{"name": "it's"}, {"name": "x' OR 'x' = 'x"}])
     sql = "SELECT name FROM t WHERE name = getvariable('wanted')"
 
-    found = Peek(tmp_path, "t").named(sql, wanted="x' OR 'x' = 'x")
+    found = peek(tmp_path, "t").named(sql, wanted="x' OR 'x' = 'x")
 
     assert found == [{"name": "x' OR 'x' = 'x"}]
 
@@ -40,8 +40,8 @@ def test_values_are_values_whatever_stands_in_them(tmp_path: Path) -> None:
 LOOK = """
 import sys
 from pathlib import Path
-from jobs.run.peek import Peek
-Peek(Path(sys.argv[1]), "t").ask("SELECT a + getvariable('n') FROM t", n=1)
+from jobs.run.peek import peek
+peek(Path(sys.argv[1]), "t").ask("SELECT a + getvariable('n') FROM t", n=1)
 sys.exit("pandas" in sys.modules)
 """
 

@@ -9,19 +9,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.core.errors import DefinitionError
-from jobs.core.modes import Batch
 from jobs.gold import device_signal_10m as gold
-from jobs.run import backfill as backfilling
 from jobs.run import delta
 from jobs.run.backfill import backfill
 from jobs.run.balance import balance, waiting
 from jobs.run.closing import Signed
 from jobs.run.heal import Choice
 from jobs.run.lake import Lake
-from jobs.run.ledger import Entry, entries, latest_version
+from jobs.run.ledger import entries, latest_version
 from jobs.run.quarantine import rows as held_rows
 from jobs.run.rebuild import promote, rebuild, undo
-from jobs.run.replay import refuse_unfit, rehearse, replay
+from jobs.run.replay import rehearse, replay
 from jobs.run.runner import Site
 from jobs.run.span import Span
 from jobs.run.verify import Trial, verify
@@ -283,35 +281,3 @@ def test_a_table_of_which_nothing_was_believed_is_healed_too(
     replay(spark, silver.TABLE, lake)
     assert proven(lake, TABLES)
     assert is_same(lake, computed_anew(spark, lake))
-
-
-def test_what_cannot_be_replayed_is_refused_before_anything_is_written(
-    spark: SparkSession, wrong: Lake, anew: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A batch, a table without a quarantine, a backfill that was killed."""
-    with pytest.raises(DefinitionError, match="not made by a stream"):
-        refuse_unfit(silver.TABLE, anew)
-    with pytest.raises(DefinitionError, match="judges no rows"):
-        refuse_unfit(gold.TABLE, wrong)
-    with monkeypatch.context() as patched:
-        patched.setattr(backfilling, "_replace", killed)
-        with pytest.raises(KeyboardInterrupt):
-            backfill(spark, silver.TABLE, wrong, MORNING)
-
-    with pytest.raises(DefinitionError, match=r"a backfill of .* was interrupted"):
-        replay(spark, silver.TABLE, wrong)
-
-
-def killed(*_: object) -> Entry:
-    """End where a kill would."""
-    raise KeyboardInterrupt
-
-
-def test_a_lake_of_batches_takes_back_nothing_by_itself(spark: SparkSession, lake: Lake) -> None:
-    """The next batch judges everything by the rules of then, so there is nothing to replay."""
-    received(spark, lake, readings(EVENTS))
-    derive(spark, lake, STRICT, mode=Batch())
-    derive(spark, lake, silver.TABLE, mode=Batch())
-
-    assert proven(lake, (silver.TABLE,))
-    assert len(answers_of(lake).quarantine) == 3

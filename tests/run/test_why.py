@@ -6,10 +6,11 @@ from pyspark.sql import SparkSession
 
 from jobs import catalog
 from jobs.core.errors import DefinitionError
-from jobs.run import unread
+from jobs.run import gates
 from jobs.run.above import backfill_above
 from jobs.run.backfill import backfill
 from jobs.run.finding import Finding, Verdict, World
+from jobs.run.gates import Shut
 from jobs.run.lake import Lake
 from jobs.run.span import Span
 from jobs.run.why import why
@@ -90,14 +91,22 @@ def test_late_and_early_are_told_with_how_much(spark: SparkSession, morning: Lak
 
 
 def test_what_silver_has_not_read_waits_and_is_told_when(
-    spark: SparkSession, morning: Lake, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, morning: Lake
 ) -> None:
     """And a gate that is shut is told instead."""
     received(spark, morning, readings(LATER))
 
     found = asked(morning, "device-telemetry/0/7")
     by_key = asked(morning, "k")
-    monkeypatch.setattr(unread, "gate", lambda *_: "too many rows without a value")
+    held_back = Shut(
+        table="silver.device_telemetry",
+        where=gates.Where.BEFORE,
+        stream="s",
+        batch=3,
+        at="2026-11-20T12:00:00+00:00",
+        findings=({"name": "not_null:value", "says": "too many"},),
+    )
+    gates.write(held_back, silver.TABLE, morning)
     shut = asked(morning, "device-telemetry/0/7")
 
     assert (found.verdict, found.evidence["lag"]) == (Verdict.NOT_READ_YET, 2)
@@ -107,10 +116,13 @@ def test_what_silver_has_not_read_waits_and_is_told_when(
         Verdict.NOT_READ_YET,
         "device-telemetry/0/8",
     )
-    assert (shut.verdict, shut.evidence["gate"]) == (
-        Verdict.SHUT_OUT,
-        "too many rows without a value",
-    )
+    assert shut.verdict is Verdict.SHUT_OUT
+    assert shut.evidence["gate"] == {
+        "table": "silver.device_telemetry",
+        "since": "2026-11-20T12:00:00+00:00",
+        "batch": 3,
+        "why": "not_null:value: too many",
+    }
 
 
 def test_a_window_that_is_open_is_told_with_its_end(morning: Lake) -> None:
