@@ -35,9 +35,7 @@ class Suite:
         self._mark = f"{table} {uuid.uuid4().hex}"
         with _making:
             _context()
-            self._suite = library.ExpectationSuite(
-                name=self._mark, expectations=[_as_gx(each) for each in expectations]
-            )
+            self._suite = as_suite(self._mark, expectations)
 
     @cached_property
     def _counters(self) -> Any:  # noqa: ANN401
@@ -109,7 +107,11 @@ class Suite:
 @cache
 def _context() -> Any:  # noqa: ANN401
     """Return the library's context; one for the process, because each leaves a temporary folder behind."""
-    context = library.get_context(mode="ephemeral")
+    return quiet(library.get_context(mode="ephemeral"))
+
+
+def quiet(context: Any) -> Any:  # noqa: ANN401
+    """Let a context show no progress of work that takes milliseconds."""
     bars = library.data_context.types.base.ProgressBarsConfig
     context.variables.progress_bars = bars(globally=False)
     return context
@@ -119,8 +121,17 @@ def _asset(source: Any) -> Any:  # noqa: ANN401
     return source.add_dataframe_asset(name="batch").add_batch_definition_whole_dataframe("batch")
 
 
+def as_suite(name: str, expectations: Sequence[Expectation]) -> Any:  # noqa: ANN401
+    """Return expectations as the library's suite."""
+    return library.ExpectationSuite(name=name, expectations=[_as_gx(each) for each in expectations])
+
+
 def _as_gx(expected: Expectation) -> Any:  # noqa: ANN401
-    common: dict[str, Any] = {"severity": expected.severity.value, "notes": expected.about or None}
+    common: dict[str, Any] = {
+        "severity": expected.severity.value,
+        "notes": expected.about or None,
+        "description": f"{expected.name}: {expected.about}" if expected.about else expected.name,
+    }
     if isinstance(expected, Share):
         return ExpectRuleToHold(
             rule=expected.name,

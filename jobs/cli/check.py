@@ -1,5 +1,8 @@
 """``check``: a look at the rows themselves."""
 
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,7 +14,7 @@ from jobs.cli.ranges import SINCE, UNTIL
 from jobs.cli.screen import emit, note, show, yes
 from jobs.core.table import Layer, Table
 from jobs.run import gates
-from jobs.run.audit import Audit, audit, told
+from jobs.run.audit import Audit, audit, expected, told
 from jobs.run.gates import GateShutError, Where
 from jobs.run.lake import Lake
 from jobs.run.span import Span
@@ -24,10 +27,14 @@ def register(app: typer.Typer) -> None:
     app.command("check")(check_)
 
 
-def check_(
+def check_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     tables: TablesArgument = None,
     since: Annotated[str | None, typer.Option(help=SINCE)] = None,
     until: Annotated[str | None, typer.Option(help=UNTIL)] = None,
+    docs: Annotated[
+        bool,
+        typer.Option("--docs", help="Add the run to Great Expectations' own pages, its Data Docs."),
+    ] = False,
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -39,6 +46,7 @@ def check_(
     \b
     strandline check
     strandline check silver.device_telemetry --since 2026-11-01 --until 2026-11-02
+    strandline check --docs
     """
     found, where = place.existing(lake)
     span = ranges.both(since, until, "neither to look at all rows")
@@ -50,6 +58,8 @@ def check_(
         audits.append(audit(site.spark, table, where, site.clock, span))
         note(f"{table.id}: {_verdict(audits[-1])}")
     site.spark.stop()
+    if docs:
+        note(f"Data Docs: {_published(chosen, where, audits)}")
     if as_json:
         emit([told(each) for each in audits])
     else:
@@ -73,6 +83,21 @@ def _refuse(table: Table, lake: Lake, found: Audit) -> None:
     shut = gates.shut(table, lake, Where.BEHIND)
     if found.critical and shut is not None:
         raise GateShutError.of_rows(shut)
+
+
+def _published(tables: Sequence[Table], lake: Lake, audits: Sequence[Audit]) -> Path:
+    """Write the pages of the library; its import takes seconds."""
+    library = importlib.import_module("quality.docs")
+    asked = [
+        library.Asked(
+            table=table.id,
+            expected=expected(table),
+            findings=found.findings,
+        )
+        for table, found in zip(tables, audits, strict=True)
+    ]
+    page: Path = library.publish(lake.docs, asked, place.now())
+    return page
 
 
 def _verdict(found: Audit) -> str:

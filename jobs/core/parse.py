@@ -38,6 +38,9 @@ from jobs.core.errors import DefinitionError
 
 DOUBLE_DIGITS = 15
 STRICT = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
+HIGH, LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+HALF_A_PAIR = rf"(?<!\\)(?:\\\\)*(?:{HIGH}(?!{LOW})|(?<!{HIGH}){LOW})"
+"""An escaped surrogate without the other half; behind an even number of backslashes, or it is no escape."""
 CORRUPT = "_corrupt"
 END = "_end"
 
@@ -65,7 +68,7 @@ def parse_json(events: DataFrame, fields: StructType) -> DataFrame:
     is_whole = (
         (F.size("_pair") == 2)  # noqa: PLR2004  # the payload and the end mark
         & (F.get("_pair", F.lit(1))[END] == F.lit(mark))
-        & F.is_valid_utf8("_text")
+        & _is_text("_text")
     )
     is_full = F.lit(True)  # every leaf was there and could be read
     for path in _leaves(fields):
@@ -83,7 +86,7 @@ def _diagnosis(pair: Column, mark: str, as_read: StructType, fields: StructType)
         (F.size(maps) == 2)  # noqa: PLR2004  # the payload and the end mark
         & F.get(maps, F.lit(0)).isNotNull()
         & (F.get(maps, F.lit(1))[END] == F.lit(mark))
-        & F.is_valid_utf8("_text")
+        & _is_text("_text")
     )
     watched = StructType([*as_read.fields, StructField(CORRUPT, StringType())])
     options = {**STRICT, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
@@ -98,6 +101,13 @@ def _diagnosis(pair: Column, mark: str, as_read: StructType, fields: StructType)
     return F.when(~F.coalesce(is_one_object, F.lit(False)), F.lit("malformed")).when(
         F.coalesce(has_wrong_type, F.lit(False)), F.lit("wrong_type")
     )
+
+
+def _is_text(column: str) -> Column:
+    """Tell whether what a payload says can be said in UTF-8 at all; half an escaped pair would become a question mark."""
+    text = F.col(column)
+    may_be = text.contains("\\ud") | text.contains("\\uD")
+    return F.is_valid_utf8(text) & ~F.when(may_be, text.rlike(HALF_A_PAIR)).otherwise(F.lit(False))
 
 
 def _read_type(kind: DataType, name: str) -> DataType:

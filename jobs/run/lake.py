@@ -30,6 +30,11 @@ class Lake:
         """Return the folder with what is written about gates."""
         return self.root / "_gates"
 
+    @property
+    def docs(self) -> Path:
+        """Return the folder with Great Expectations' own pages."""
+        return self.root / "_docs"
+
     def audit(self, table: Table) -> Path:
         """Return the file that says what the last look at a table's rows found."""
         return self.root / "_audits" / f"{table.id}.json"
