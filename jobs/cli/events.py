@@ -50,6 +50,10 @@ def produce(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     unknown_field: Share = 0.02,
     wrong_type: Share = 0.02,
     missing: Share = 0.01,
+    implausible: Annotated[
+        float,
+        typer.Option(min=0.0, max=1.0, help="Share of readings that no sensor can have made."),
+    ] = 0.0,
     truth: Annotated[
         Path | None, typer.Option(help="File for the exact number of each kind per table.")
     ] = None,
@@ -61,6 +65,7 @@ def produce(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     \b
     strandline produce --events 500000 --seed 7 --truth truth.json
     strandline produce --rate 200 --events 12000 --hours 1
+    strandline produce --events 60000 --hours 1 --implausible 0.3
     """
     found, where = place.configured(lake)
     address = place.demanded_address(found, where)
@@ -82,6 +87,7 @@ def produce(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         unknown_field=unknown_field,
         wrong_type=wrong_type,
         missing=missing,
+        implausible=implausible,
         rate=rate,
     )
     _refuse_unwritable(truth)

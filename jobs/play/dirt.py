@@ -115,6 +115,14 @@ MISSING = (
     *missing("value"),
 )
 
+IMPLAUSIBLE = (
+    Variant(
+        name="far_below",
+        reason="implausible:value",
+        spoil=_with(lambda fields: fields.update(value=-999)),
+    ),
+)
+
 UNKNOWN_FIELD = (
     unknown("number", {"rssi": -67}),
     unknown("object", {"debug": {"value": "21.5", "free": [20344, None]}}),

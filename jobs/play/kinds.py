@@ -32,7 +32,8 @@ class Kind(IntEnum):
     UNKNOWN_FIELD = 4
     WRONG_TYPE = 5
     MISSING = 6
-    GOOD = 7
+    IMPLAUSIBLE = 7
+    GOOD = 8
 
 
 BELIEVED = np.array([Kind.UNKNOWN_FIELD, Kind.GOOD])
@@ -56,6 +57,7 @@ class Story:
                 plan.unknown_field,
                 plan.wrong_type,
                 plan.missing,
+                plan.implausible,
             ]
         )
 

@@ -19,6 +19,7 @@ SHARES = (
     "unknown_field",
     "wrong_type",
     "missing",
+    "implausible",
 )
 
 
@@ -42,6 +43,7 @@ class Plan:
         unknown_field: The share of good events with a field that nobody declared.
         wrong_type: The share of events with a field of another type than declared.
         missing: The share of events in which a demanded field is absent or null.
+        implausible: The share of readings that no sensor can have made.
         rate: Events a second, whatever the broker says; None is as fast as possible.
 
     Raises:
@@ -63,6 +65,7 @@ class Plan:
     unknown_field: float = 0.02
     wrong_type: float = 0.02
     missing: float = 0.01
+    implausible: float = 0.0
     rate: float | None = None
 
     def __post_init__(self) -> None:

