@@ -22,7 +22,7 @@ from orchestration.resources import LakeResource
 
 def key(table: Table) -> AssetKey:
     """Return the table's one name as Dagster writes it, ``layer/table``."""
-    return AssetKey([table.layer, table.name])
+    return AssetKey([table.layer.value, table.name])
 
 
 def asset_of(table: Table) -> AssetsDefinition:

@@ -9,14 +9,14 @@ They are made from what was found, not by asking the rows again, and so hold no 
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from quality.expectations import Counts, Expectation, Finding, Share
+from quality.expectations import Counts, Expectation, Finding, Share, Within
 from quality.gx import COUNTS, library
 from quality.suite import as_suite, quiet
 
@@ -47,13 +47,26 @@ def publish(folder: Path, asked: Sequence[Asked], at: datetime, kept: int = KEPT
     folder.mkdir(parents=True, exist_ok=True)
     context = quiet(library.get_context(mode="file", project_root_dir=str(folder)))
     run = library.RunIdentifier(run_name=at.strftime("%Y%m%dT%H%M%S.%f"))
-    for each in asked:
+    for each in map(_told, asked):
         _asked(context, each).run(
             batch_parameters={"dataframe": _frame(each)}, result_format="BASIC", run_id=run
         )
     _prune(folder, kept)
     context.build_data_docs()
     return folder / SITE / "index.html"
+
+
+def _told(asked: Asked) -> Asked:
+    """Put what only others could judge, or nobody, as what was found of it."""
+    plain = {each.name: each for each in asked.expected}
+    odd = [each for each in asked.findings if each.error or each.name not in plain]
+    bare = (Within(name=each.name, high=0, severity=each.severity, about=each.says) for each in odd)
+    expected = {**plain, **{each.name: each for each in bare}}
+    found = (
+        replace(each, value=0.0 if each.holds else 1.0) if each in odd else each
+        for each in asked.findings
+    )
+    return replace(asked, expected=tuple(expected.values()), findings=tuple(found))
 
 
 def _asked(context: Any, asked: Asked) -> Any:  # noqa: ANN401

@@ -33,12 +33,11 @@ def mask_fields(
     """
     hidden = {_plain(name) for name in sensitive}
     shown = None if known is None else {_plain(name) for name in known}
-    return {
-        name if _may_show_name(name, shown) else str(mask_value(name)): _masked(
-            name, value, hidden, shown
-        )
-        for name, value in document.items()
-    }
+    found: dict[str, Any] = {}
+    for name, value in document.items():
+        told = name if _may_show_name(name, hidden, shown) else f"[a name, {len(found) + 1}]"
+        found[told] = _masked(name, value, hidden, shown)
+    return found
 
 
 def payload(
@@ -74,9 +73,9 @@ def _masked(name: str, value: Any, hidden: set[str], shown: set[str] | None) -> 
             return value if is_shown else mask_value(value)
 
 
-def _may_show_name(name: str, shown: set[str] | None) -> bool:
-    """Tell whether a field's name is one; in a broken payload a value may stand in its place."""
-    return shown is None or name.isidentifier()
+def _may_show_name(name: str, hidden: set[str], shown: set[str] | None) -> bool:
+    """Tell whether a field's name is one that was declared; in the place of another a value may stand."""
+    return shown is None or _plain(name) in shown or _plain(name) in hidden
 
 
 def _document(data: bytes) -> dict[str, Any] | None:

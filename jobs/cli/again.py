@@ -14,7 +14,7 @@ from jobs.core.table import Table
 from jobs.run.above import above, backfill_above, refuse_open_above
 from jobs.run.backfill import backfill
 from jobs.run.closing import Signed
-from jobs.run.gates import Where
+from jobs.run.gates import Where, refuse_behind
 from jobs.run.guard import Guard
 from jobs.run.ledger import Entry
 from jobs.run.span import refuse_open
@@ -53,6 +53,8 @@ def backfill_(  # noqa: PLR0913, PLR0917  # each is an option of the command lin
     refuse_open(chosen, where, span)
     if downstream:
         refuse_open_above(chosen, where, span)
+        for other in above(chosen, where):
+            refuse_behind(other, where)
     note("starting Spark …")
     spark = engine.site(found, where, None, is_brief=True).spark
     guard = Guard(chosen, where, place.now, Where.RANGE)

@@ -1,6 +1,5 @@
 """``gate``: why a table's batch is held back, and letting it pass."""
 
-import getpass
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -73,7 +72,7 @@ def _open(chosen: Sequence[Table], lake: Lake, because: str, *, named: bool) -> 
         )
     (table,) = chosen
     at = place.now().isoformat(timespec="seconds")
-    for found in gates.open_(table, lake, because=because, who=getpass.getuser(), at=at):
+    for found in gates.open_(table, lake, because=because, who=place.login(), at=at):
         if found.where is Where.BEHIND:
             say(f"the gate behind {table.id} is open; the tables above go on with their next batch")
         elif found.where is Where.RANGE:

@@ -10,7 +10,7 @@ the next batch. Finding nothing any more opens it again.
 
 import importlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -20,10 +20,11 @@ from pyspark.sql import functions as F
 
 from jobs.core.table import Table
 from jobs.run import gates
+from jobs.run.above import led
 from jobs.run.balance import read_until, rows_until
 from jobs.run.gates import Shut, Where
 from jobs.run.lake import Lake
-from jobs.run.ledger import latest_version
+from jobs.run.ledger import files_between, is_passed_over, latest_version
 from jobs.run.rows import rows_at
 from jobs.run.span import Span
 from quality.expectations import Expectation, Finding, Share, Within, shares
@@ -164,10 +165,18 @@ def _totals(spark: SparkSession, table: Table, lake: Lake, version: int) -> dict
         (source,) = table.upstream
         rows = rows_at(spark, lake.table(table), version)
         newest = F.broadcast(rows.agg(F.max(table.closes_at).alias("_newest")))
-        there = rows_at(spark, lake.table(source), read_until(table, source, lake))
+        there = rows_at(spark, lake.table(source), _put_right_until(table, source, lake))
         is_in = F.col(str(source.event_at)) < F.col("_newest")
         found[f"sum({table.counts})"] = there.crossJoin(newest).where(is_in).count()
     return found
+
+
+def _put_right_until(table: Table, source: Table, lake: Lake) -> int:
+    """Return the version of a source that a table speaks of: what its stream passed over came to it otherwise."""
+    path, version = lake.table(source), read_until(table, source, lake)
+    while version < latest_version(path) and is_passed_over(path, version + 1):
+        version += 1
+    return version
 
 
 def _with_known(spark: SparkSession, table: Table, lake: Lake, rows: DataFrame) -> DataFrame:
@@ -192,9 +201,35 @@ def _gate(found: Audit, table: Table, lake: Lake) -> None:
     known = gates.read(table, lake, Where.BEHIND)
     if not found.critical:
         if known is not None and found.since is None:
-            gates.clear(table, lake, Where.BEHIND)
+            stale = tuple(_stale(table, lake)) if known.opened is None else ()
+            if stale:
+                gates.write(_shut(found, stale), table, lake)
+            else:
+                gates.clear(table, lake, Where.BEHIND)
     elif known is None or not known.accepts(found.critical):
         gates.write(_shut(found, found.critical), table, lake)
+
+
+def _stale(table: Table, lake: Lake) -> Iterator[Finding]:
+    """Find the tables whose streams would read rows as they were before they were put right.
+
+    A stream reads what was appended and passes over what takes rows away, so whoever waited at the gate while somebody
+    put the rows right has to begin anew.
+    """
+    path = lake.table(table)
+    latest = latest_version(path)
+    for other in led(table, lake):
+        first = read_until(other, table, lake) + 1
+        each = [files_between(path, version, version) for version in range(first, latest + 1)]
+        appended = {file for came, went in each if not went for file in came}
+        if appended & {file for _, went in each for file in went}:
+            yield Finding(
+                name=f"read_as_it_was:{other.id}",
+                severity=Severity.CRITICAL,
+                holds=False,
+                says=f"{other.id} has not read from version {first} on, and its stream would read the rows as they "
+                f"were before they were put right; `strandline rebuild {other.id}`, promote it, and check again",
+            )
 
 
 def _shut(found: Audit, critical: Sequence[Finding]) -> Shut:

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Table
+from jobs.run.balance import live_rows
 from jobs.run.closing import NOBODY, Signed, hold, resolve
 from jobs.run.gates import refuse_behind
 from jobs.run.guard import Guard, counted
@@ -29,6 +30,7 @@ from jobs.run.meter import Meter, code_version
 from jobs.run.rejudge import rejudged
 from jobs.run.resolutions import REPLAY, Status, unfinished
 from jobs.run.rows import rows_now
+from jobs.run.shadow import refuse_half_done
 from jobs.run.span import Span, is_open, left_until, length, refuse_open
 from jobs.run.swap import came_and_gone, changes, swap
 
@@ -92,6 +94,7 @@ def backfill(  # noqa: PLR0913  # which rows, and who stands by
         GateShutError: The range is not believed, or what the table reads.
     """
     refuse_open(table, lake, span)
+    refuse_half_done(table, lake)
     refuse_behind(table, lake)
     with lease(spark, table, lake, role=ROLE):
         meter = Meter(spark)
@@ -102,6 +105,12 @@ def backfill(  # noqa: PLR0913  # which rows, and who stands by
 def _rejudge(work: _Work, signed: Signed) -> Entry:
     spark, table, lake, span = work.spark, work.table, work.lake, work.span
     half = _interrupted(table, lake, span)
+    if not live_rows(lake.table(table)):
+        raise DefinitionError(
+            f"{table.id} holds no row, so there is nothing that could be put right",
+            hint=f"what is held back comes to it by `strandline quarantine replay {table.id}`.",
+            table=table.id,
+        )
     with rejudged(spark, table, lake, span) as found:
         came, gone = came_and_gone(changes(found.rows, found.live))
         lost = {why: -count for why, count in found.lost.items()}
@@ -129,7 +138,7 @@ def _rejudge(work: _Work, signed: Signed) -> Entry:
             hold(spark, table, lake, found.held, replace(entry, quarantined=dict(found.gained)))
         final = _replace(work, found.rows, entry)
         if work.guard:
-            work.guard.passed()
+            work.guard.passed(_name(span), entry.batch)
         return final
 
 
@@ -228,5 +237,6 @@ def _replace(work: _Work, rows: DataFrame, entry: Entry) -> Entry:
         lambda held: held.where(~work.span.holds(moment)),
         rows,
         final.encoded(),
+        may_fill=not work.table.judges,
     )
     return final

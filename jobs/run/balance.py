@@ -244,7 +244,7 @@ def _lasts(entry: Entry) -> str:
 def _row_faults(table: Table, lake: Lake, found: Entries, sheet: Balance) -> Iterator[str]:
     """Check that the files hold what the ledger says was written."""
     for path in lake.books(table):
-        yield from _missing_files(path)
+        yield from _missing_files(path, is_own=path == lake.table(table))
     changes = not (table.judges or table.layer is Layer.BRONZE) and _rewrites(found, table)
     written = sum(entry.written for _, entry in found)
     if not changes and sheet.rows != written:
@@ -271,17 +271,18 @@ def _quarantine_faults(table: Table, lake: Lake, found: Entries, sheet: Balance)
         )
 
 
-def _missing_files(path: Path) -> Iterator[str]:
-    """Name the batches whose files are no longer there."""
+def _missing_files(path: Path, *, is_own: bool) -> Iterator[str]:
+    """Name the batches whose files are no longer there; a version is named as such only if it is the table's own."""
     if not live_rows(path):
         return
     present = {Path(name).name for name in DeltaTable(path).file_uris()}
     for version, entry in entries(path):
         for file in map(Path, added(path, version).files):
             if file.name in present and not file.exists():
+                at = f"version {version}" if is_own else f"number {version} of its log"
                 yield (
-                    f"batch {entry.batch} (version {version}): its file {file.name} "
-                    f"is gone from {path.name}"
+                    f"batch {entry.batch} ({at}): its file {file.name} "
+                    f"is gone from {path.parent.name}.{path.name}"
                 )
 
 

@@ -5,14 +5,15 @@ from datetime import datetime
 from typing import Any
 
 from jobs.core.table import Speaks, Table
-from jobs.run.balance import read_until
+from jobs.run.balance import in_force, read_until
 from jobs.run.contributed import MICROSECOND, Rest, above, closes, times, watermark, window
 from jobs.run.finding import Finding, Verdict, World, found, own
 from jobs.run.lake import Lake
-from jobs.run.ledger import commit_file, entry_of
+from jobs.run.ledger import Entry, commit_file, entries, entry_of
 from jobs.run.needle import Found, Where, kinds, look, typed
+from jobs.run.resolutions import FOLLOWED, REPLAY, resolved
 from jobs.run.trace import Departed, came_in, departed, reader, version_of
-from jobs.run.unread import waits
+from jobs.run.unread import shut_out, waits
 
 NEAR = 5
 """So many rows are shown of those that were near."""
@@ -110,7 +111,7 @@ def _silent(rest: Rest, version: int | None, world: World) -> Finding:
     if not lake.exists(table):
         return waits(table, source, world)
     entry = None if version is None else entry_of(commit_file(lake.table(source), version))
-    if entry and entry.is_passed_over and table.speaks is not Speaks.AFRESH:
+    if entry and entry.is_passed_over and not _taken_in(rest, version or 0, entry):
         sentence = (
             f"it came to {source.id} in a commit that {table.id} passes over; "
             f"a backfill of {table.id} takes it in"
@@ -121,6 +122,31 @@ def _silent(rest: Rest, version: int | None, world: World) -> Finding:
     return _unsaid(rest, version, world)
 
 
+def _taken_in(rest: Rest, version: int, entry: Entry) -> bool:
+    """Tell whether a table knows of a commit of its source that streams pass over."""
+    table, source, lake = rest.table, rest.source, rest.lake
+    if table.speaks is Speaks.AFRESH:
+        return True
+    told = in_force(list(entries(lake.table(table))))
+    first, last = told[0][1].versions.get(source.id, (0, -1)) if told else (0, -1)
+    if told and (
+        (told[0][1].whole and version <= first)
+        or (told[0][1].replaced and not told[0][1].promoted and version <= last)
+    ):
+        return True
+    if entry.mode == REPLAY:
+        done = {each.stream for each in resolved(source, lake) if each.mode == FOLLOWED}
+        return entry.stream in done
+    moment = rest.row[str(source.event_at)].isoformat()
+    came = commit_file(lake.table(source), version).stat().st_mtime
+    return any(
+        each.is_backfill
+        and str(each.since) <= moment < str(each.until)
+        and commit_file(lake.table(table), at).stat().st_mtime > came
+        for at, each in told
+    )
+
+
 def _unsaid(rest: Rest, version: int | None, world: World) -> Finding:
     """Say why a table that has read a row says nothing of it."""
     table, source, lake = rest.table, rest.source, world.lake
@@ -129,6 +155,9 @@ def _unsaid(rest: Rest, version: int | None, world: World) -> Finding:
         sentence = (
             f"{table.id} says it once event time is {end.isoformat()}; it is {_stands(stands)} now"
         )
+        finding = shut_out(table, source, lake)
+        if finding is not None:
+            return finding.also(closes_at=end, watermark=stands)
         return found(table, Verdict.OPEN, sentence, closes_at=end, watermark=stands)
     where = rest.where()
     gone = departed(lake.table(table), where) if where else None

@@ -4,7 +4,7 @@ Closed, because a program acts on it: an alert that knows ``late`` from ``not re
 of an event and stands in no verdict is evidence.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
@@ -87,11 +87,18 @@ def own(table: Table, row: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def payload(table: Table, value: object) -> dict[str, object] | None:
-    """Return a payload as it may be shown: its size, and its text, of which nothing that may be of a person is left."""
+def payload(table: Table, value: object, columns: Collection[str] = ()) -> dict[str, object] | None:
+    """Return a payload as it may be shown: its size, and its text, of which nothing that may be of a person is left.
+
+    Args:
+        table: Whose it is.
+        value: The bytes, if there are any.
+        columns: Those of the table; fields of other names may be anything.
+    """
     if not isinstance(value, bytes):
         return None
-    return {"bytes": len(value), "text": mask.payload(value, table.secret, known=())}
+    known = {name for name in columns if name not in table.secret and not name.startswith("_")}
+    return {"bytes": len(value), "text": mask.payload(value, table.secret, known)}
 
 
 def plain(value: object) -> object:

@@ -63,7 +63,7 @@ class Fork:
                 self._put(self.quarantine, bad_rows(kept, self.table), held.total(), entry, meter)
             final = self._put(self.path, good_rows(kept), good, entry, meter)
             if self.guard:
-                self.guard.passed()
+                self.guard.passed(final.stream, final.batch)
             return final
         finally:
             kept.unpersist()

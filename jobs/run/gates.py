@@ -85,14 +85,23 @@ class Shut:
             and self.is_of(other.stream, other.batch)
             and {n: list(v) for n, v in self.versions.items()}
             == {n: list(v) for n, v in other.versions.items()}
-            and _failures(other.findings).keys() <= _failures(self.findings).keys()
+            and all(
+                each["name"] in self._seen and int(each["failed"]) <= self._seen[each["name"]]
+                for each in other.findings
+            )
         )
+
+    @property
+    def _seen(self) -> dict[str, int]:
+        """Return how many rows somebody saw to break each."""
+        return {str(each["name"]): int(each["failed"]) for each in self.findings}
 
     def accepts(self, findings: Collection[Finding]) -> bool:
         """Tell whether somebody who opened it behind rows has seen as much as this."""
         seen = _failures(self.findings)
         return self.opened is not None and all(
-            (each.value or each.failed) <= seen.get(each.name, -1) for each in findings
+            each.error is None and (each.value or each.failed) <= seen.get(each.name, -1)
+            for each in findings
         )
 
 
@@ -238,7 +247,7 @@ def stops(table: Table, lake: Lake) -> Shut | None:
 
 def believed_below(table: Table, lake: Lake) -> Shut | None:
     """Return the nearest shut gate that a table waits behind, its own or one below; None when there is none."""
-    own = shut(table, lake)
+    own = shut(table, lake, Where.BEFORE) or shut(table, lake, Where.BEHIND)
     if own is not None:
         return own
     return next((found for s in table.needs if (found := believed_below(s, lake))), None)

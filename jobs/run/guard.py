@@ -26,9 +26,9 @@ from jobs.core.verdict import WARNED, own_columns
 from jobs.run import gates
 from jobs.run.gates import GateShutError, Shut, Where
 from jobs.run.lake import Lake
-from jobs.run.ledger import Entry
+from jobs.run.ledger import Entry, commit_file, entry_of, is_table, latest_version
 from jobs.run.shelf import EPOCH, MICROSECOND
-from quality.expectations import HELD_SHARE, UNREAD, VOLUME, Counts, Finding, of_counters
+from quality.expectations import HELD_SHARE, UNREAD, VOLUME, Bounds, Counts, Finding, of_counters
 from quality.mask import mask_value
 from quality.rules import fingerprint
 
@@ -96,7 +96,6 @@ class Guard:
     clock: Callable[[], datetime]
     where: Where = Where.BEFORE
     _columns: str = field(default="", init=False)
-    _recent: deque[Judged] = field(default_factory=deque, init=False)
 
     def admit(self, entry: Entry, found: Judged, rows: DataFrame, named: str = "") -> Entry:
         """Let a batch pass, and add to its entry what was found.
@@ -112,7 +111,8 @@ class Guard:
         """
         told = replace(
             entry,
-            broke=dict(found.broke),
+            # Of a range all other figures are differences.
+            broke=dict(found.broke) if self.where is Where.BEFORE else {},
             rules=fingerprint(self.table.rules),
             contract=self._contract(rows),
             newest=found.newest.isoformat() if found.newest else None,
@@ -136,9 +136,10 @@ class Guard:
         gates.write(shut, self.table, self.lake)
         raise GateShutError.before(shut)
 
-    def passed(self) -> None:
-        """Take the note down when the batch is committed."""
-        if not gates.stands_open(self.lake):
+    def passed(self, stream: str, batch: int) -> None:
+        """Take the note down when the batch of which it speaks is committed."""
+        known = gates.read(self.table, self.lake, self.where)
+        if known is not None and known.is_of(stream, batch):
             gates.clear(self.table, self.lake, self.where)
 
     @cached_property
@@ -149,6 +150,12 @@ class Guard:
     @cached_property
     def _usual(self) -> Any:  # noqa: ANN401  # as above
         return importlib.import_module("jobs.run.usual").Usual(self.table, self.lake, self.clock)
+
+    def _bounds(self, entry: Entry) -> Bounds:
+        """Return what is usual of a stream's batch; a range, or everything at once, is none."""
+        is_batch = self.where is Where.BEFORE and not entry.replaced
+        bounds: Bounds = self._usual.bounds() if is_batch else {}
+        return bounds
 
     def _contract(self, rows: DataFrame) -> str:
         if not self._columns:
@@ -161,18 +168,35 @@ class Guard:
         rows = sum(each.rows for each in together)
         broke = sum((each.broke for each in together), Counter[str]())
         figures = {
-            "rows": float(found.rows),
             "unread": sum(broke[why] for why in UNREAD) / rows if rows else 0.0,
             "refused_by_state": float(entry.dropped_by_watermark),
-            VOLUME: float(found.rows),
-            HELD_SHARE: found.held.total() / found.rows if found.rows else 0.0,
         }
-        if found.newest is not None:
+        if self.where is Where.BEFORE:
+            figures["rows"] = figures[VOLUME] = float(found.rows)
+        if entry.read:
+            figures |= {VOLUME: float(entry.read), HELD_SHARE: found.held.total() / entry.read}
+        if found.newest is not None and self.where is Where.BEFORE:
             figures["minutes_behind"] = (self.clock() - found.newest).total_seconds() / 60
         findings: tuple[Finding, ...] = self._suite.of_counts(
-            Counts(rows=rows, broke=broke, figures=figures), self._usual.bounds()
+            Counts(rows=rows, broke=broke, figures=figures), self._bounds(entry)
         )
         return findings
+
+    @cached_property
+    def _recent(self) -> deque[Judged]:
+        """Return the last batches that were believed, from the ledger: a new process forgives nothing."""
+        found, path = deque[Judged](), self.lake.table(self.table)
+        if self.where is not Where.BEFORE or not is_table(path):
+            return found
+        for version in range(latest_version(path), -1, -1):
+            entry = entry_of(commit_file(path, version))
+            if entry is None or entry.is_backfill or entry.opened or not entry.read:
+                continue
+            if entry.replaced or sum(each.rows for each in found) >= TOGETHER:
+                break
+            held, broke = Counter(entry.quarantined), Counter(entry.broke)
+            found.appendleft(Judged(good=entry.good, held=held, broke=broke))
+        return found
 
     def _remember(self, found: Judged) -> None:
         """Keep as many of the last batches as a small one is judged with."""

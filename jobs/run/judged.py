@@ -5,9 +5,11 @@ what was taken out of it. Records that were read and are in none of these carry 
 """
 
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from jobs.core.received import PLACE
 from jobs.core.table import Table
 from jobs.run.balance import read_until
 from jobs.run.carried import replaced
@@ -19,6 +21,7 @@ from jobs.run.settled import done_about, standing
 from jobs.run.trace import (
     Spot,
     Taken,
+    came_in,
     departed,
     held,
     naming,
@@ -32,6 +35,7 @@ from jobs.run.trace import (
 )
 from jobs.run.unread import outside, waits
 
+FIRST = ("_arrived_at", *PLACE)
 TIMES = {"late": Verdict.LATE, "early": Verdict.EARLY}
 
 Told = tuple[Finding, Found | None]
@@ -83,7 +87,8 @@ def _hole(silver: Table, spot: Spot, took: Taken) -> Finding:
 
 
 def _there(silver: Table, row: Found, world: World) -> Finding:
-    commit = _commit(world.lake.table(silver), row)
+    path = world.lake.table(silver)
+    commit = {**_commit(path, row), **_came(path, came_in(silver, path, row))}
     sentence = f"it is in {silver.id}"
     return found(silver, Verdict.IN_TABLE, sentence, **commit, row=own(silver, row.row))
 
@@ -100,12 +105,16 @@ def _held(silver: Table, kept: Found, world: World) -> Finding:
         "event_at": event_at,
         "arrived_at": arrived_at,
         "quarantine": _commit(lake.quarantine(silver), kept),
-        "payload": payload(silver, row["_payload"]),
+        "payload": payload(silver, row["_payload"], kinds(lake.table(silver))),
     }
     sentence = f"it is no row of {silver.id}: {', '.join(reasons)}"
     if verdict is Verdict.LATE:
         by = arrived_at - event_at - silver.lateness.late
-        sentence = f"it arrived {arrived_at - event_at} after it happened, {by} later than {silver.id} admits"
+        sentence = f"it arrived {arrived_at - event_at} after it happened, " + (
+            f"{by} later than {silver.id} admits"
+            if by > timedelta(0)
+            else f"which today's law admits: `strandline quarantine replay {silver.id}`"
+        )
         evidence["late_by_seconds"] = by.total_seconds()
     if verdict is Verdict.EARLY:
         by = event_at - arrived_at - silver.lateness.early
@@ -124,10 +133,14 @@ def _held(silver: Table, kept: Found, world: World) -> Finding:
 
 
 def _commit(path: Path, row: Found) -> dict[str, object]:
-    """Return the commit that brought a row."""
-    version = version_of(path, row.file)
+    """Return the commit that wrote a row's file."""
+    return {**_came(path, version_of(path, row.file)), "file": row.file.name}
+
+
+def _came(path: Path, version: int | None) -> dict[str, object]:
+    """Return a commit by its number, and what it was."""
     entry = None if version is None else entry_of(commit_file(path, version))
-    told = {"version": version, "batch": entry and entry.batch, "file": row.file.name}
+    told: dict[str, object] = {"version": version, "batch": entry and entry.batch}
     return {**told, "mode": entry.mode} if entry else told
 
 
@@ -170,8 +183,9 @@ def of_key(silver: Table, parts: tuple[str, ...], world: World) -> Told:
         return finding.also(offset=str(Spot.of(rows[0].row)), rows=len(rows)), rows[0]
     kept = standing(silver, lake, naming(lake.quarantine(silver), parts))
     if kept:
-        spot = str(Spot.of(kept[-1].row))
-        return _held(silver, kept[-1], world).also(offset=spot, records=len(kept)), None
+        first = min(kept, key=lambda each: [each.row[name] for name in FIRST])
+        spot = str(Spot.of(first.row))
+        return _held(silver, first, world).also(offset=spot, records=len(kept)), None
     waiting = unread(lake.table(bronze), read_until(silver, bronze, lake) + 1)
     for record in naming(lake.table(bronze), parts, waiting) if waiting else ():
         finding = waits(silver, bronze, world)

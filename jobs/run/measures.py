@@ -63,12 +63,13 @@ def measured(table: Table, file: Path) -> Measured | str | None:
     first, last = _span(files, _moment_of(table))
     newest = _moment(told.get("newest")) or (last if _moment_of(table) != ARRIVED_AT else None)
     _, arrived = _span(files, ARRIVED_AT)
+    is_new = not entry.is_backfill  # what is put right was there, or might have been, long before
     figures = {
         **dict(_counts(entry, told)),
         **dict(_nulls(files)),
         **{f"failed:{name}": 1.0 for name in told.get("failed") or ()},
-        **({"freshness_s": (at - newest).total_seconds()} if newest else {}),
-        **({"lag": (at - arrived).total_seconds()} if arrived else {}),
+        **({"freshness_s": (at - newest).total_seconds()} if newest and is_new else {}),
+        **({"lag": (at - arrived).total_seconds()} if arrived and is_new else {}),
     }
     return Measured(
         entry=entry,

@@ -91,7 +91,8 @@ def promote(table: Table, lake: Lake, site: Site, tell: Tell = lambda _: None) -
         ):
             _take_over(spark, source, target, entry)
         _exchange(lake.checkpoint(table), made.checkpoint(table), made.put_away(known.mark))
-        gates.clear(table, lake, Where.BEFORE)  # it spoke of a batch of the other checkpoint
+        for side in (Where.BEFORE, Where.RANGE):  # what they spoke of was judged anew
+            gates.clear(table, lake, side)
         known.done = True
         shadow.write(made, known)
         for folder in made.folders(table):

@@ -36,6 +36,7 @@ def swap(  # noqa: PLR0913, PLR0917  # where, what goes, what stays, what comes,
     metadata: str,
     *,
     among: Among | None = None,
+    may_fill: bool = False,
 ) -> None:
     """Exchange rows of a table.
 
@@ -46,6 +47,7 @@ def swap(  # noqa: PLR0913, PLR0917  # where, what goes, what stays, what comes,
         stays: Chooses the others.
         come: The rows to put in, computed before.
         metadata: Stands in the commit.
+        may_fill: Whether a table without a row gets those that come; who follows it by a stream would read them.
         among: Names the files in which the rows to be taken away can lie; all are looked through when absent.
 
     Raises:
@@ -56,6 +58,10 @@ def swap(  # noqa: PLR0913, PLR0917  # where, what goes, what stays, what comes,
         told = among(commit.read_version) if among else commit.files()
         files = {_name(file): file for file in told}
         touched = [files[name] for name in _holding(delta.rows_of(spark, path, told), goes)]
+        if not files and may_fill:
+            commit.write(come)
+            commit.commit(metadata)
+            return
         if not files:
             raise DefinitionError(
                 f"{path} holds no row yet, so there is nothing that could be put right",

@@ -230,6 +230,9 @@ def departed(table: Path, where: Where) -> Departed | None:
         _, went = files_between(table, version, version)
         left = {file for file in went if Path(file).exists()}
         rows = look(table, where, version=version - 1, among=left) if left else []
+        # A file is rewritten whole, and most of its rows stay.
+        stay = [each.row for each in look(table, where, version=version)] if rows else []
+        rows = [each for each in rows if each.row not in stay]
         if rows:
             return Departed(version=version, entry=entry, found=rows[0])
     return None

@@ -14,6 +14,7 @@ from jobs.core.table import Layer, Table
 from jobs.run import figures, gates, history
 from jobs.run.balance import Balance, balance
 from jobs.run.drift import Mark, marks
+from jobs.run.gates import Where
 from jobs.run.held import open_rows, samples
 from jobs.run.lake import Lake
 from jobs.run.past import Batch, Past
@@ -44,8 +45,8 @@ Shut = Callable[[Table, Lake], Gate | None]
 
 
 def shut_gate(table: Table, lake: Lake) -> Gate | None:
-    """Return a table's gate if it is shut."""
-    found = gates.shut(table, lake)
+    """Return a table's gate if it is shut; a range that was not let in leaves the published rows as they are."""
+    found = gates.shut(table, lake, Where.BEFORE) or gates.shut(table, lake, Where.BEHIND)
     return Gate(since=found.at, why=found.why) if found else None
 
 
@@ -180,9 +181,11 @@ class _Desk:
         return marks(shown, over[: len(over) - len(shown)])
 
     def _filled(self, table: Table) -> list[datetime]:
-        """Return the hours in which the tables that it reads got rows."""
+        """Return the hours in which the tables that it reads got rows which a stream gets to read."""
         hours = chain.from_iterable(self._hours.get(each.id, ()) for each in table.upstream)
-        return sorted(hour.at for hour in hours if hour.value("written") > 0)
+        return sorted(
+            hour.at for hour in hours if hour.value("written") > 0 and hour.value("read") > 0
+        )
 
     def _faults(self, table: Table, sheet: Balance) -> dict[date, list[str]]:
         """Put each fault on the day of the batch that it names; one that names none shows today."""

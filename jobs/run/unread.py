@@ -9,6 +9,7 @@ from jobs.run import gates, topics
 from jobs.run.backlog import Backlog, Bounds, name_of
 from jobs.run.balance import read_until
 from jobs.run.finding import Finding, Verdict, World, found
+from jobs.run.lake import Lake
 from jobs.run.ledger import Offsets, last_entry
 from jobs.run.trace import Spot, behind, pace, reach
 
@@ -16,12 +17,9 @@ from jobs.run.trace import Spot, behind, pace, reach
 def waits(table: Table, source: Table, world: World) -> Finding:
     """Say what a row that is in a table's source waits for."""
     lake = world.lake
-    shut = gates.stops(table, lake)
-    if shut is not None:
-        side = "behind" if shut.where is gates.Where.BEHIND else "of"
-        sentence = f"it is in {source.id}; the gate {side} {shut.table} is shut: {shut.why}"
-        told = {"table": shut.table, "since": shut.at, "batch": shut.batch, "why": shut.why}
-        return found(table, Verdict.SHUT_OUT, sentence, gate=told)
+    held_up = shut_out(table, source, lake)
+    if held_up is not None:
+        return held_up
     if not lake.exists(table):
         sentence = f"it is in {source.id}, and {table.id} was never run"
         return found(table, Verdict.NOT_READ_YET, sentence)
@@ -29,6 +27,17 @@ def waits(table: Table, source: Table, world: World) -> Finding:
     lag = behind(lake.table(source), until + 1)
     sentence = f"it is in {source.id}; {table.id} is behind by {lag:,} of its rows"
     return _expected(found(table, Verdict.NOT_READ_YET, sentence, lag=lag), table, lag, world)
+
+
+def shut_out(table: Table, source: Table, lake: Lake) -> Finding | None:
+    """Say which gate keeps a row of a source, or what must come after it, from a table; None when none does."""
+    shut = gates.stops(table, lake) or gates.stops(source, lake)
+    if shut is None:
+        return None
+    side = "behind" if shut.where is gates.Where.BEHIND else "of"
+    sentence = f"it is in {source.id}; the gate {side} {shut.table} is shut: {shut.why}"
+    told = {"table": shut.table, "since": shut.at, "batch": shut.batch, "why": shut.why}
+    return found(table, Verdict.SHUT_OUT, sentence, gate=told)
 
 
 def outside(table: Table, bronze: Table, spot: Spot, world: World) -> Finding:

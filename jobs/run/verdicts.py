@@ -149,7 +149,8 @@ def _waited(known: Known, day: date) -> Iterator[_Why]:
     is_now = end == known.now
     if end < begins(day) or (is_now and known.sources is not None and not known.waiting):
         return
-    mine = [hour.at for hour in known.hours if hour.at < end]
+    # What was put right beside a stream says nothing of how far the stream came.
+    mine = [hour.at for hour in known.hours if hour.at < end and hour.value("read") > 0]
     if known.sources is None:
         yield from _silence(mine, end)
         return

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from quality.report.detail import section
-from quality.report.findings import MEANING, Findings, TableFindings
+from quality.report.findings import MEANING, Findings, Flow, TableFindings
 from quality.report.parts import Column, badge, listed, sign, symbols, table
 from quality.report.words import ago, attribute, count, day, moment, name, share, text
 
@@ -141,7 +141,7 @@ def _sheets(tables: Sequence[TableFindings]) -> str:
 
 
 def _tables(found: Findings) -> str:
-    active = [each for each in found.tables if each.flow.read or each.because or each.gate]
+    active = [each for each in found.tables if each.flow != Flow() or each.because or each.gate]
     silent = [name(each.table) for each in found.tables if each not in active]
     told = f'<p class="lead">Nothing was written to {", ".join(silent)}.</p>' if silent else ""
     return (

@@ -11,12 +11,18 @@ from jobs.run import gates
 from jobs.run.audit import COPIES, Audit, audit, kept
 from jobs.run.gates import GateShutError, Where
 from jobs.run.lake import Lake
+from jobs.run.ledger import latest_version
+from jobs.run.rebuild import promote, rebuild
+from jobs.run.replay import replay
+from jobs.run.resolutions import unfinished
+from jobs.run.runner import Site
 from jobs.run.span import Span
 from jobs.silver import device_telemetry as silver
 from quality.expectations import Within
 from quality.rules import OnFail, between
 from tests.support.events import readings, received
 from tests.support.executions import executions
+from tests.support.mistaken import mistaken
 from tests.support.modes import derive
 from tests.support.morning import LATER
 from tests.support.rows import NOON, at
@@ -39,6 +45,13 @@ def doubled(spark: SparkSession, lake: Lake) -> None:
     rows.write.format("delta").mode("append").save(path)
 
 
+def singled(spark: SparkSession, lake: Lake) -> None:
+    """Leave one of each."""
+    path = str(lake.table(silver.TABLE))
+    rows = spark.read.format("delta").load(path).dropDuplicates().localCheckpoint()
+    rows.write.format("delta").mode("overwrite").save(path)
+
+
 def test_tables_that_nobody_touched_are_as_expected(spark: SparkSession, morning: Lake) -> None:
     """Rules, keys, the ledger's counts, and gold against silver."""
     below = look(spark, silver.TABLE, morning)
@@ -56,7 +69,7 @@ def test_tables_that_nobody_touched_are_as_expected(spark: SparkSession, morning
 def test_rows_that_are_there_twice_stop_those_who_read_them(
     spark: SparkSession, morning: Lake
 ) -> None:
-    """Until a later look finds nothing."""
+    """Until a later look finds nothing, and no stream would read them as they were."""
     doubled(spark, morning)
 
     found = look(spark, silver.TABLE, morning)
@@ -70,9 +83,17 @@ def test_rows_that_are_there_twice_stop_those_who_read_them(
     derive(spark, morning, silver.TABLE)
     with pytest.raises(GateShutError, match="copies_of_a_key: 8"):
         derive(spark, morning, gold.TABLE)
-    spark.sql(f"RESTORE TABLE delta.`{morning.table(silver.TABLE)}` TO VERSION AS OF 4")
+    singled(spark, morning)
+    look(spark, silver.TABLE, morning)
+    waits = gates.shut(silver.TABLE, morning, Where.BEHIND)
+    assert waits is not None
+    assert "gold.device_signal_10m has not read from version" in waits.why
+    rebuild(gold.TABLE, morning, site=Site(spark=spark, clock=lambda: NOON))
+    promote(spark, gold.TABLE, morning)
     look(spark, silver.TABLE, morning)
     assert gates.shut(silver.TABLE, morning, Where.BEHIND) is None
+    derive(spark, morning, gold.TABLE)
+    assert unexpected(look(spark, gold.TABLE, morning)) == []
 
 
 def test_a_window_that_lost_a_reading_is_found(spark: SparkSession, morning: Lake) -> None:
@@ -133,3 +154,29 @@ def test_one_scan_for_fifty_rules(spark: SparkSession, morning: Lake) -> None:
     ]
 
     assert taken[1] == taken[2] <= taken[0]
+
+
+def test_rows_that_were_healed_are_in_gold_as_the_look_expects(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """A stream passes over what a replay brought, and gold has it all the same."""
+    wrong = mistaken(spark, lake)
+    told = replay(spark, silver.TABLE, wrong)
+
+    assert told.healed > 0
+    assert unexpected(look(spark, silver.TABLE, wrong)) == []
+    assert unexpected(look(spark, gold.TABLE, wrong)) == []
+
+
+def test_nothing_is_replayed_that_could_not_be_followed(spark: SparkSession, lake: Lake) -> None:
+    """A gate that is shut behind silver would stop what rests on it when silver is written already."""
+    wrong = mistaken(spark, lake)
+    doubled(spark, wrong)
+    look(spark, silver.TABLE, wrong)
+    before = latest_version(wrong.table(silver.TABLE))
+
+    with pytest.raises(GateShutError):
+        replay(spark, silver.TABLE, wrong)
+
+    assert latest_version(wrong.table(silver.TABLE)) == before
+    assert unfinished(silver.TABLE, wrong) is None

@@ -26,7 +26,8 @@ def test_columns_of_a_person_are_masked_and_ours_are_left_out() -> None:
 def test_a_payload_is_shown_only_where_nothing_in_it_is_sensitive() -> None:
     """Its size is shown always; bytes that are no text are written out, and very long ones are cut."""
     assert payload(OPEN, b'{"id": 7}\xff') == {"bytes": 10, "text": '{"id": 7}\\xff'}
-    masked = {"bytes": 9, "text": '{"id": "[number, 1 long]"}'}
+    masked = {"bytes": 9, "text": '{"[a name, 1]": "[number, 1 long]"}'}
+    assert payload(GUARDED, b'{"id": 7}', ["id", "owner"]) == {"bytes": 9, "text": '{"id": 7}'}
     assert payload(GUARDED, b'{"id": 7}') == masked
     assert payload(OPEN, None) is None
     assert payload(OPEN, b"x" * 9_000) == {

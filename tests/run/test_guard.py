@@ -160,6 +160,22 @@ def test_one_row_is_enough_for_a_rule_that_fails(spark: SparkSession, lake: Lake
     assert (sample["device_id"], sample["event_id"]) == ("[text, 2 long]", "g0")
 
 
+def test_small_batches_are_judged_together_by_whichever_process(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """Half of each ten rows is bad: the third batch is stopped, and typing the same again does not let it pass."""
+    for number, start in enumerate(("06:00:00", "07:00:00", "08:00:00")):
+        received(spark, lake, hour(f"n{number}", start, bad=5, of=10, batch=number))
+        if number < 2:
+            derive(spark, lake, silver.TABLE)
+
+    for _ in range(2):
+        with pytest.raises(GateShutError, match="15 of 30 rows"):
+            derive(spark, lake, silver.TABLE)
+
+    assert balance(silver.TABLE, lake).waiting == 10
+
+
 def test_streams_beside_it_go_on_and_it_follows_when_the_gate_opens(
     spark: SparkSession, poisoned: Lake, clock: Callable[[], datetime]
 ) -> None:
