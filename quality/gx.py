@@ -26,6 +26,7 @@ if NO_CONNECT:
 import great_expectations as library
 from great_expectations.core.metric_domain_types import MetricDomainTypes
 from great_expectations.core.metric_function_types import MetricPartialFunctionTypes
+from great_expectations.data_context.types.base import ProgressBarsConfig
 from great_expectations.execution_engine.pandas_execution_engine import PandasExecutionEngine
 from great_expectations.execution_engine.sparkdf_execution_engine import SparkDFExecutionEngine
 from great_expectations.expectations.expectation import BatchExpectation
@@ -38,7 +39,7 @@ from quality.expectations import Counts, exceeds, outside
 if NO_CONNECT:
     del sys.modules[CONNECT]
 
-__all__ = ["COUNTS", "ExpectFigureToBeWithin", "ExpectRuleToHold", "library"]
+__all__ = ["COUNTS", "ExpectFigureToBeWithin", "ExpectRuleToHold", "ProgressBarsConfig", "library"]
 
 Given = Mapping[str, Any]
 Found = dict[str, Any]

@@ -20,7 +20,7 @@ import pandas as pd
 from pyspark.sql import DataFrame
 
 from quality.expectations import Bounds, Counts, Expectation, Finding, Share
-from quality.gx import COUNTS, ExpectFigureToBeWithin, ExpectRuleToHold, library
+from quality.gx import COUNTS, ExpectFigureToBeWithin, ExpectRuleToHold, ProgressBarsConfig, library
 
 _making = threading.Lock()
 
@@ -112,8 +112,7 @@ def _context() -> Any:  # noqa: ANN401
 
 def quiet(context: Any) -> Any:  # noqa: ANN401
     """Let a context show no progress of work that takes milliseconds."""
-    bars = library.data_context.types.base.ProgressBarsConfig
-    context.variables.progress_bars = bars(globally=False)
+    context.variables.progress_bars = ProgressBarsConfig(globally=False)
     return context
 
 

@@ -22,7 +22,7 @@ from jobs.core.table import Table
 from jobs.run import gates
 from jobs.run.above import led
 from jobs.run.balance import read_until, rows_until
-from jobs.run.gates import Shut, Where
+from jobs.run.gates import READ_AS_IT_WAS, Shut, Where
 from jobs.run.lake import Lake
 from jobs.run.ledger import files_between, is_passed_over, latest_version
 from jobs.run.rows import rows_at
@@ -224,7 +224,7 @@ def _stale(table: Table, lake: Lake) -> Iterator[Finding]:
         appended = {file for came, went in each if not went for file in came}
         if appended & {file for _, went in each for file in went}:
             yield Finding(
-                name=f"read_as_it_was:{other.id}",
+                name=f"{READ_AS_IT_WAS}{other.id}",
                 severity=Severity.CRITICAL,
                 holds=False,
                 says=f"{other.id} has not read from version {first} on, and its stream would read the rows as they "

@@ -7,21 +7,25 @@ Before either stands the table's guard (jobs/run/guard.py): a batch that is not 
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
+from jobs.core.errors import DefinitionError
 from jobs.core.table import Table
 from jobs.core.verdict import bad_rows, good_rows
 from jobs.run import delta
 from jobs.run.guard import Guard, counted
-from jobs.run.ledger import Entry
+from jobs.run.ledger import Entry, last_entry
 from jobs.run.meter import Meter
 
 SMALL = 50_000
 """Up to so many rows one file is enough."""
+
+FOUND = ("broke", "failed", "opened", "rules", "contract", "newest")
+"""What a guard adds to an entry."""
 
 Settle = Callable[[int, Counter[str]], Entry]
 
@@ -49,6 +53,7 @@ class Fork:
 
         Raises:
             GateShutError: The batch is not believed; nothing was written.
+            DefinitionError: Half of it was written by other rules.
         """
         kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
         try:
@@ -57,7 +62,9 @@ class Fork:
             entry = settle(good, held)
             if not entry.read and not self.replaces:
                 return None
-            if self.guard:
+            if held_already:
+                entry = self._as_begun(entry, held)
+            elif self.guard:
                 entry = self.guard.admit(entry, found, kept)
             if (held or self.replaces) and not held_already:
                 self._put(self.quarantine, bad_rows(kept, self.table), held.total(), entry, meter)
@@ -67,6 +74,22 @@ class Fork:
             return final
         finally:
             kept.unpersist()
+
+    def _as_begun(self, entry: Entry, held: Counter[str]) -> Entry:
+        """Go on with a batch that was believed before a crash; nobody asks again."""
+        newest = last_entry(self.quarantine)
+        begun = newest[1] if newest else entry
+        if Counter(begun.quarantined) != held:
+            raise DefinitionError(
+                f"batch {entry.batch} of {self.table.id} was interrupted when its quarantine was written, "
+                "and today's rules hold back other rows of it",
+                hint="run it once with the code that began it; then change the rules, "
+                f"and `strandline quarantine replay {self.table.id}`.",
+                table=self.table.id,
+                batch=entry.batch,
+            )
+        told = {name: getattr(begun, name) for name in FOUND}
+        return replace(entry, **told)
 
     def _put(self, path: Path, rows: DataFrame, count: int, entry: Entry, meter: Meter) -> Entry:
         commit = delta.Commit(rows.sparkSession, path)

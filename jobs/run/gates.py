@@ -25,6 +25,9 @@ from jobs.core.table import Table
 from jobs.run.lake import Lake
 from quality.expectations import Finding
 
+READ_AS_IT_WAS = "read_as_it_was:"
+"""Begins the name of what is found when a stream would read rows as they were before they were put right."""
+
 
 class Where(StrEnum):
     """On which side of what it concerns a gate is shut."""
@@ -86,7 +89,8 @@ class Shut:
             and {n: list(v) for n, v in self.versions.items()}
             == {n: list(v) for n, v in other.versions.items()}
             and all(
-                each["name"] in self._seen and int(each["failed"]) <= self._seen[each["name"]]
+                each["name"] in self._seen
+                and int(each.get("failed") or 0) <= self._seen[each["name"]]
                 for each in other.findings
             )
         )
@@ -94,7 +98,7 @@ class Shut:
     @property
     def _seen(self) -> dict[str, int]:
         """Return how many rows somebody saw to break each."""
-        return {str(each["name"]): int(each["failed"]) for each in self.findings}
+        return {str(each["name"]): int(each.get("failed") or 0) for each in self.findings}
 
     def accepts(self, findings: Collection[Finding]) -> bool:
         """Tell whether somebody who opened it behind rows has seen as much as this."""
@@ -237,7 +241,13 @@ def refuse_behind(table: Table, lake: Lake) -> None:
 def behind_source(table: Table, lake: Lake) -> Shut | None:
     """Return the gate behind something that a table reads; None when all of it is believed."""
     found = (shut(source, lake, Where.BEHIND) for source in table.needs)
-    return next((each for each in found if each), None)
+    return next((each for each in found if each and not _is_answered(each, lake)), None)
+
+
+def _is_answered(found: Shut, lake: Lake) -> bool:
+    """Tell whether a gate asks for nothing but the rebuild that is under way."""
+    names = [str(each["name"]) for each in found.findings]
+    return lake.is_rebuilding and all(name.startswith(READ_AS_IT_WAS) for name in names)
 
 
 def stops(table: Table, lake: Lake) -> Shut | None:

@@ -26,6 +26,11 @@ class Lake:
         return self.root / "quarantine" / table.name
 
     @property
+    def is_rebuilding(self) -> bool:
+        """Tell whether a table of it is made anew beside the live one."""
+        return False
+
+    @property
     def gates(self) -> Path:
         """Return the folder with what is written about gates."""
         return self.root / "_gates"

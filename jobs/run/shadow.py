@@ -34,6 +34,11 @@ class Shadow(Lake):
         return Lake.table(self, table) if table.id == self.own.id else self.live.table(table)
 
     @property
+    def is_rebuilding(self) -> bool:
+        """Tell that it is."""
+        return True
+
+    @property
     def gates(self) -> Path:
         """Return the live folder: people open gates there."""
         return self.live.gates

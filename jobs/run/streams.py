@@ -79,7 +79,7 @@ class Writer:
         try:
             if self._has(self._lake.table(self._table), number):
                 if self._guard:  # killed before it could say so
-                    self._guard.passed(stream_id(self._lake.checkpoint(self._table)), number)
+                    self._guard.passed(str(stream_id(self._lake.checkpoint(self._table))), number)
                 rows.write.format("noop").mode("overwrite").save()
                 return
             refuse_behind(self._table, self._lake)

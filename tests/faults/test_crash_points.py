@@ -1,5 +1,6 @@
 """Crashes between two exact steps, made by hand, so that no luck is needed to meet them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from jobs.run.lake import Lake
 from jobs.run.ledger import last_entry, latest_version
 from jobs.run.runner import Site, run
 from jobs.silver import device_telemetry as silver
+from quality.rules import Rule
 from tests.run.written import entry, numbers, written
 from tests.support.events import readings, received
 from tests.support.rows import NOON
@@ -86,6 +88,20 @@ def test_a_crash_between_quarantine_and_table_puts_no_row_there_twice(
 ) -> None:
     """The quarantine is then ahead by one batch; the replay must see it and pass over."""
     fill(lake, site, FIRST, SILVER, GOLD)
+    held = latest_version(lake.quarantine(SILVER))
+    die_half_way(lake, site, monkeypatch)
+    assert latest_version(lake.quarantine(SILVER)) == held + 1
+
+    for table in (SILVER, GOLD):
+        run(table, AvailableNow(), lake, site=site)
+
+    assert latest_version(lake.quarantine(SILVER)) == held + 1
+    assert contents(lake, site) == undisturbed
+    assert balanced(lake)
+
+
+def die_half_way(lake: Lake, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let silver's next batch end when it has written its quarantine."""
     whole = delta.Commit.commit
     done: list[int] = []
 
@@ -96,17 +112,25 @@ def test_a_crash_between_quarantine_and_table_puts_no_row_there_twice(
         return done[-1]
 
     received(site.spark, lake, readings(SECOND))
-    held = latest_version(lake.quarantine(SILVER))
     with monkeypatch.context() as patch:
         patch.setattr(delta.Commit, "commit", dies_at_the_second)
         with pytest.raises(Exception, match="killed here"):
             run(SILVER, AvailableNow(), lake, site=site)
-    assert latest_version(lake.quarantine(SILVER)) == held + 1
+
+
+def test_the_other_half_is_not_written_by_other_rules(
+    lake: Lake, site: Site, undisturbed: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row would be in both places, or in none; so whoever changed the rules meanwhile is told to go back first."""
+    fill(lake, site, FIRST, SILVER, GOLD)
+    die_half_way(lake, site, monkeypatch)
+    never = Rule(name="never", holds="false")
+
+    with pytest.raises(Exception, match="today's rules hold back other rows"):
+        run(replace(SILVER, rules=(*SILVER.rules, never)), AvailableNow(), lake, site=site)
 
     for table in (SILVER, GOLD):
         run(table, AvailableNow(), lake, site=site)
-
-    assert latest_version(lake.quarantine(SILVER)) == held + 1
     assert contents(lake, site) == undisturbed
     assert balanced(lake)
 

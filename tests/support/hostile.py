@@ -107,7 +107,7 @@ def _valid(numbers: Iterator[int], random: Random) -> Iterator[Hostile]:
                 b"",
                 b', "extra": {"a": [1e300, null]}',
                 b', "deep": ' + b"[" * 300 + b"]" * 300,
-                b', "' + written[1:-1] + b'": 1',
+                b', "' + json.dumps(said[:1_000]).encode()[1:-1] + b'": 1',
             )
         )
         yield Hostile(_clean(next(numbers), text=written, more=more), said)
