@@ -165,8 +165,16 @@ def is_passed_over(path: Path, version: int) -> bool:
 
 
 def was_put_right(path: Path) -> bool:
-    """Tell whether a table is other than what was appended to it."""
-    return any(entry.is_passed_over for _, entry in entries(path))
+    """Tell whether a table is other than what was appended to it, by us or by a tool that knows nothing of ledgers."""
+    return any(map(_puts_right, _commits(path)))
+
+
+def _puts_right(commit: Path) -> bool:
+    entry = entry_of(commit)
+    if entry is not None:
+        return entry.is_passed_over
+    with commit.open() as log:
+        return any(line.startswith('{"remove":') and '"dataChange":true' in line for line in log)
 
 
 def last_entry(path: Path) -> tuple[int, Entry] | None:

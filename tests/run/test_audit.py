@@ -88,8 +88,9 @@ def test_rows_that_are_there_twice_stop_those_who_read_them(
     waits = gates.shut(silver.TABLE, morning, Where.BEHIND)
     assert waits is not None
     assert "gold.device_signal_10m has not read from version" in waits.why
-    rebuild(gold.TABLE, morning, site=Site(spark=spark, clock=lambda: NOON))
-    promote(spark, gold.TABLE, morning)
+    site = Site(spark=spark, clock=lambda: NOON)
+    rebuild(gold.TABLE, morning, site)
+    promote(gold.TABLE, morning, site)
     look(spark, silver.TABLE, morning)
     assert gates.shut(silver.TABLE, morning, Where.BEHIND) is None
     derive(spark, morning, gold.TABLE)
