@@ -170,11 +170,8 @@ def was_put_right(path: Path) -> bool:
 
 
 def _puts_right(commit: Path) -> bool:
-    entry = entry_of(commit)
-    if entry is not None:
-        return entry.is_passed_over
-    with commit.open() as log:
-        return any(line.startswith('{"remove":') and '"dataChange":true' in line for line in log)
+    entry, log = entry_of(commit), commit.read_text()
+    return entry.is_passed_over if entry else '{"remove":' in log and '"dataChange":true' in log
 
 
 def last_entry(path: Path) -> tuple[int, Entry] | None:
