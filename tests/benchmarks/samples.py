@@ -83,9 +83,11 @@ class Samples:
         """Return median and spread of one figure."""
         return spread([float(getattr(s, what)) for s in self.of(part, row, contestant)])
 
-    def ratio(self, part: str, row: str, against: str, what: str) -> Spread | None:
-        """Return this engine's figure over another's, taken round by round."""
-        ours = _by_round(self.of(part, row, "strandline"), what)
+    def ratio(
+        self, part: str, row: str, against: str, what: str, who: str = "strandline"
+    ) -> Spread | None:
+        """Return one's figure over another's, taken round by round."""
+        ours = _by_round(self.of(part, row, who), what)
         theirs = _by_round(self.of(part, row, against), what)
         return spread([ours[n] / theirs[n] for n in ours if theirs.get(n)])
 
