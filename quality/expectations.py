@@ -174,3 +174,14 @@ def outside(value: float | None, low: float | None, high: float | None) -> bool:
     if value is None:
         return False
     return (low is not None and value < low) or (high is not None and value > high)
+
+
+def fails(expected: Expectation, counts: Counts, bounds: Bounds) -> bool:
+    """Tell at a glance whether the suite will find that an expectation does not hold; held equal to it by a test."""
+    if isinstance(expected, Share):
+        failed = counts.broke.get(expected.name, 0)
+        return exceeds(failed, counts.rows, allowed=expected.allowed, few=expected.few)
+    low, high = expected.low, expected.high
+    if expected.from_history:
+        low, high = bounds.get(expected.name, (None, None))
+    return counts.rows > 0 and outside(counts.figures.get(expected.name), low, high)

@@ -3,11 +3,12 @@
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from random import Random, randrange
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from quality.expectations import Counts, Finding, Within, shares
+from quality.expectations import Counts, Finding, Within, fails, shares
 from quality.rules import OnFail, Rule, Severity, between, broken, one_of, required
 from quality.suite import Suite
 from tests.support.executions import executions
@@ -161,3 +162,27 @@ def test_two_threads_may_ask_one_suite(spark: SparkSession) -> None:
         found = list(pool.map(suite.of_rows, frames))
 
     assert [(f[1].holds, f[1].rows) for f in found] == [(n % 2 == 0, 20 + n) for n in range(8)]
+
+
+def test_a_glance_at_counters_sees_what_the_suite_finds() -> None:
+    """Otherwise the suite would not be asked."""
+    seed = randrange(10**6)  # noqa: S311  # no secret
+    chance = Random(seed)  # noqa: S311  # as above
+    figures = (
+        Within(name="rows", low=5, high=50),
+        Within(name="usual", from_history=True),
+        Within(name="absent", high=0),
+    )
+    expected = (*shares(RULES), *figures)
+    suite = Suite("silver.glance", expected)
+    for _ in range(60):
+        rows_ = chance.choice([0, 1, 10, 40, 60])
+        found = Counts(
+            rows=rows_,
+            broke={rule.name: chance.randint(0, rows_) for rule in RULES if chance.random() < 0.7},
+            figures={"rows": chance.randrange(60), "usual": chance.random()},
+        )
+        bounds = {"usual": chance.choice([(0.2, 0.8), (None, 0.5), (0.5, None), (None, None)])}
+        told = [each.name for each in suite.of_counts(found, bounds) if not each.holds]
+        seen = [each.name for each in expected if fails(each, found, bounds)]
+        assert sorted(seen) == sorted(told), (seed, found, bounds)
