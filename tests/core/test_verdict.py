@@ -100,7 +100,7 @@ def test_all_broken_rules_are_told_in_the_order_of_their_declaration(reasons: Ju
 
     assert found == [
         ["missing:event_id", "missing:device_id", "late"],
-        ["missing:device_id", "out_of_range:value"],
+        ["missing:device_id", "implausible:value", "out_of_range:value"],
         ["missing:value", "early"],
     ]
 

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType
 
+from jobs.core.errors import DefinitionError
 from jobs.run import delta
 
 SCHEMA = StructType().add("part", LongType()).add("number", LongType())
@@ -143,10 +144,12 @@ def test_all_is_replaced_in_one_version(spark: SparkSession, table: Path) -> Non
 
 
 def test_making_a_table_again_leaves_it_as_it_is(spark: SparkSession, table: Path) -> None:
-    """Every start asks for it."""
+    """Every start asks for it; one that lacks a column of today is not changed behind anybody's back."""
     appended(spark, table, 1)
 
-    delta.create(spark, table, StructType().add("other", LongType()))
+    delta.create(spark, table, SCHEMA)
+    with pytest.raises(DefinitionError, match="without the column other"):
+        delta.create(spark, table, StructType().add("other", LongType()))
 
     assert there(table) == [(0, 0)]
     assert DeltaTable(table).version() == 1
