@@ -11,10 +11,10 @@ from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.ranges import SINCE, UNTIL
 from jobs.cli.screen import emit, note, show
 from jobs.core.table import Table
-from jobs.run.above import above, backfill_above, refuse_open_above
+from jobs.run.above import above, backfill_above, refuse_behind_above, refuse_open_above
 from jobs.run.backfill import backfill
 from jobs.run.closing import Signed
-from jobs.run.gates import Where, refuse_behind
+from jobs.run.gates import Where
 from jobs.run.guard import Guard
 from jobs.run.ledger import Entry
 from jobs.run.span import refuse_open
@@ -53,20 +53,19 @@ def backfill_(  # noqa: PLR0913, PLR0917  # each is an option of the command lin
     refuse_open(chosen, where, span)
     if downstream:
         refuse_open_above(chosen, where, span)
-        for other in above(chosen, where):
-            refuse_behind(other, where)
+        refuse_behind_above(chosen, where)
     note("starting Spark …")
     spark = engine.site(found, where, None, is_brief=True).spark
     guard = Guard(chosen, where, place.now, Where.RANGE)
     signed = Signed(who=place.login(), at=place.now())
     own = backfill(spark, chosen, where, span, signed, guard=guard)
     done: list[tuple[Table, Entry | None]] = [(chosen, own)]
-    _tell(*done[0])
+    tell_changed(*done[0])
     refuse_unbelieved(spark, chosen, where, span)
     if downstream:
         for each, entry in backfill_above(spark, chosen, where, span):
             done.append((each, entry))
-            _tell(each, entry)
+            tell_changed(each, entry)
             if entry:
                 refuse_unbelieved(spark, each, where, span)
     spark.stop()
@@ -80,7 +79,8 @@ def backfill_(  # noqa: PLR0913, PLR0917  # each is an option of the command lin
         note(f"resting on the rows as they were: {names}; `--downstream` computes them again")
 
 
-def _tell(table: Table, entry: Entry | None) -> None:
+def tell_changed(table: Table, entry: Entry | None) -> None:
+    """Say what was put in the place of what in a table."""
     if entry is None:
         note(f"{table.id}: nothing to do, or its own process does it")
     else:

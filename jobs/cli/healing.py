@@ -5,13 +5,12 @@ from pathlib import Path
 
 from jobs import catalog
 from jobs.cli import engine, place, ranges
+from jobs.cli.again import tell_changed
 from jobs.cli.screen import emit, note, say, show
 from jobs.core.errors import DefinitionError
-from jobs.core.table import Table
 from jobs.run import discard, replay
 from jobs.run.closing import Signed
 from jobs.run.heal import Choice, Fate, Kind, Replayed
-from jobs.run.ledger import Entry
 from jobs.run.quarantine import Place
 
 KINDS = ("held for", "rows", "becomes", "then held for")
@@ -44,7 +43,7 @@ def replayed(  # noqa: PLR0913  # each is an option of the command line
         told = replay.rehearse(spark, chosen, where, choice)
     else:
         signed = Signed(who=place.login(), at=place.now())
-        told = replay.replay(spark, chosen, where, choice, signed, tell=_tell)
+        told = replay.replay(spark, chosen, where, choice, signed, tell=tell_changed)
     spark.stop()
     if as_json:
         emit(asdict(told))
@@ -89,13 +88,6 @@ def discarded(  # noqa: PLR0913  # as above
         emit({"table": chosen.id, "rows": count, "undone": undo})
     else:
         say(f"{chosen.id}: {count:,} rows {'are open again' if undo else 'discarded'}")
-
-
-def _tell(table: Table, entry: Entry | None) -> None:
-    if entry is None:
-        note(f"{table.id}: nothing to do, or its own process does it")
-    else:
-        note(f"{table.id}: {entry.came:,} rows came, {entry.gone:,} went")
 
 
 def _print(told: Replayed, *, dry_run: bool) -> None:

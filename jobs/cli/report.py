@@ -13,6 +13,7 @@ from jobs.cli.screen import emit, say
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.table import Table
 from jobs.run.lake import Lake
+from jobs.run.notes import put
 from jobs.run.trust import Period, gather, newest_day
 from quality.report.findings import Findings
 from quality.report.page import page
@@ -111,10 +112,7 @@ def _written(found: Findings, lake: Lake, to: Path | None) -> Path:
     """Write the page; who reads it meanwhile sees the old one or the new one."""
     file = (to or lake.report(found.since[:10])).absolute()
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        draft = file.with_name(f".{file.name}.new")
-        draft.write_text(page(found), encoding="utf-8")
-        draft.replace(file)
+        put(file, page(found))
     except OSError as error:
         raise DefinitionError(
             f"the page cannot be written to {file}: {error.strerror}",

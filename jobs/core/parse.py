@@ -4,10 +4,10 @@ Why a payload is wrapped before it is parsed: ``from_json`` drops whatever follo
 ``{"id":1} x`` and two documents in one payload would both pass. Inside ``[payload, {"_end": mark}]`` anything
 before or after the object changes the number of elements. A payload may close the array by itself and bring
 an end of its own; it cannot know the mark, which is drawn when the query is made. No row depends on it.
+The mark is text, because a number would stand in the generated code and have each query compiled anew.
+
 What the parser itself will not read is refused as malformed: names of more than 50,000 letters, more than a thousand
 levels, numbers of more than a thousand digits, texts of more than twenty million letters.
-
-The mark is text, because a number would stand in the generated code and have each query compiled anew.
 
 Why two parses, and the second one rarely: a payload in which every declared field is present and
 readable is settled by the first. Only the others (optional fields absent, dirt) are parsed again to tell

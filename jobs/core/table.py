@@ -6,7 +6,7 @@ other modules, so that "go to definition" follows the data.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
@@ -182,6 +182,10 @@ class Table:
     def secret(self) -> frozenset[str]:
         """Return the columns that are not shown in the clear: its own, and those that come from what it rests on."""
         return frozenset(self.sensitive).union(*(source.secret for source in self.needs))
+
+    def shown(self, columns: Iterable[str]) -> tuple[str, ...]:
+        """Return those of some columns that may be shown in the clear; ours may stand for anything."""
+        return tuple(n for n in columns if n not in self.secret and not n.startswith("_"))
 
     def __str__(self) -> str:
         """Return the one name."""

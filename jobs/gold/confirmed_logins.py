@@ -47,7 +47,6 @@ TABLE = Table(
     transform=confirmed_logins,
     key=("action_id", "confirmation_id"),
     event_at="login_at",
-    sensitive=("user_id",),
     speaks=Speaks.ON_CLOSE,
     closes_at="closes_at",
 )

@@ -54,6 +54,16 @@ def refuse_open_above(table: Table, lake: Lake, span: Span) -> None:
         refuse_open(other, lake, span)
 
 
+def refuse_behind_above(table: Table, lake: Lake) -> None:
+    """See, before anything is written, that no shut gate keeps what rests on a table from following.
+
+    Raises:
+        GateShutError: One does.
+    """
+    for other in above(table, lake):
+        refuse_behind(other, lake)
+
+
 def closed_above(table: Table, lake: Lake) -> datetime | None:
     """Return the moment before which a table and all that rest on it may be computed again; None when there is none."""
     closed = [closed_until(each, lake) for each in (table, *led(table, lake))]

@@ -25,6 +25,7 @@ from jobs.run.balance import read_until, rows_until
 from jobs.run.gates import READ_AS_IT_WAS, Shut, Where
 from jobs.run.lake import Lake
 from jobs.run.ledger import files_between, is_passed_over, latest_version
+from jobs.run.notes import put
 from jobs.run.rows import rows_at
 from jobs.run.span import Span
 from quality.expectations import Expectation, Finding, Share, Within, shares
@@ -93,7 +94,7 @@ def audit(
         until=span.until.isoformat() if span else None,
         findings=suite.of_rows(_with_known(spark, table, lake, rows)),
     )
-    _keep(found, table, lake)
+    put(lake.audit(table), json.dumps(asdict(found), indent=1))
     _gate(found, table, lake)
     return found
 
@@ -186,14 +187,6 @@ def _with_known(spark: SparkSession, table: Table, lake: Lake, rows: DataFrame) 
         known = there.select(F.col(name).alias(_known(column))).distinct()
         rows = rows.join(F.broadcast(known), F.col(column) == F.col(_known(column)), "left_outer")
     return rows
-
-
-def _keep(found: Audit, table: Table, lake: Lake) -> None:
-    file = lake.audit(table)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_suffix(".new")
-    draft.write_text(json.dumps(asdict(found), indent=1))
-    draft.replace(file)
 
 
 def _gate(found: Audit, table: Table, lake: Lake) -> None:

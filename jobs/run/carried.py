@@ -128,11 +128,7 @@ def _taken_in(rest: Rest, version: int, entry: Entry) -> bool:
     if table.speaks is Speaks.AFRESH:
         return True
     told = in_force(list(entries(lake.table(table))))
-    first, last = told[0][1].versions.get(source.id, (0, -1)) if told else (0, -1)
-    if told and (
-        (told[0][1].whole and version <= first)
-        or (told[0][1].replaced and not told[0][1].promoted and version <= last)
-    ):
+    if told and _began_with(told[0][1], source, version):
         return True
     if entry.mode == REPLAY:
         done = {each.stream for each in resolved(source, lake) if each.mode == FOLLOWED}
@@ -145,6 +141,13 @@ def _taken_in(rest: Rest, version: int, entry: Entry) -> bool:
         and commit_file(lake.table(table), at).stat().st_mtime > came
         for at, each in told
     )
+
+
+def _began_with(begun: Entry, source: Table, version: int) -> bool:
+    """Tell whether a table's first entry in force read a source as it stood at a version or later."""
+    first, last = begun.versions.get(source.id, (0, -1))
+    is_whole = begun.whole and version <= first
+    return is_whole or (begun.replaced and not begun.promoted and version <= last)
 
 
 def _unsaid(rest: Rest, version: int | None, world: World) -> Finding:

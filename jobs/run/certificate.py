@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from jobs.core.table import Table
 from jobs.run.lake import Lake
 from jobs.run.meter import code_version
+from jobs.run.notes import put
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +53,7 @@ def keep(certificate: Certificate, table: Table, lake: Lake) -> None:
     One that speaks of a range has a place of its own, so that it does not hide one that speaks of all rows.
     """
     file = lake.certificate(table, is_whole=certificate.since is None)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_suffix(".new")
-    draft.write_text(json.dumps(asdict(certificate), indent=1) + "\n")
-    draft.replace(file)
+    put(file, json.dumps(asdict(certificate), indent=1) + "\n")
 
 
 def kept(table: Table, lake: Lake, *, is_whole: bool = True) -> Certificate | None:

@@ -12,7 +12,6 @@ from enum import StrEnum
 from jobs.core.table import Table
 from jobs.run.lake import Lake
 from quality import mask
-from quality.mask import mask_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +80,7 @@ def found(table: Table, verdict: Verdict, sentence: str, **evidence: object) -> 
 def own(table: Table, row: Mapping[str, object]) -> dict[str, object]:
     """Return a row's columns as they may be shown: those of a person masked, those of ours left out."""
     return {
-        name: mask_value(value) if name in table.secret else value
+        name: mask.mask_value(value) if name in table.secret else value
         for name, value in row.items()
         if not name.startswith("_")
     }
@@ -97,7 +96,7 @@ def payload(table: Table, value: object, columns: Collection[str] = ()) -> dict[
     """
     if not isinstance(value, bytes):
         return None
-    known = {name for name in columns if name not in table.secret and not name.startswith("_")}
+    known = table.shown(columns)
     return {"bytes": len(value), "text": mask.payload(value, table.secret, known)}
 
 

@@ -13,7 +13,6 @@ the ledger (``failed`` and ``opened``) for as long as its rows, and every shutti
 """
 
 import json
-import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
@@ -23,6 +22,7 @@ from typing import Any
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.table import Table
 from jobs.run.lake import Lake
+from jobs.run.notes import put
 from quality.expectations import Finding
 
 READ_AS_IT_WAS = "read_as_it_was:"
@@ -173,12 +173,8 @@ def shut(table: Table, lake: Lake, where: Where | None = None) -> Shut | None:
 
 
 def write(found: Shut, table: Table, lake: Lake) -> None:
-    """Write it down; a reader sees the old words or the new ones."""
-    file = _file(table, lake, found.where)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_suffix(f".{os.getpid()}")
-    draft.write_text(json.dumps(asdict(found), indent=1, default=str))
-    draft.replace(file)
+    """Write it down, and in the log."""
+    put(_file(table, lake, found.where), json.dumps(asdict(found), indent=1, default=str))
     brief = {name: value for name, value in asdict(found).items() if name != "samples"}
     with (lake.gates / "log.jsonl").open("a") as log:
         log.write(json.dumps(brief, default=str) + "\n")

@@ -171,7 +171,8 @@ class Guard:
     def _bounds(self, entry: Entry) -> Bounds:
         """Return what is usual of a stream's batch; a range, or everything at once, is none."""
         is_batch = self.where is Where.BEFORE and not entry.replaced
-        bounds: Bounds = self._usual.bounds() if is_batch else {}
+        # Without history nothing is usual, and what asks it is imported for nothing.
+        bounds: Bounds = self._usual.bounds() if is_batch and is_table(self.lake.history) else {}
         return bounds
 
     def _contract(self, rows: DataFrame) -> str:
@@ -189,7 +190,7 @@ class Guard:
             "refused_by_state": float(entry.dropped_by_watermark),
         }
         if self.where is Where.BEFORE:
-            figures["rows"] = figures[VOLUME] = float(found.rows)
+            figures["rows"] = float(found.rows)
         if entry.read:
             figures |= {VOLUME: float(entry.read), HELD_SHARE: found.held.total() / entry.read}
         if found.newest is not None and self.where is Where.BEFORE:

@@ -91,5 +91,4 @@ def _opened(table: Table, lake: Lake) -> Peek | None:
 
 def harmless(table: Table, lake: Lake) -> tuple[str, ...]:
     """Return the columns of a table that may be shown."""
-    columns = [field.name for field in DeltaTable(lake.table(table)).schema().fields]
-    return tuple(n for n in columns if n not in table.secret and not n.startswith("_"))
+    return table.shown(field.name for field in DeltaTable(lake.table(table)).schema().fields)

@@ -20,6 +20,7 @@ from jobs.run.backlog import Backlog, name_of
 from jobs.run.gates import GateShutError
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, last_entry
+from jobs.run.notes import put
 from jobs.run.runner import Site, run
 from jobs.run.tail import Tail
 
@@ -162,6 +163,4 @@ class Host:
             "at": at.isoformat(timespec="seconds"),
             "tables": tables,
         }
-        draft = self._lake.heartbeat.with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps(beat, indent=1))
-        draft.replace(self._lake.heartbeat)  # a reader sees the old one or the new one
+        put(self._lake.heartbeat, json.dumps(beat, indent=1))

@@ -29,11 +29,17 @@ from jobs.core.errors import DefinitionError
 from jobs.core.received import PLACE
 from jobs.core.table import Table
 from jobs.run import delta
-from jobs.run.above import above, backfill_above, closed_above, furthest_behind, led, possible_above
+from jobs.run.above import (
+    backfill_above,
+    closed_above,
+    furthest_behind,
+    led,
+    possible_above,
+    refuse_behind_above,
+)
 from jobs.run.backfill import ROLE
 from jobs.run.balance import in_force, live_rows
 from jobs.run.closing import NOBODY, Signed, hold, open_records, records, resolve, stand_alone
-from jobs.run.gates import refuse_behind
 from jobs.run.heal import Choice, Fate, Healing, Replayed, healing
 from jobs.run.lake import Lake
 from jobs.run.lease import lease
@@ -125,8 +131,7 @@ def replay(  # noqa: PLR0913  # where, what, who, and one who listens
         GateShutError: What rests on the rows could not follow.
     """
     refuse_unfit(table, lake)
-    for other in above(table, lake):
-        refuse_behind(other, lake)
+    refuse_behind_above(table, lake)
     with lease(spark, table, lake, role=ROLE):
         refuse_half_backfilled(table, lake)
         work = _Work(

@@ -13,11 +13,11 @@ COLUMNS: tuple[tuple[str, Callable[[Rule], object]], ...] = (
     ("rule", lambda rule: rule.name),
     ("holds", lambda rule: rule.holds),
     ("when unknown", lambda rule: "passes" if rule.null_ok else "is broken"),
-    ("on failure", lambda rule: getattr(rule, "on_fail", "quarantine")),
-    ("severity", lambda rule: getattr(rule, "severity", None)),
-    ("at most", lambda rule: _share(getattr(rule, "max_failed", None))),
-    ("owner", lambda rule: getattr(rule, "owner", None)),
-    ("about", lambda rule: getattr(rule, "about", None)),
+    ("on failure", lambda rule: rule.on_fail),
+    ("severity", lambda rule: rule.severity),
+    ("at most", lambda rule: _share(rule.max_failed)),
+    ("owner", lambda rule: rule.owner),
+    ("about", lambda rule: rule.about),
 )
 
 

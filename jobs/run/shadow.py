@@ -14,6 +14,7 @@ from jobs.core.table import Table
 from jobs.run.balance import in_force, live_rows
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, entries
+from jobs.run.notes import put
 from jobs.run.tail import right_until
 
 
@@ -81,10 +82,8 @@ def read(shadow: Shadow) -> Promotion | None:
 
 
 def write(shadow: Shadow, promotion: Promotion) -> None:
-    """Write it down; a reader sees the old words or the new ones."""
-    draft = shadow.journal.with_suffix(".new")
-    draft.write_text(json.dumps(asdict(promotion)))
-    draft.replace(shadow.journal)
+    """Write it down."""
+    put(shadow.journal, json.dumps(asdict(promotion)))
 
 
 def refuse_half_done(table: Table, lake: Lake) -> None:

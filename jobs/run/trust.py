@@ -128,7 +128,7 @@ class _Desk:
         return TableFindings(
             table=table.id,
             about=table.summary.partition("\n")[0],
-            owner=str(getattr(table, "owner", "")),
+            owner=table.owner,
             judges=table.judges,
             verdict=worst(told),
             because=tuple(self._because(days)),

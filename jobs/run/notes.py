@@ -1,0 +1,12 @@
+"""Small files that others read while they are written."""
+
+import os
+from pathlib import Path
+
+
+def put(file: Path, text: str) -> None:
+    """Write a file; a reader sees the old words or the new ones."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(file)
