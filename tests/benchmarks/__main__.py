@@ -34,6 +34,7 @@ from tests.benchmarks.workers import workers
 DAY = datetime(2026, 10, 1, tzinfo=UTC)
 CONTESTANTS = ("strandline", "tuned", "tutorial")
 EVENT_ROWS = ("bronze", "silver", "gold", "gold on_change")
+PARTS = {"engine": "events,batch,chain", "history": "age,measure"}
 BATCH_ROWS = ("bronze", "silver", "gold on_change")
 
 screen = Console(stderr=True, highlight=False)
@@ -125,7 +126,8 @@ def _engine(wanted: Wanted, work: Path, address: str) -> Report:
 
 def _history(wanted: Wanted, work: Path, address: str) -> HistoryReport:
     samples = Samples(work / "samples.jsonl")
-    history.measure(work, address, wanted.tables, samples, partial(screen.print, markup=False))
+    tell = partial(screen.print, markup=False, soft_wrap=True)
+    history.measure(work, address, wanted.tables, wanted.parts, samples, tell)
     return HistoryReport(command=wanted.command, machine=machine.facts(), samples=samples)
 
 
@@ -173,7 +175,10 @@ def _wanted(arguments: list[str]) -> Wanted:
     parser.add_argument(
         "--warm", type=int, default=5, help="batches before those that are measured"
     )
-    parser.add_argument("--parts", default="events,batch,chain", help="what to measure")
+    parser.add_argument(
+        "--parts",
+        help="what to measure: of `engine` events,batch,chain; of `history` age,measure; all when absent",
+    )
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "reports")
     parser.add_argument(
         "--work", type=Path, default=Path(".lake/benchmarks"), help="tables and logs"
@@ -192,7 +197,7 @@ def _wanted(arguments: list[str]) -> Wanted:
         rounds=found.rounds,
         batches=found.batches,
         warm=found.warm,
-        parts=tuple(found.parts.split(",")),
+        parts=tuple((found.parts or PARTS.get(found.suite, "")).split(",")),
         out=found.out,
         work=found.work.absolute(),
         kafka=found.kafka,

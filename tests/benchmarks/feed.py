@@ -12,12 +12,14 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote
 
+import pyarrow.parquet as pq
 from confluent_kafka import Producer
 
 from jobs.play.plan import Plan
 from jobs.play.player import Chunk
 from jobs.play.telemetry import Fleet
 from jobs.run.delta import SUMS_KEPT, forget_sum
+from jobs.run.ledger import is_table, latest_version
 from jobs.run.topics import create_topic
 
 ROWS = 100
@@ -44,11 +46,14 @@ class Versions:
     """A prepared table that appears again elsewhere, one version after another."""
 
     def __init__(self, prepared: Path, target: Path) -> None:
-        """Begin with the empty table."""
+        """Begin with the empty table, or where the other one stands."""
         self._prepared = prepared
         self._target = target
-        self._next = 0
         self.has_rows = False
+        if is_table(target):
+            self._next = latest_version(target) + 1
+            return
+        self._next = 0
         (target / "_delta_log").mkdir(parents=True)
         self.give()
 
@@ -56,6 +61,7 @@ class Versions:
         """Make the next version appear, its files first; tell whether there was one."""
         name = f"_delta_log/{self._next:020d}"
         if not (self._prepared / f"{name}.json").exists():
+            self.has_rows = False
             return False
         paths = [add["path"] for add in adds(self._prepared, self._next)]
         self.has_rows = bool(paths)
@@ -65,9 +71,22 @@ class Versions:
             os.link(self._prepared / path, file)
         self._give_sum(f"{self._next:020d}.crc")
         os.link(self._prepared / f"{name}.json", self._target / f"{name}.json")
+        self._give_checkpoint()
         forget_sum(self._target, self._next - SUMS_KEPT)
         self._next += 1
         return True
+
+    def _give_checkpoint(self) -> None:
+        """Give the checkpoint that was written behind the version, and the note that says so."""
+        name = f"{self._next:020d}.checkpoint.parquet"
+        prepared, target = self._prepared / "_delta_log", self._target / "_delta_log"
+        if not (prepared / name).exists():
+            return
+        os.link(prepared / name, target / name)
+        said = {"version": self._next, "size": pq.read_metadata(prepared / name).num_rows}
+        draft = target / ".last_checkpoint"
+        draft.write_text(json.dumps(said))
+        draft.replace(target / "_last_checkpoint")
 
     def _give_sum(self, name: str) -> None:
         """Give the checksum file that stood beside the version when it was new."""

@@ -5,18 +5,18 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from tests.benchmarks.history import BATCHES, NEAR, OLD, PART, PLAN, YOUNG
-from tests.benchmarks.samples import Sample, Samples
+from tests.benchmarks.history import OLD, PART, PLAN, ROUNDS, STEPS, WHOLE, YOUNG
+from tests.benchmarks.samples import Samples, Spread
 
 MOST = 1.30
 """Most of an old batch's time and bytes over a young one's."""
 
 METHOD = f"""\
-{PLAN.events:,} events of the whole domain over three days, in {BATCHES} parts; each table runs alone, always on, and is given a part of each of its sources at a time, by links.
+{PLAN.events:,} events of the whole domain over three days, in {WHOLE} parts; each table runs alone, always on, and is given a part of each of its sources at a time, by links.
 What a table makes is what the tables above it are fed with.
-The figures are medians of the {2 * NEAR} batches around the one named; time is from the end of one batch to the end of the next.
+When all have grown old, each goes on in turns with a new table in the same warm process: {ROUNDS} rounds of {STEPS} batches each, those around batch {OLD} and those around batch {YOUNG}, the order changing from round to round.
+Time is from the end of one batch to the end of the next, the median of a round; a ratio is taken within its round, and its median and its ends are shown.
 Bytes are what the JVM read through Hadoop's file system, whose vectored reads were switched off because it does not count them, and what Python asked the system for, whether it came from the disk or from memory.
-Batch {YOUNG} is of a second, new table in the same warm process, because a JVM that compiles its code would make the young batch dear.
 After each run the table's ledger must balance; where it does not, the benchmark ends.
 """
 
@@ -47,10 +47,10 @@ class HistoryReport:
     def missed(self) -> list[str]:
         """Return every target that was not reached."""
         return [
-            f"{row}: {what} grew to {ratio:.2f} of what it was, not {MOST}"
+            f"{row}: {what} grew to {ratio.median:.2f} of what it was, not {MOST}"
             for row in self.samples.rows(PART)
-            for what, ratio in zip(("time", "bytes read"), self._ratios(row), strict=True)
-            if ratio > MOST
+            for what in ("wall", "read")
+            if (ratio := self._ratio(row, what)).median > MOST
         ]
 
     def page(self) -> str:
@@ -75,20 +75,24 @@ class HistoryReport:
         )
 
     def _line(self, row: str) -> str:
-        young, old = self._both(row)
-        time, read = (
-            f"**{ratio:.2f}**" if ratio > MOST else f"{ratio:.2f}" for ratio in self._ratios(row)
-        )
-        name = row if old.number == OLD else f"{row} (batch {old.number})"
+        (young, young_read), (old, old_read) = (self._both(row, age) for age in ("young", "old"))
+        time, read = (self._ratio(row, what) for what in ("wall", "read"))
+        at = self.samples.of(PART, row, "old")[0].at
+        name = row if at == OLD else f"{row} (batch {at})"
         return (
-            f"| {name} | {young.wall * 1e3:.0f} | {old.wall * 1e3:.0f} | {time} "
-            f"| {young.read / 1e6:.2f}, {old.read / 1e6:.2f} | {read} |"
+            f"| {name} | {young * 1e3:.0f} | {old * 1e3:.0f} | {_shown(time)} "
+            f"({time.low:.2f} to {time.high:.2f}) "
+            f"| {young_read / 1e6:.2f}, {old_read / 1e6:.2f} | {_shown(read)} |"
         )
 
-    def _ratios(self, row: str) -> tuple[float, float]:
-        young, old = self._both(row)
-        return old.wall / young.wall, old.read / young.read
+    def _both(self, row: str, age: str) -> tuple[float, float]:
+        time, read = (self.samples.figure(PART, row, age, what) for what in ("wall", "read"))
+        return (time.median, read.median) if time and read else (0.0, 0.0)
 
-    def _both(self, row: str) -> tuple[Sample, Sample]:
-        young, old = sorted(self.samples.of(PART, row, "strandline"), key=lambda each: each.number)
-        return young, old
+    def _ratio(self, row: str, what: str) -> Spread:
+        found = self.samples.ratio(PART, row, "young", what, who="old")
+        return found or Spread(median=0.0, low=0.0, high=0.0)
+
+
+def _shown(ratio: Spread) -> str:
+    return f"**{ratio.median:.2f}**" if ratio.median > MOST else f"{ratio.median:.2f}"

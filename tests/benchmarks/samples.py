@@ -20,6 +20,7 @@ class Sample:
         row: bronze, silver, gold or gold on_change.
         contestant: Who.
         number: The round.
+        at: The batch in the middle of those that were measured.
         wall: Seconds: of the whole run, or of one batch (median).
         cpu: Seconds of CPU of the process tree: of the whole run, or of one batch (mean).
         slowest: The slowest batch in seconds.
@@ -35,6 +36,7 @@ class Sample:
     number: int
     wall: float
     cpu: float
+    at: int = 0
     slowest: float = 0.0
     read: float = 0.0
     load: float = 0.0

@@ -1,0 +1,174 @@
+"""One table in a lake of its own, which grows a batch at a time and says what each batch cost."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise, zip_longest
+from pathlib import Path
+from statistics import median
+
+import psutil
+from pyspark.sql import SparkSession
+
+from jobs.core.modes import AvailableNow, MicroBatch
+from jobs.core.table import Layer, Speaks, Table
+from jobs.run.afresh import Afresh
+from jobs.run.balance import balance
+from jobs.run.jvm import jvm
+from jobs.run.lake import Lake
+from jobs.run.ledger import LOOKED_AGAIN, Entry, latest_version
+from jobs.run.runner import Site, run
+from tests.benchmarks.feed import PATIENCE, FeedError, Versions, adds, keep_sums
+
+MANY = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a batch cost: seconds, seconds of CPU, bytes read from files."""
+
+    wall: float
+    cpu: float
+    read: float
+
+
+@dataclass(slots=True)
+class Life:
+    """A table that grows.
+
+    Args:
+        table: Which.
+        lake: Its own.
+        site: With what.
+        prepared: The lakes in which its sources are whole.
+        records: Of a bronze table, how many make a batch.
+    """
+
+    table: Table
+    lake: Lake
+    site: Site
+    prepared: Sequence[Path]
+    records: int = 1
+    _feed: Iterator[None] = field(init=False)
+    _afresh: Afresh | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        """Begin where the lake stands."""
+        self.lake.open_for_writing()
+        self._feed = self._given()
+
+    def grow(self, batches: int) -> int:
+        """Let it grow; return by how many batches it did, which are fewer where there is no more to read."""
+        return len(self._grown(batches))
+
+    def costs(self, batches: int) -> Cost:
+        """Let it grow, and return what the batches after the first cost in the middle."""
+        marks = self._grown(batches)
+        steps = [
+            tuple(after - before for before, after in zip(*both, strict=True))
+            for both in pairwise(marks)
+        ]
+        wall, cpu, read = (median(step[n] for step in steps) for n in range(3))
+        return Cost(wall=wall, cpu=cpu, read=read)
+
+    def prove(self) -> None:
+        """See that the ledger balances."""
+        sheet = balance(self.table, self.lake)
+        if not sheet.balanced:
+            message = f"{self.table.id}: {sheet.faults[:3]}"
+            raise AssertionError(message)
+
+    def _grown(self, batches: int) -> list[tuple[float, float, float]]:
+        marks: list[tuple[float, float, float]] = []
+        over = threading.Event()
+
+        def heard(entry: Entry) -> None:
+            if entry.mode == LOOKED_AGAIN or not entry.read:
+                return
+            marks.append(_mark(self.site.spark))
+            keep_sums(self.lake.table(self.table))
+            # Given while the batch is on its way: a stream that waits looks for news all the time.
+            if len(marks) >= batches or not self._give():
+                over.set()
+
+        if self._give():
+            self._run(heard, over)
+        return marks
+
+    def _run(self, heard: Callable[[Entry], None], over: threading.Event) -> None:
+        if self.table.layer is Layer.BRONZE:
+            mode = AvailableNow(max_offsets=self.records)
+            run(self.table, mode, self.lake, site=self.site, tell=heard, stopped=over.is_set)
+        elif self.table.speaks is Speaks.AFRESH:
+            self._again(heard, over)
+        else:
+            stopped = _within(PATIENCE, over, self.table)
+            mode = MicroBatch(every=0.0)
+            run(self.table, mode, self.lake, site=self.site, tell=heard, stopped=stopped)
+
+    def _again(self, heard: Callable[[Entry], None], over: threading.Event) -> None:
+        if self._afresh is None:
+            self._afresh = Afresh(self.site.spark, self.table, self.lake, "micro-batch")
+        while not over.is_set():
+            entry = self._afresh.catch_up()
+            if entry is not None:
+                heard(entry)
+            elif not self._give():
+                return
+
+    def _give(self) -> bool:
+        return next(self._feed, MANY) is None
+
+    def _given(self) -> Iterator[None]:
+        """Give a version of each source at every step, until none has more; of one without rows no stream hears."""
+        if self.table.layer is Layer.BRONZE:
+            yield from (None for _ in range(MANY))
+        sources = [
+            Versions(path / source.layer / source.name, self.lake.table(source))
+            for path, source in zip(self.prepared, self.table.needs, strict=True)
+        ]
+        while any([source.give() for source in sources]):  # noqa: C419  # each gives
+            if any(source.has_rows for source in sources):
+                yield None
+
+
+def steps(prepared: Sequence[Path]) -> int:
+    """Return how many batches some sources suffice for."""
+    has_rows = ([bool(adds(p, n)) for n in range(1, latest_version(p) + 1)] for p in prepared)
+    return sum(any(each) for each in zip_longest(*has_rows, fillvalue=False))
+
+
+def _within(patience: float, over: threading.Event, table: Table) -> Callable[[], bool]:
+    """Return what says whether to stop, and raises when nothing came for too long after it was asked first."""
+    seen = [time.monotonic()]
+
+    def stopped() -> bool:
+        if time.monotonic() - seen[0] > patience * 10:
+            message = f"{table.id} did not come so far within {patience * 10:.0f} s"
+            raise FeedError(message)
+        return over.is_set()
+
+    return stopped
+
+
+def _mark(spark: SparkSession) -> tuple[float, float, float]:
+    """Return the time, the CPU that was spent, and the bytes that were read from files.
+
+    Not what the system counts as read: to list a folder Java asks for the owner of each file, for which the C library
+    reads the whole of /etc/passwd and /etc/group each time.
+    """
+    own = psutil.Process()
+    spent = sum(map(_spent, (own, *own.children(recursive=True))))
+    system = jvm(spark).org.apache.hadoop.fs.FileSystem
+    read = sum(int(each.getBytesRead()) for each in system.getAllStatistics())
+    return time.monotonic(), spent, float(read + own.io_counters().read_chars)
+
+
+def _spent(process: psutil.Process) -> float:
+    """Return the seconds of CPU of a process; one that has just ended counts no more."""
+    try:
+        times = process.cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return times.user + times.system
