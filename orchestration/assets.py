@@ -1,62 +1,106 @@
-"""One asset a table, made from the catalog; nothing is listed twice."""
+"""One asset a table, made from the catalog; nothing is listed twice.
+
+Silver and gold are divided by the day of the event, so that a backfill is a click: with days chosen, a run computes
+them again as one range (jobs/run/backfill.py); without, it catches up. Bronze is a log in order of arrival, of which
+no day can be made again, so it has none.
+"""
 
 from collections.abc import Iterator
+from datetime import date
 
 from dagster import (
     AssetCheckResult,
-    AssetKey,
+    AssetExecutionContext,
     AssetsDefinition,
     AssetSpec,
+    BackfillPolicy,
+    DailyPartitionsDefinition,
     Failure,
     MaterializeResult,
+    RetryPolicy,
     multi_asset,
 )
 
 from jobs import catalog
-from jobs.core.table import Table
+from jobs.core.errors import LakeError, TransientError
+from jobs.core.table import Layer, Table
 from jobs.run.gates import GateShutError
 from jobs.run.report import Report
+from jobs.run.settings import settings
+from jobs.run.span import Span
 from orchestration import checks
-from orchestration.resources import LakeResource
+from orchestration.keys import key, plain, pool, topic_key
+from orchestration.resources import LakeResource, SparkResource
 
 
-def key(table: Table) -> AssetKey:
-    """Return the table's one name as Dagster writes it, ``layer/table``."""
-    return AssetKey([table.layer.value, table.name])
+def assets() -> list[AssetsDefinition]:
+    """Make the assets of all tables."""
+    days = days_since(settings().first_day)
+    return [asset_of(table, days) for table in catalog.tables()]
 
 
-def asset_of(table: Table) -> AssetsDefinition:
-    """Make the asset of a table."""
-    spec = AssetSpec(
+def days_since(first: date) -> DailyPartitionsDefinition:
+    """Return the days of events from the first one on; the last one is today, which the streams still own."""
+    return DailyPartitionsDefinition(start_date=first.isoformat(), timezone="UTC", end_offset=1)
+
+
+def spec_of(table: Table, days: DailyPartitionsDefinition) -> AssetSpec:
+    """Say what Dagster is to know of a table, all of it from its declaration."""
+    return AssetSpec(
         key(table),
-        deps=[key(source) for source in table.needs],
+        deps=[*(topic_key(topic) for topic in table.topics), *(key(each) for each in table.needs)],
         group_name=table.layer,
         kinds={"spark", "delta"},
+        owners=[f"team:{table.owner}"] if table.owner else [],
         description=table.summary,
+        metadata={"dagster/table_name": table.id, "dagster/storage_kind": "delta"},
+        partitions_def=None if table.layer is Layer.BRONZE else days,
     )
 
+
+def asset_of(table: Table, days: DailyPartitionsDefinition) -> AssetsDefinition:
+    """Make the asset of a table."""
+
     @multi_asset(
-        name=f"{table.layer}_{table.name}",
-        specs=[spec],
+        name=plain(table.id),
+        specs=[spec_of(table, days)],
         check_specs=checks.specs(table, key(table)),
+        pool=pool(table),
+        backfill_policy=BackfillPolicy.single_run(),
+        retry_policy=RetryPolicy(max_retries=2, delay=30),
     )
     def materialise(
-        lake: LakeResource,
+        context: AssetExecutionContext, lake: LakeResource, spark: SparkResource
     ) -> Iterator[MaterializeResult[object] | AssetCheckResult]:
+        span = _chosen(context)
         try:
-            report = lake.catch_up(table)
+            report = lake.recompute(table, span, spark) if span else lake.catch_up(table, spark)
         except GateShutError as error:
             yield from checks.of_gate(table, key(table), error)
-            raise Failure(error.message, metadata={"hint": error.hint}) from error
+            raise _failure(error) from error
+        except LakeError as error:
+            raise _failure(error) from error
         yield _result(table, report)
         yield from checks.of_report(table, key(table), report)
 
     return materialise
 
 
-def assets() -> list[AssetsDefinition]:
-    """Make the assets of all tables."""
-    return [asset_of(table) for table in catalog.tables()]
+def _chosen(context: AssetExecutionContext) -> Span | None:
+    """Return the days that were chosen, as one range."""
+    if not (context.has_partition_key or context.has_partition_key_range):
+        return None
+    window = context.partition_time_window
+    return Span(since=window.start, until=window.end)
+
+
+def _failure(error: LakeError) -> Failure:
+    """Say what happened and what to do; what cannot be otherwise the next time is not tried again."""
+    return Failure(
+        str(error),
+        metadata={"hint": error.hint},
+        allow_retries=isinstance(error, TransientError),
+    )
 
 
 def _result(table: Table, report: Report) -> MaterializeResult[object]:
@@ -67,5 +111,7 @@ def _result(table: Table, report: Report) -> MaterializeResult[object]:
         "duplicates": report.duplicates,
         "quarantined": report.quarantined.total(),
         "dropped_by_watermark": report.dropped_by_watermark,
+        "written": report.written,
+        "seconds": report.seconds,
     }
     return MaterializeResult(asset_key=key(table), metadata=figures)

@@ -1,6 +1,5 @@
 """A table's expectations as Dagster's checks: known without Spark, answered by what each run counted anyway."""
 
-import re
 from collections.abc import Iterator
 
 from dagster import AssetCheckResult, AssetCheckSeverity, AssetCheckSpec, AssetKey, MetadataValue
@@ -8,6 +7,7 @@ from dagster import AssetCheckResult, AssetCheckSeverity, AssetCheckSpec, AssetK
 from jobs.core.table import Table
 from jobs.run.gates import GateShutError
 from jobs.run.report import Report
+from orchestration.keys import plain
 from quality.expectations import Expectation, of_counters
 from quality.rules import Severity
 
@@ -16,7 +16,7 @@ def specs(table: Table, key: AssetKey) -> list[AssetCheckSpec]:
     """Return one check for each expectation of a table's batches."""
     return [
         AssetCheckSpec(
-            name=name(each.name),
+            name=plain(each.name),
             asset=key,
             description=each.about or None,
             metadata={"severity": each.severity.value, "expectation": each.name},
@@ -25,17 +25,12 @@ def specs(table: Table, key: AssetKey) -> list[AssetCheckSpec]:
     ]
 
 
-def name(expectation: str) -> str:
-    """Return an expectation's name as Dagster accepts it."""
-    return re.sub(r"\W", "_", expectation)
-
-
 def of_report(table: Table, key: AssetKey, report: Report) -> Iterator[AssetCheckResult]:
     """Answer every check from the batches of a run."""
     for each in _expected(table):
         yield AssetCheckResult(
             asset_key=key,
-            check_name=name(each.name),
+            check_name=plain(each.name),
             passed=each.name not in report.failed,
             severity=_severity(each),
             metadata={
@@ -56,7 +51,7 @@ def of_gate(table: Table, key: AssetKey, error: GateShutError) -> Iterator[Asset
         if found["name"] in known:
             yield AssetCheckResult(
                 asset_key=key,
-                check_name=name(found["name"]),
+                check_name=plain(found["name"]),
                 passed=False,
                 severity=AssetCheckSeverity.ERROR,
                 description=found["says"],

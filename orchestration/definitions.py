@@ -7,8 +7,15 @@ every asset. ``dagster dev -m orchestration.definitions`` serves it.
 from dagster import Definitions, in_process_executor
 
 from orchestration.assets import assets
-from orchestration.resources import LakeResource
+from orchestration.resources import LakeResource, SparkResource
+from orchestration.schedules import CATCH_UP, schedules
+from orchestration.topics import look_at_topics, topics
 
 DEFINITIONS = Definitions(
-    assets=assets(), resources={"lake": LakeResource()}, executor=in_process_executor
+    assets=[*topics(), *assets()],
+    jobs=[CATCH_UP],
+    schedules=schedules(),
+    sensors=[look_at_topics],
+    resources={"lake": LakeResource(), "spark": SparkResource()},
+    executor=in_process_executor,
 )

@@ -26,6 +26,7 @@ VERBS = {
     "produce": "events",
     "run": "work",
     "stream": "work",
+    "ui": "ui",
     "tables": "answers",
     "ledger": "answers",
     "query": "answers",

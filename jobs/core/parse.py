@@ -17,11 +17,14 @@ this 4.3 s, a strict parse beside a typed one 6.7 s.
 Why numbers are read as double and times as text: ``from_json`` takes ``"21.5"`` for a decimal and 1795150000
 for a timestamp. Read as double, a quoted number is refused, and any decimal of at most 15 digits survives
 the way through a double unchanged; that bound is enforced when the fields are declared.
+It takes a number, a truth value and a whole object for a text as well. A text that looks like one of them is read once
+more by a type that remembers what stood there.
 """
 
 import secrets
 from collections.abc import Iterator
 from itertools import chain
+from typing import cast
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -35,6 +38,7 @@ from pyspark.sql.types import (
     StructField,
     StructType,
     TimestampType,
+    VariantType,
 )
 
 from jobs.core.errors import DefinitionError
@@ -44,6 +48,9 @@ STRICT = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
 HIGH, LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 HALF_A_PAIR = rf"(?<!\\)(?:\\\\)*(?:{HIGH}(?!{LOW})|(?<!{HIGH}){LOW})"
 """An escaped surrogate without the other half; behind an even number of backslashes, or it is no escape."""
+RAW = r"(?s)^(?:-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|[\[{].*)$"
+DIGITS, OTHERS = (ord("0"), ord("9")), tuple(map(ord, "-tf[{"))
+"""With what such a text begins; looked at first, because most begin otherwise."""
 CORRUPT = "_corrupt"
 END = "_end"
 
@@ -76,6 +83,8 @@ def parse_json(events: DataFrame, fields: StructType) -> DataFrame:
     is_full = F.lit(True)  # every leaf was there and could be read
     for path in _leaves(fields):
         is_full &= F.col(path).isNotNull()
+    for path in _texts(fields):
+        is_full &= ~_may_be_no_text(path)
     problem = F.when(F.coalesce(is_whole & is_full, F.lit(False)), None).otherwise(
         _diagnosis(pair, mark, as_read, fields)
     )
@@ -97,12 +106,44 @@ def _diagnosis(pair: Column, mark: str, as_read: StructType, fields: StructType)
     has_wrong_type = alone[CORRUPT].isNotNull()
     for path in _leaves(fields):
         # A text that is no time, a number that does not fit: read, and then not what was declared.
-        was_read = F.col("_first")
-        for step in path.split("."):
-            was_read = was_read[step]
-        has_wrong_type |= was_read.isNotNull() & F.col(path).isNull()
+        has_wrong_type |= _at(F.col("_first"), path).isNotNull() & F.col(path).isNull()
+    kinds = F.from_json("_text", _with_kinds(as_read), STRICT)
+    for path in _texts(fields):
+        is_text = F.schema_of_variant(_at(kinds, path)) == "STRING"
+        has_wrong_type |= _may_be_no_text(path) & ~F.coalesce(is_text, F.lit(False))
     return F.when(~F.coalesce(is_one_object, F.lit(False)), F.lit("malformed")).when(
         F.coalesce(has_wrong_type, F.lit(False)), F.lit("wrong_type")
+    )
+
+
+def _may_be_no_text(path: str) -> Column:
+    """Tell whether what was read as text looks like a number, a truth value, an object or a list."""
+    text = F.col(path)
+    begins = F.ascii(text)
+    may_be = begins.between(*DIGITS) | begins.isin(*OTHERS)
+    return F.coalesce(F.when(may_be, text.rlike(RAW)), F.lit(False))
+
+
+def _at(value: Column, path: str) -> Column:
+    for step in path.split("."):
+        value = value[step]
+    return value
+
+
+def _with_kinds(kind: StructType) -> StructType:
+    """Return the fields with a type that remembers what stood there, instead of text."""
+    return StructType(
+        [
+            StructField(
+                f.name,
+                _with_kinds(f.dataType)
+                if isinstance(f.dataType, StructType)
+                else VariantType()
+                if isinstance(f.dataType, StringType)
+                else f.dataType,
+            )
+            for f in kind.fields
+        ]
     )
 
 
@@ -151,6 +192,16 @@ def is_moment(text: Column) -> Column:
     """Tell whether a text has a date and a time; the cast fills in what is absent with today's."""
     has_date = (F.substring(text, 5, 1) == "-") & (F.substring(text, 8, 1) == "-")
     return has_date & F.substring(text, 11, 1).isin("T", " ") & (F.substring(text, 14, 1) == ":")
+
+
+def _texts(fields: StructType) -> Iterator[str]:
+    """Return the fields that are declared as text."""
+    for path in _leaves(fields):
+        kind: DataType = fields
+        for step in path.split("."):
+            kind = cast("StructType", kind)[step].dataType
+        if isinstance(kind, StringType):
+            yield path
 
 
 def _leaves(fields: StructType, prefix: str = "") -> Iterator[str]:

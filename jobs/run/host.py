@@ -16,7 +16,7 @@ from functools import partial
 
 from jobs.core.modes import Mode
 from jobs.core.table import Layer, Speaks, Table
-from jobs.run.backlog import Backlog, name_of
+from jobs.run.backlog import Backlog
 from jobs.run.gates import GateShutError
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, last_entry
@@ -143,12 +143,9 @@ class Host:
         read = newest[1].offsets if newest else {}
         backlog = Backlog(self._site.address, self._site.options, table.topics)
         try:
-            bounds = backlog.bounds()
+            return sum(part.lag for part in backlog.ends(read).values())
         finally:
             backlog.close()
-        return sum(
-            end - read.get(name_of(part), (0, first))[1] for part, (first, end) in bounds.items()
-        )
 
     def _beat(self, *, is_alive: bool) -> None:
         at: datetime = self._site.clock()

@@ -6,6 +6,7 @@ a mistake too: a typo in a variable would otherwise be silently ignored.
 
 import json
 import os
+from datetime import date
 from pathlib import Path
 from typing import Annotated
 
@@ -38,6 +39,11 @@ class Settings(BaseSettings):
     memory: str = Field(default="2g", pattern=r"^\d+[mg]$", description="heap of Spark's JVM")
     shuffle_partitions: int = Field(
         default=2, ge=1, le=1000, description="partitions of state; a checkpoint pins them"
+    )
+
+    first_day: date = Field(
+        default=date(2026, 1, 1),
+        description="first day of events that Dagster offers for backfills",
     )
 
     @field_validator("kafka_options", mode="before")

@@ -33,7 +33,7 @@ from tests.benchmarks.samples import Sample, Samples
 PART = "history"
 AGES = ("young", "old")
 YOUNG, OLD = 40, 400
-ROUNDS, STEPS = 5, 9
+ROUNDS, STEPS = 3, 9
 SPAN = ROUNDS * (STEPS + 1)
 """So many batches are run to measure; the first of each round starts a stream and does not count."""
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 from pyspark.sql.types import DecimalType, StructType
 
 from tests.support.events import reading
-from tests.support.payloads import CLEAN, Parse, problems, with_value
+from tests.support.payloads import CLEAN, Parse, problems, with_device, with_value
 
 
 def test_a_number_that_does_not_fit_is_a_wrong_type(parsed: Parse) -> None:
@@ -31,6 +31,50 @@ def test_a_quoted_number_is_a_wrong_type_whatever_it_says(parsed: Parse) -> None
     found = problems(parsed(payloads))
 
     assert dict(zip(texts, found, strict=True)) == dict.fromkeys(texts, "wrong_type")
+
+
+def test_what_is_no_text_is_a_wrong_type_where_text_is_declared(parsed: Parse) -> None:
+    """Spark hands on whatever stands there, letter by letter, and a key made of it would be believed."""
+    values = [
+        b"17",
+        b"-1.5e3",
+        b"0",
+        b"true",
+        b"false",
+        b"{}",
+        b'{"a": 1, "a": 2}',
+        b"[]",
+        b'["d"]',
+    ]
+    payloads = [with_device(value) for value in values]
+
+    found = problems(parsed(payloads))
+
+    assert dict(zip(values, found, strict=True)) == dict.fromkeys(values, "wrong_type")
+
+
+def test_a_text_that_looks_like_something_else_is_still_a_text(parsed: Parse) -> None:
+    """Devices are called 17 and true; only without quotes are these no names."""
+    texts = [
+        "17",
+        "-1.5e3",
+        "true",
+        "false",
+        "null",
+        "{}",
+        '{"a": 1}',
+        "[17]",
+        "[",
+        "{",
+        "10.0.0.1",
+        "-",
+        "t",
+    ]
+
+    found = parsed([with_device(json.dumps(text).encode()) for text in texts])
+
+    assert problems(found) == [None] * len(texts)
+    assert [row["device_id"] for row in found] == texts
 
 
 def test_a_decimal_of_up_to_fourteen_digits_survives_exactly(

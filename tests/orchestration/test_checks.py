@@ -1,5 +1,7 @@
 """Dagster's checks are the table's expectations: known without Spark, answered by each run, red when a gate shuts."""
 
+from datetime import date
+
 import pytest
 from dagster import AssetCheckSeverity, ExecuteInProcessResult, materialize
 from pyspark.sql import SparkSession
@@ -10,8 +12,9 @@ from jobs.run import gates
 from jobs.run.lake import Lake
 from jobs.silver import device_telemetry as silver
 from orchestration import checks
-from orchestration.assets import asset_of, key
-from orchestration.resources import LakeResource
+from orchestration.assets import asset_of, days_since
+from orchestration.keys import key, plain
+from orchestration.resources import LakeResource, SparkResource
 from tests.support.events import received
 from tests.support.modes import derive
 from tests.support.poison import GOOD, POISONED, RULE
@@ -32,12 +35,13 @@ def test_a_table_that_judges_nothing_has_no_checks_of_counters() -> None:
 
 def materialised() -> ExecuteInProcessResult:
     return materialize(
-        [asset_of(silver.TABLE)], resources={"lake": LakeResource()}, raise_on_error=False
+        [asset_of(silver.TABLE, days_since(date(2026, 10, 1)))],
+        resources={"lake": LakeResource(), "spark": SparkResource()},
+        raise_on_error=False,
     )
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:The `__fields__` attribute is deprecated")
 def test_a_run_answers_every_check_and_a_shut_gate_fails_it(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,12 +57,12 @@ def test_a_run_answers_every_check_and_a_shut_gate_fails_it(
     passed = materialised()
 
     assert not refused.success
-    assert (red.check_name, red.passed) == (checks.name(RULE), False)
+    assert (red.check_name, red.passed) == (plain(RULE), False)
     assert "30 of 100 rows" in str(red.description)
     assert len(red.metadata["samples"].value) == 5
     assert passed.success
     answered = {each.check_name: each for each in passed.get_asset_check_evaluations()}
     assert set(answered) == {spec.name for spec in checks.specs(silver.TABLE, key(silver.TABLE))}
     failing = [name for name, each in answered.items() if not each.passed]
-    assert failing == [checks.name(RULE)]
-    assert answered[checks.name(RULE)].severity is AssetCheckSeverity.ERROR
+    assert failing == [plain(RULE)]
+    assert answered[plain(RULE)].severity is AssetCheckSeverity.ERROR

@@ -126,6 +126,8 @@ def _broken(numbers: Iterator[int], random: Random) -> Iterator[Hostile]:
         lambda p: p.replace(b"4711", b"NaN"),
         lambda p: p.replace(b"4711", b"-Infinity"),
         lambda p: p.replace(b"4711", b'"4711"'),
+        lambda p: p.replace(b'"whoami"', b"17"),
+        lambda p: p.replace(b'"whoami"', b'{"a": "whoami"}'),
         lambda p: p.replace(b"4711", b"1e400"),
         lambda p: p.replace(b"4711", b"9" * 400),
         lambda p: p.replace(b"4711", b"9223372036854775808"),

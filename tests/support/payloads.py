@@ -41,3 +41,8 @@ def problems(found: Found) -> list[str | None]:
 def with_value(literal: bytes) -> bytes:
     """Return the clean payload with another value, as it is written."""
     return CLEAN.replace(b"-21.37", literal)
+
+
+def with_device(literal: bytes) -> bytes:
+    """Return the clean payload with another name of its device, as it is written."""
+    return CLEAN.replace(b'"dev-00042"', literal)

@@ -1,0 +1,67 @@
+"""``ui``: Dagster's pages and its daemon for a lake, with the broker, until Ctrl-C."""
+
+import signal
+import threading
+from typing import Annotated
+
+import typer
+
+from jobs.cli import place
+from jobs.cli.place import LakeOption
+from jobs.cli.screen import note, say
+from jobs.run import broker, topics
+from jobs.run.console import Console
+
+EVERY = 0.5
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("ui")(ui)
+
+
+def ui(
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Port on loopback; a free one when absent.")
+    ] = None,
+    stream: Annotated[
+        bool,
+        typer.Option(
+            "--stream", help="Keep all tables up to date as well, as `strandline stream` does."
+        ),
+    ] = False,
+    lake: LakeOption = None,
+) -> None:
+    r"""Operate the lake in the browser: start its broker, Dagster's pages and daemon, until Ctrl-C stops all of it.
+
+    Every table is an asset there: materialise it, backfill days of it, see its checks. Runs and their logs are kept
+    in the lake, in _dagster. Nothing is sent to anybody.
+
+    \b
+    strandline ui
+    strandline ui --port 3000 --stream
+    """
+    found, where = place.configured(lake)
+    where.open_for_writing()
+    asked = threading.Event()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, lambda *_: asked.set())
+    if found.kafka is not None:
+        topics.check_reachable(found.kafka, found.kafka_options)
+    console = Console(where, port, with_stream=stream)
+    is_ours = found.kafka is None and broker.status(where.root) is None
+    if is_ours:
+        note("starting Kafka …")
+        broker.up(where.root)
+    try:
+        note("starting Dagster …")
+        address = console.start(asked)
+        if address:
+            say(f"Dagster is at {address}; Ctrl-C stops it" + (" and the stream" if stream else ""))
+        while not asked.wait(EVERY):
+            console.refuse_ended()
+    finally:
+        note("stopping …")
+        console.stop()
+        if is_ours:
+            broker.down(where.root)

@@ -1,0 +1,178 @@
+"""The programs behind ``strandline ui``: Dagster's, and a stream if one is asked for.
+
+Dagster is started as a program, because nothing here may import it. Its programs get a session of their own, so that
+Ctrl-C reaches them from us only. So they outlive us when we are killed, and a second daemon of one home would start
+everything twice: a mark on Dagster's command line finds the one that was left behind, and a lock says that nobody
+stands behind it any more.
+"""
+
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import psutil
+
+from jobs.core.errors import DefinitionError, TransientError
+from jobs.run import processes
+from jobs.run.lake import Lake
+
+DEFINITIONS = "orchestration.definitions"
+CONFIG = Path(__file__).parents[2] / "infra" / "dagster" / "dagster.yaml"
+LOOPBACK = "127.0.0.1"
+PATIENCE = 120.0
+ENDING = 30.0
+POLL = 0.2
+
+
+class Console:
+    """What was started for one lake."""
+
+    def __init__(self, lake: Lake, port: int | None, *, with_stream: bool) -> None:
+        """Choose a port; nothing runs yet.
+
+        Raises:
+            DefinitionError: The port is taken.
+        """
+        self._lake = lake
+        self._home = lake.root / "_dagster"
+        self._port = _free(port)
+        self._with_stream = with_stream
+        self._programs: dict[str, subprocess.Popen[bytes]] = {}
+        self._held = ExitStack()
+
+    def start(self, stopped: threading.Event) -> str | None:
+        """Start everything, and return the address when it answers; None when it is stopped before.
+
+        Raises:
+            DefinitionError: It runs already.
+            TransientError: It does not answer in time.
+        """
+        self._home.mkdir(parents=True, exist_ok=True)
+        self._refuse_second()
+        shutil.copyfile(CONFIG, self._home / "dagster.yaml")
+        told = [f"DAGSTER_HOME={self._home}", "DAGSTER_DISABLE_TELEMETRY=yes"]
+        dev = ["-m", "dagster", "dev", "-m", DEFINITIONS, "-h", LOOPBACK, "-p", str(self._port)]
+        self._start("dagster", ["-X", self._mark, *dev], told)
+        if self._with_stream:
+            self._start("stream", ["-m", "jobs.cli", "stream"], [])
+        address = f"http://{LOOPBACK}:{self._port}"
+        deadline = time.monotonic() + PATIENCE
+        while not stopped.wait(POLL):
+            self.refuse_ended()
+            if _answers(address):
+                return address
+            if time.monotonic() > deadline:
+                raise TransientError(
+                    f"Dagster does not answer at {address} after {PATIENCE:.0f} s",
+                    hint=f"its words are in {self._lake.log('dagster')}.",
+                )
+        return None
+
+    def refuse_ended(self) -> None:
+        """See that everything still runs.
+
+        Raises:
+            TransientError: A program has ended by itself.
+        """
+        for name, program in self._programs.items():
+            if program.poll() is not None:
+                raise TransientError(
+                    f"{name} has ended by itself with code {program.returncode}",
+                    hint=f"its last words are in {self._lake.log(name)}; then type the same again.",
+                    program=name,
+                )
+
+    @property
+    def _mark(self) -> str:
+        """Return what nobody else has a reason to write; Python passes over an option that it does not know."""
+        return f"strandline-ui={self._home}"
+
+    def _refuse_second(self) -> None:
+        lock = self._held.enter_context((self._home / "lock").open("ab"))
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise DefinitionError(
+                f"`strandline ui` runs already for {self._lake.root}",
+                hint="its address stands where it was started; stop it there with Ctrl-C.",
+            ) from error
+        left = processes.find(self._mark)
+        if left is not None:
+            family = _family(left)
+            processes.stop(left, self._mark, patience=ENDING)
+            _end(family)
+
+    def stop(self) -> None:
+        """Ask every program to end, and insist after a while."""
+        families = [_family(program.pid) for program in self._programs.values()]
+        for program in self._programs.values():
+            if program.poll() is None:
+                program.send_signal(signal.SIGINT)
+        for family in families:
+            _end(family)
+        for program in self._programs.values():
+            program.wait()
+        self._held.close()
+
+    def _start(self, name: str, words: list[str], told: list[str]) -> None:
+        log = self._lake.log(name)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        told = [f"STRANDLINE_LAKE={self._lake.root}", *told]
+        with log.open("ab") as stream:
+            self._programs[name] = subprocess.Popen(
+                ["/usr/bin/env", *told, sys.executable, *words],
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=stream,
+                start_new_session=True,
+            )
+
+
+def _free(port: int | None) -> int:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port or 0))
+        except OSError as error:
+            raise DefinitionError(
+                f"port {port} cannot be had: {os.strerror(error.errno or 0)}",
+                hint="name another with --port, or none for a free one.",
+                port=port,
+            ) from error
+        return int(probe.getsockname()[1])
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{address}/server_info", timeout=2):  # noqa: S310  # our own address
+            return True
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    try:
+        own = psutil.Process(pid)
+        return [own, *own.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _end(family: list[psutil.Process]) -> None:
+    """Wait until all of some processes have ended; then ask them, and then insist."""
+    _, alive = psutil.wait_procs(family, timeout=ENDING)
+    for insist in (psutil.Process.terminate, psutil.Process.kill):
+        for each in alive:
+            with suppress(psutil.NoSuchProcess):
+                insist(each)
+        _, alive = psutil.wait_procs(alive, timeout=ENDING)

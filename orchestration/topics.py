@@ -1,0 +1,56 @@
+"""The topics as assets that somebody else fills: observed, never made.
+
+A sensor looks once a minute and says how far each topic goes and how much of it bronze has not read. No run is needed
+for that, and Dagster's own decorator for observed assets is still in beta.
+"""
+
+from collections.abc import Mapping
+
+from dagster import AssetObservation, AssetSpec, MetadataValue, SensorResult, sensor
+
+from jobs import catalog
+from jobs.core.table import Table, Topic
+from jobs.run.backlog import Ends, Part
+from orchestration.keys import TOPICS, topic_key
+from orchestration.resources import LakeResource
+
+EVERY = 60
+
+
+def topics() -> list[AssetSpec]:
+    """Make the assets of all topics."""
+    return [_spec(topic, table) for table in catalog.tables() for topic in table.topics]
+
+
+@sensor(minimum_interval_seconds=EVERY)
+def look_at_topics(lake: LakeResource) -> SensorResult:
+    """Observe all topics: records, offsets, and how many of them are still to read."""
+    found = [
+        _observed(topic, ends)
+        for table in catalog.tables()
+        if table.topics
+        for ends in [lake.ends(table)]
+        for topic in table.topics
+    ]
+    return SensorResult(asset_events=found)
+
+
+def _spec(topic: Topic, table: Table) -> AssetSpec:
+    return AssetSpec(
+        topic_key(topic),
+        group_name=TOPICS,
+        kinds={"kafka"},
+        description=f"The Kafka topic {topic}, which fills {table.id}.",
+    )
+
+
+def _observed(topic: Topic, ends: Mapping[Part, Ends]) -> AssetObservation:
+    own = {str(number): part for (name, number), part in sorted(ends.items()) if name == topic.name}
+    return AssetObservation(
+        topic_key(topic),
+        metadata={
+            "records": sum(part.end - part.first for part in own.values()),
+            "lag": sum(part.lag for part in own.values()),
+            "offsets": MetadataValue.json({number: part.end for number, part in own.items()}),
+        },
+    )

@@ -1,0 +1,93 @@
+"""What Dagster knows of the project, compared with what was agreed: a change to it is seen in a review.
+
+Renew the golden text with ``python -m tests.orchestration.test_definitions``, and read what changes.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from dagster import AssetsDefinition, AssetSpec, ScheduleDefinition, SensorDefinition
+
+from jobs import catalog
+from jobs.core.table import Layer
+from orchestration.definitions import DEFINITIONS
+from orchestration.keys import key, pool, topic_key
+from tests.architecture.tree import ROOT
+
+GOLDEN = Path(__file__).with_name("definitions.txt")
+
+LOAD = """
+import json, resource, sys
+import psutil
+from orchestration.definitions import DEFINITIONS
+DEFINITIONS.resolve_all_asset_specs()
+spent = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
+from pyspark import SparkContext
+children = [child.name() for child in psutil.Process().children(recursive=True)]
+print(json.dumps({
+    "cpu": spent, "spark": SparkContext._gateway is not None, "children": children,
+    "library": "great_expectations" in sys.modules,
+}))
+"""
+SECONDS = 5.0
+
+
+def told() -> Iterator[str]:
+    """Describe every definition in lines."""
+    for definition in DEFINITIONS.assets or ():
+        if isinstance(definition, AssetSpec):
+            yield f"source {definition.key.to_user_string()}: {', '.join(sorted(definition.kinds))}"
+            continue
+        assert isinstance(definition, AssetsDefinition)
+        for spec in definition.specs:
+            yield f"asset {spec.key.to_user_string()}"
+            yield f"  group {spec.group_name}; kinds {', '.join(sorted(spec.kinds))}; owners {', '.join(spec.owners)}"
+            yield f"  days {'yes' if spec.partitions_def else 'no'}; pool {definition.op.pool}"
+            for dep in sorted(dep.asset_key.to_user_string() for dep in spec.deps):
+                yield f"  rests on {dep}"
+        for check in sorted(definition.check_specs, key=lambda each: each.name):
+            severity = (check.metadata or {})["severity"]
+            yield f"  check {check.name}: {severity}{', blocking' if check.blocking else ''}"
+    for job in DEFINITIONS.jobs or ():
+        yield f"job {job.name}"
+    for schedule in DEFINITIONS.schedules or ():
+        assert isinstance(schedule, ScheduleDefinition)
+        yield f"schedule {schedule.name}: {schedule.cron_schedule}, job {schedule.job_name}"
+    for sensor in DEFINITIONS.sensors or ():
+        assert isinstance(sensor, SensorDefinition)
+        yield f"sensor {sensor.name}: every {sensor.minimum_interval_seconds} s"
+
+
+def test_the_definitions_are_those_that_were_agreed() -> None:
+    assert "\n".join(told()) + "\n" == GOLDEN.read_text()
+
+
+def test_every_table_and_topic_is_one_asset_with_a_writer_of_its_own() -> None:
+    found = {spec.key: spec for spec in DEFINITIONS.resolve_all_asset_specs()}
+    tables = catalog.tables()
+
+    assert set(found) == {key(t) for t in tables} | {topic_key(n) for t in tables for n in t.topics}
+    made = [each for each in DEFINITIONS.assets or () if isinstance(each, AssetsDefinition)]
+    pools = [str(each.op.pool) for each in made]
+    assert sorted(pools) == sorted(map(pool, tables))
+    for table in tables:
+        assert (found[key(table)].partitions_def is None) == (table.layer is Layer.BRONZE)
+
+
+@pytest.mark.timeout(60)
+def test_loading_them_takes_five_seconds_of_one_core_and_starts_nothing() -> None:
+    """Seconds of CPU, which a busy machine does not stretch as it does seconds of the clock."""
+    command = [sys.executable, "-c", LOAD]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+
+    found = json.loads(done.stdout)
+    assert found["cpu"] < SECONDS, found
+    assert (found["spark"], found["children"], found["library"]) == (False, [], False)
+
+
+if __name__ == "__main__":
+    GOLDEN.write_text("\n".join(told()) + "\n")
