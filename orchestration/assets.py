@@ -1,8 +1,8 @@
 """One asset a table, made from the catalog; nothing is listed twice.
 
-Silver and gold are divided by the day of the event, so that a backfill is a click: with days chosen, a run computes
-them again as one range (jobs/run/backfill.py); without, it catches up. Bronze is a log in order of arrival, of which
-no day can be made again, so it has none.
+Silver and gold are divided by the day of the event, so that a backfill is a click: the days that are chosen are
+computed again as one range (jobs/run/backfill.py). Bronze is a log in order of arrival, of which no day can be made
+again, so it has none and catches up. What brings all tables up to date is a job (orchestration/catch_up.py).
 """
 
 from collections.abc import Iterator
@@ -32,6 +32,9 @@ from orchestration import checks
 from orchestration.keys import key, plain, pool, topic_key
 from orchestration.resources import LakeResource, SparkResource
 
+AGAIN = RetryPolicy(max_retries=2, delay=30)
+"""For what is not ready; what cannot be otherwise the next time says so itself."""
+
 
 def assets() -> list[AssetsDefinition]:
     """Make the assets of all tables."""
@@ -49,7 +52,7 @@ def spec_of(table: Table, days: DailyPartitionsDefinition) -> AssetSpec:
     return AssetSpec(
         key(table),
         deps=[*(topic_key(topic) for topic in table.topics), *(key(each) for each in table.needs)],
-        group_name=table.layer,
+        group_name=table.layer.value,  # a text of ours is no text to Dagster
         kinds={"spark", "delta"},
         owners=[f"team:{table.owner}"] if table.owner else [],
         description=table.summary,
@@ -67,23 +70,33 @@ def asset_of(table: Table, days: DailyPartitionsDefinition) -> AssetsDefinition:
         check_specs=checks.specs(table, key(table)),
         pool=pool(table),
         backfill_policy=BackfillPolicy.single_run(),
-        retry_policy=RetryPolicy(max_retries=2, delay=30),
+        retry_policy=AGAIN,
     )
     def materialise(
         context: AssetExecutionContext, lake: LakeResource, spark: SparkResource
     ) -> Iterator[MaterializeResult[object] | AssetCheckResult]:
-        span = _chosen(context)
-        try:
-            report = lake.recompute(table, span, spark) if span else lake.catch_up(table, spark)
-        except GateShutError as error:
-            yield from checks.of_gate(table, key(table), error)
-            raise _failure(error) from error
-        except LakeError as error:
-            raise _failure(error) from error
-        yield _result(table, report)
-        yield from checks.of_report(table, key(table), report)
+        yield from made(table, lake, spark, _chosen(context))
 
     return materialise
+
+
+def made(
+    table: Table, lake: LakeResource, spark: SparkResource, span: Span | None = None
+) -> Iterator[MaterializeResult[object] | AssetCheckResult]:
+    """Compute a range of a table again, or bring it up to date, and say what was made and what was found.
+
+    Raises:
+        Failure: It cannot be done, or is not believed.
+    """
+    try:
+        report = lake.recompute(table, span, spark) if span else lake.catch_up(table, spark)
+    except GateShutError as error:
+        yield from checks.of_gate(table, key(table), error)
+        raise _failure(error) from error
+    except LakeError as error:
+        raise _failure(error) from error
+    yield _result(table, report)
+    yield from checks.of_report(table, key(table), report)
 
 
 def _chosen(context: AssetExecutionContext) -> Span | None:

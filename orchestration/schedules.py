@@ -5,27 +5,20 @@ Spark, and what decides whether gold may follow silver is the gate between them,
 """
 
 from dagster import (
-    AssetSelection,
     DagsterRunStatus,
     RunRequest,
     RunsFilter,
     ScheduleDefinition,
     ScheduleEvaluationContext,
     SkipReason,
-    define_asset_job,
     schedule,
 )
 
-from jobs import catalog
 from jobs.cli.broker import heartbeat
 from jobs.cli.place import configured
-from orchestration.keys import key
+from orchestration import catch_up
 
-CATCH_UP = define_asset_job(
-    "catch_up",
-    selection=AssetSelection.assets(*(key(table) for table in catalog.tables())),
-    description="Bring every table up to date, each after those it reads, in one process and one Spark.",
-)
+CATCH_UP = catch_up.job()
 
 UNFINISHED = [
     DagsterRunStatus.QUEUED,

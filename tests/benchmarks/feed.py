@@ -68,9 +68,9 @@ class Versions:
         for path in paths:
             file = self._target / path
             file.parent.mkdir(parents=True, exist_ok=True)
-            os.link(self._prepared / path, file)
+            _link(self._prepared / path, file)
         self._give_sum(f"{self._next:020d}.crc")
-        os.link(self._prepared / f"{name}.json", self._target / f"{name}.json")
+        _link(self._prepared / f"{name}.json", self._target / f"{name}.json")
         self._give_checkpoint()
         forget_sum(self._target, self._next - SUMS_KEPT)
         self._next += 1
@@ -82,7 +82,7 @@ class Versions:
         prepared, target = self._prepared / "_delta_log", self._target / "_delta_log"
         if not (prepared / name).exists():
             return
-        os.link(prepared / name, target / name)
+        _link(prepared / name, target / name)
         said = {"version": self._next, "size": pq.read_metadata(prepared / name).num_rows}
         draft = target / ".last_checkpoint"
         draft.write_text(json.dumps(said))
@@ -92,8 +92,14 @@ class Versions:
         """Give the checksum file that stood beside the version when it was new."""
         for folder in (SUMS, "_delta_log"):
             if (self._prepared / folder / name).exists():
-                os.link(self._prepared / folder / name, self._target / "_delta_log" / name)
+                _link(self._prepared / folder / name, self._target / "_delta_log" / name)
                 return
+
+
+def _link(file: Path, target: Path) -> None:
+    """Make a file appear elsewhere; one that an interrupted run has made is there already."""
+    with suppress(FileExistsError):
+        os.link(file, target)
 
 
 def keep_sums(table: Path) -> None:

@@ -71,7 +71,7 @@ class History:
         with ThreadPoolExecutor(2) as two:
             for table in wanted(self.names):
                 sources = [done[source] for source in table.needs]
-                done[table] = two.submit(self._age, table, sources)
+                done[table] = two.submit(self._tried, table, sources)
         for each in done.values():
             each.result()
 
@@ -83,20 +83,34 @@ class History:
             if not self.samples.of(PART, table.id, "old"):
                 self.samples.add(self._measured(table))
 
-    def _age(self, table: Table, sources: Iterable[Future[None]]) -> None:
+    def _tried(self, table: Table, sources: Iterable[Future[None]]) -> None:
         for source in sources:
             source.result()
-        if (self._path("old", table) / "whole").exists():
+        try:
+            self._age(table)
+        except Exception as error:  # told at once: the others go on for an hour
+            self.tell(f"{table.id:28} {type(error).__name__}: {error}")
+            raise
+
+    def _age(self, table: Table) -> None:
+        """Let a table grow old, from where it was when an earlier run was interrupted."""
+        lake, ready = self._path("old", table), self._path("ready", table)
+        if (lake / "whole").exists():
             return
-        rmtree(self._path("old", table), ignore_errors=True)
-        rmtree(self._path("ready", table), ignore_errors=True)
-        life = self._life("old", table)
-        grown = life.grow(self._old(table) - SPAN // 2)
-        copytree(life.lake.root, self._path("ready", table))
-        grown += life.grow(WHOLE - grown)
+        life, enough = self._life("old", table), self._old(table) - SPAN // 2
+        if life.age > enough and not ready.exists():  # interrupted while it was copied
+            rmtree(lake)
+            life = self._life("old", table)
+        if not ready.exists():
+            life.grow(enough - life.age)
+            draft = ready.with_name(f"{ready.name}.draft")
+            rmtree(draft, ignore_errors=True)
+            copytree(lake, draft)
+            draft.rename(ready)
+        life.grow(WHOLE - life.age)
         life.prove()
-        (life.lake.root / "whole").touch()
-        self.tell(f"{table.id:28} is {grown} batches old")
+        (lake / "whole").touch()
+        self.tell(f"{table.id:28} is {life.age} batches old")
 
     def _measured(self, table: Table) -> list[Sample]:
         for age in AGES:

@@ -17,7 +17,7 @@ from jobs.run.afresh import Afresh
 from jobs.run.balance import balance
 from jobs.run.jvm import jvm
 from jobs.run.lake import Lake
-from jobs.run.ledger import LOOKED_AGAIN, Entry, latest_version
+from jobs.run.ledger import LOOKED_AGAIN, Entry, entries, is_table, latest_version
 from jobs.run.runner import Site, run
 from tests.benchmarks.feed import PATIENCE, FeedError, Versions, adds, keep_sums
 
@@ -50,6 +50,7 @@ class Life:
     site: Site
     prepared: Sequence[Path]
     records: int = 1
+    age: int = field(default=0, init=False)
     _feed: Iterator[None] = field(init=False)
     _afresh: Afresh | None = field(default=None, init=False)
 
@@ -57,10 +58,13 @@ class Life:
         """Begin where the lake stands."""
         self.lake.open_for_writing()
         self._feed = self._given()
+        path = self.lake.table(self.table)
+        self.age = sum(map(_is_batch, entries(path))) if is_table(path) else 0
 
-    def grow(self, batches: int) -> int:
-        """Let it grow; return by how many batches it did, which are fewer where there is no more to read."""
-        return len(self._grown(batches))
+    def grow(self, batches: int) -> None:
+        """Let it grow by so many batches, or by fewer where there is no more to read."""
+        if batches > 0:
+            self._grown(batches)
 
     def costs(self, batches: int) -> Cost:
         """Let it grow, and return what the batches after the first cost in the middle."""
@@ -84,8 +88,9 @@ class Life:
         over = threading.Event()
 
         def heard(entry: Entry) -> None:
-            if entry.mode == LOOKED_AGAIN or not entry.read:
+            if not _is_batch((0, entry)):
                 return
+            self.age += 1
             marks.append(_mark(self.site.spark))
             keep_sums(self.lake.table(self.table))
             # Given while the batch is on its way: a stream that waits looks for news all the time.
@@ -137,6 +142,11 @@ def steps(prepared: Sequence[Path]) -> int:
     """Return how many batches some sources suffice for."""
     has_rows = ([bool(adds(p, n)) for n in range(1, latest_version(p) + 1)] for p in prepared)
     return sum(any(each) for each in zip_longest(*has_rows, fillvalue=False))
+
+
+def _is_batch(told: tuple[int, Entry]) -> bool:
+    _, entry = told
+    return entry.read > 0 and entry.mode != LOOKED_AGAIN
 
 
 def _within(patience: float, over: threading.Event, table: Table) -> Callable[[], bool]:

@@ -21,10 +21,9 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 
 EVENTS = 3_000
 PATIENCE = 300
-LOCATION = {
-    "repositoryLocationName": "orchestration.definitions",
-    "repositoryName": "__repository__",
-}
+WHERE = (
+    "{ repositoriesOrError { ... on RepositoryConnection { nodes { name location { name } } } } }"
+)
 LAUNCH = """
 mutation ($params: ExecutionParams!) {
   launchRun(executionParams: $params) {
@@ -58,7 +57,13 @@ class Page:
 
     def run(self, job: str) -> str:
         """Launch a job and return how it ended."""
-        params = {"selector": {**LOCATION, "jobName": job}, "mode": "default", "runConfigData": {}}
+        (code,) = self.ask(WHERE)["repositoriesOrError"]["nodes"]
+        selector = {
+            "repositoryLocationName": code["location"]["name"],
+            "repositoryName": code["name"],
+            "jobName": job,
+        }
+        params = {"selector": selector, "mode": "default", "runConfigData": {}}
         launched = self.ask(LAUNCH, params=params)["launchRun"]
         assert launched["__typename"] == "LaunchRunSuccess", launched
         deadline = time.monotonic() + PATIENCE

@@ -1,0 +1,92 @@
+"""A run with days chosen computes them again as one range; a day that the stream owns is refused, and not tried again."""
+
+from datetime import date, timedelta
+
+import pytest
+from dagster import DagsterInstance, ExecuteInProcessResult, materialize
+from pyspark.sql import SparkSession
+
+from jobs.gold import device_signal_10m as gold
+from jobs.run.lake import Lake
+from jobs.run.ledger import entries
+from jobs.silver import device_telemetry as silver
+from orchestration.assets import asset_of, days_since
+from orchestration.keys import key
+from orchestration.resources import LakeResource, SparkResource
+from tests.support.events import Event, reading, received
+from tests.support.modes import derive
+from tests.support.rows import at
+
+pytestmark = pytest.mark.slow
+
+DAYS = days_since(date(2026, 11, 1))
+TABLES = (silver.TABLE, gold.TABLE)
+START, END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
+
+
+def noon(day: int, batch: int) -> list[Event]:
+    """Return three readings of a day, half an hour apart."""
+    moments = [at("12:00:00") + timedelta(days=day - 3, minutes=30 * n) for n in range(3)]
+    return [
+        Event(
+            batch=batch,
+            payload=reading(event_id=f"{batch} {n}", value=20, event_at=moment.isoformat()),
+            arrived_at=moment,
+            ingested_at=moment,
+        )
+        for n, moment in enumerate(moments)
+    ]
+
+
+@pytest.fixture
+def days(spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    """Fill a lake with four days, from 17 to 20 November, of which the stream still owns the last."""
+    monkeypatch.setenv("STRANDLINE_LAKE", str(lake.root))
+    for day in range(4):
+        received(spark, lake, noon(day, batch=day))
+        derive(spark, lake, *TABLES)
+    return lake
+
+
+def materialised(**options: object) -> ExecuteInProcessResult:
+    return materialize(
+        [asset_of(table, DAYS) for table in TABLES],
+        instance=DagsterInstance.ephemeral(),
+        resources={"lake": LakeResource(), "spark": SparkResource()},
+        raise_on_error=False,
+        **options,  # type: ignore[arg-type]  # handed on as they are
+    )
+
+
+def test_chosen_days_are_one_range_of_each_table(days: Lake) -> None:
+    """One Spark job a table, however many days; each day is marked as made."""
+    before = [len(list(entries(days.table(table)))) for table in TABLES]
+
+    done = materialised(tags={START: "2026-11-17", END: "2026-11-18"})
+
+    assert done.success
+    for table, versions in zip(TABLES, before, strict=True):
+        made = list(entries(days.table(table)))
+        assert len(made) == versions + 1
+        assert made[-1][1].mode == "backfill"
+        assert made[-1][1].since == "2026-11-17T00:00:00+00:00"
+        assert made[-1][1].until == "2026-11-19T00:00:00+00:00"
+        marked = [
+            event.partition
+            for event in done.get_asset_materialization_events()
+            if event.asset_key == key(table)
+        ]
+        assert marked == ["2026-11-17", "2026-11-18"]
+
+
+def test_a_day_that_the_stream_owns_is_refused_with_what_to_do(days: Lake) -> None:
+    """In the run's failure, where whoever pressed the button looks."""
+    refused = materialised(partition_key="2026-11-20")
+
+    assert not refused.success
+    (failed,) = refused.get_step_failure_events()[:1]
+    assert "hint:" in str(failed.event_specific_data)
+    assert "2026-11-20" in str(failed.event_specific_data)
+    assert not [e for e in refused.all_events if e.event_type_value == "STEP_UP_FOR_RETRY"]
+    assert refused.get_asset_materialization_events() == []
+    assert all(entry.mode != "backfill" for _, entry in entries(days.table(silver.TABLE)))

@@ -1,0 +1,71 @@
+"""The job says of every table what the asset would say; a step that a gate stops leaves out those above it."""
+
+import pytest
+from dagster import AssetCheckKey, DagsterInstance, ExecuteInProcessResult
+from pyspark.sql import SparkSession
+
+from jobs import catalog
+from jobs.gold import device_signal_10m as gold
+from jobs.run.lake import Lake
+from jobs.silver import device_telemetry as silver
+from orchestration import catch_up
+from orchestration.keys import key, plain
+from orchestration.resources import LakeResource, SparkResource
+from tests.support.events import received
+from tests.support.poison import AFTER, GOOD, POISONED, RULE
+
+STEPS = {table: f"catch_up_{plain(table.id)}" for table in (silver.TABLE, gold.TABLE)}
+
+
+def test_it_has_a_step_a_table_each_after_those_it_rests_on() -> None:
+    graph = catch_up.job().graph
+    found = {str(getattr(step, "name", step)): after for step, after in graph.dependencies.items()}
+
+    for table in catalog.tables():
+        after = found.get(f"catch_up_{plain(table.id)}", {})
+        named = [each.node for each in after["after"].dependencies] if after else []
+        assert named == [f"catch_up_{plain(source.id)}" for source in table.needs]
+
+
+@pytest.mark.slow
+def test_what_a_step_made_is_the_assets_and_what_is_not_believed_goes_no_further(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice, because a run that finds earlier materialisations is another case to Dagster."""
+    monkeypatch.setenv("STRANDLINE_LAKE", str(lake.root))
+    instance = DagsterInstance.ephemeral()
+    received(spark, lake, GOOD)
+
+    passed, runs = [], []
+    for events in (GOOD, AFTER, POISONED):
+        received(spark, lake, events)
+        runs.append(caught_up(instance))
+        passed.append(answered(instance))
+    *believed, stopped = runs
+
+    tables = list(STEPS)
+    for done in believed:
+        assert done.success
+        assert [e.asset_key for e in done.get_asset_materialization_events()] == [*map(key, tables)]
+    assert not stopped.success
+    assert stopped.get_asset_materialization_events() == []
+    assert passed == [True, True, False]
+    begun = [e.step_key for e in stopped.all_events if e.event_type_value == "STEP_START"]
+    assert begun == [STEPS[silver.TABLE]], "gold keeps what was believed last"
+
+
+def caught_up(instance: DagsterInstance) -> ExecuteInProcessResult:
+    """Run the two steps."""
+    return catch_up.job().execute_in_process(
+        op_selection=list(STEPS.values()),
+        instance=instance,
+        resources={"lake": LakeResource(), "spark": SparkResource()},
+        raise_on_error=False,
+    )
+
+
+def answered(instance: DagsterInstance) -> bool:
+    """Return whether the rule's check passed last, as the page shows it."""
+    check = AssetCheckKey(key(silver.TABLE), plain(RULE))
+    found = instance.event_log_storage.get_latest_asset_check_execution_by_key([check])
+    return found[check].status.value == "SUCCEEDED"
