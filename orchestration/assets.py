@@ -18,6 +18,8 @@ from dagster import (
     Failure,
     MaterializeResult,
     RetryPolicy,
+    TableColumn,
+    TableSchema,
     multi_asset,
 )
 
@@ -95,7 +97,7 @@ def made(
         raise _failure(error) from error
     except LakeError as error:
         raise _failure(error) from error
-    yield _result(table, report)
+    yield _result(table, report, lake)
     yield from checks.of_report(table, key(table), report)
 
 
@@ -116,8 +118,11 @@ def _failure(error: LakeError) -> Failure:
     )
 
 
-def _result(table: Table, report: Report) -> MaterializeResult[object]:
-    figures = {
+def _result(table: Table, report: Report, lake: LakeResource) -> MaterializeResult[object]:
+    columns = [TableColumn(name, kind) for name, kind in lake.columns(table).items()]
+    told: dict[str, TableSchema | int | float] = {
+        "dagster/column_schema": TableSchema(columns),
+        "dagster/row_count": lake.rows(table),
         "batches": report.batches,
         "read": report.read,
         "good": report.good,
@@ -127,4 +132,4 @@ def _result(table: Table, report: Report) -> MaterializeResult[object]:
         "written": report.written,
         "seconds": report.seconds,
     }
-    return MaterializeResult(asset_key=key(table), metadata=figures)
+    return MaterializeResult(asset_key=key(table), metadata=told)

@@ -38,14 +38,14 @@ def job() -> JobDefinition:
         name="catch_up",
         description="Bring every table up to date, each after those it rests on.",
         node_defs=[_step(table) for table in tables],
-        dependencies={_name(table): _after(table) for table in tables if table.needs},
+        dependencies={name(table): _after(table) for table in tables if table.needs},
     )
     return graph.to_job()
 
 
 def _step(table: Table) -> OpDefinition:
     @op(
-        name=_name(table),
+        name=name(table),
         description=table.summary,
         ins={AFTER: In(Nothing)} if table.needs else {},
         out=Out(Nothing),
@@ -63,12 +63,13 @@ def _step(table: Table) -> OpDefinition:
     return step
 
 
-def _name(table: Table) -> str:
-    return f"catch_up_{plain(table.id)}"
+def name(table: Table) -> str:
+    """Return a step's name; without the ending it would be that of the asset's own."""
+    return f"{plain(table.id)}_catch_up"
 
 
 def _after(table: Table) -> dict[str, MultiDependencyDefinition]:
-    sources = [DependencyDefinition(_name(source)) for source in table.needs]
+    sources = [DependencyDefinition(name(source)) for source in table.needs]
     return {AFTER: MultiDependencyDefinition(sources)}
 
 

@@ -14,10 +14,12 @@ from jobs.core.table import Table
 from jobs.run import session
 from jobs.run.backfill import MODE, backfill
 from jobs.run.backlog import Backlog, Ends, Part
+from jobs.run.balance import live_rows
 from jobs.run.closing import Signed
 from jobs.run.gates import Where
 from jobs.run.guard import Guard
 from jobs.run.ledger import last_entry
+from jobs.run.needle import kinds
 from jobs.run.report import Report
 from jobs.run.runner import Site, run
 from jobs.run.span import Span
@@ -66,6 +68,16 @@ class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resou
         report.add(backfill(session_, table, lake, span, signed, guard=guard))
         refuse_unbelieved(session_, table, lake, span)
         return report
+
+    def columns(self, table: Table) -> Mapping[str, str]:
+        """Return the columns that a table has, and their types; from its log, without Spark."""
+        _, lake = place.configured(None)
+        return kinds(lake.table(table))
+
+    def rows(self, table: Table) -> int:
+        """Return how many rows a table has; from its log as well."""
+        _, lake = place.configured(None)
+        return live_rows(lake.table(table))
 
     def ends(self, table: Table) -> Mapping[Part, Ends]:
         """Return how far the topics of a table go, and how far it has read them."""

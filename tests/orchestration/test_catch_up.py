@@ -14,7 +14,7 @@ from orchestration.resources import LakeResource, SparkResource
 from tests.support.events import received
 from tests.support.poison import AFTER, GOOD, POISONED, RULE
 
-STEPS = {table: f"catch_up_{plain(table.id)}" for table in (silver.TABLE, gold.TABLE)}
+STEPS = {table: catch_up.name(table) for table in (silver.TABLE, gold.TABLE)}
 
 
 def test_it_has_a_step_a_table_each_after_those_it_rests_on() -> None:
@@ -22,9 +22,9 @@ def test_it_has_a_step_a_table_each_after_those_it_rests_on() -> None:
     found = {str(getattr(step, "name", step)): after for step, after in graph.dependencies.items()}
 
     for table in catalog.tables():
-        after = found.get(f"catch_up_{plain(table.id)}", {})
+        after = found.get(catch_up.name(table), {})
         named = [each.node for each in after["after"].dependencies] if after else []
-        assert named == [f"catch_up_{plain(source.id)}" for source in table.needs]
+        assert named == [catch_up.name(source) for source in table.needs]
 
 
 @pytest.mark.slow
@@ -49,6 +49,10 @@ def test_what_a_step_made_is_the_assets_and_what_is_not_believed_goes_no_further
         assert [e.asset_key for e in done.get_asset_materialization_events()] == [*map(key, tables)]
     assert not stopped.success
     assert stopped.get_asset_materialization_events() == []
+    for event in believed[-1].get_asset_materialization_events():
+        told = event.materialization.metadata
+        assert told["dagster/row_count"].value > 0
+        assert "device_id" in str(told["dagster/column_schema"].value)
     assert passed == [True, True, False]
     begun = [e.step_key for e in stopped.all_events if e.event_type_value == "STEP_START"]
     assert begun == [STEPS[silver.TABLE]], "gold keeps what was believed last"
