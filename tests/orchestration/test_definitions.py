@@ -78,15 +78,20 @@ def test_every_table_and_topic_is_one_asset_with_a_writer_of_its_own() -> None:
         assert (found[key(table)].partitions_def is None) == (table.layer is Layer.BRONZE)
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(120)
 def test_loading_them_takes_five_seconds_of_one_core_and_starts_nothing() -> None:
-    """Seconds of CPU, which a busy machine does not stretch as it does seconds of the clock."""
+    """Seconds of CPU, the best of three: what else the machine does stretches them less than those of the clock."""
     command = [sys.executable, "-c", LOAD]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    tries = [
+        json.loads(
+            subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        )
+        for _ in range(3)
+    ]
 
-    found = json.loads(done.stdout)
-    assert found["cpu"] < SECONDS, found
-    assert (found["spark"], found["children"], found["library"]) == (False, [], False)
+    assert min(found["cpu"] for found in tries) < SECONDS, tries
+    for found in tries:
+        assert (found["spark"], found["children"], found["library"]) == (False, [], False)
 
 
 if __name__ == "__main__":
