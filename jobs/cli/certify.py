@@ -70,7 +70,8 @@ def verify_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     if different:
         raise DataError(
             f"{', '.join(different)}: the live rows are not what bronze says",
-            hint=f"the same cuts and kills again: --seed {trial.seed}.",
+            hint=f"the same cuts and kills again: --seed {trial.seed}. Rows that only the quarantine has are held by rules "
+            "that have changed since: `strandline quarantine replay TABLE --dry-run` says which would come, and when.",
             tables=different,
         )
 
