@@ -7,15 +7,15 @@ every asset. ``dagster dev -m orchestration.definitions`` serves it.
 from dagster import Definitions, in_process_executor
 
 from orchestration.assets import assets
-from orchestration.resources import LakeResource, SparkResource
-from orchestration.schedules import CATCH_UP, schedules
+from orchestration.resources import RESOURCES
+from orchestration.schedules import CATCH_UP, every_quarter_of_an_hour
 from orchestration.topics import look_at_topics, topics
 
 DEFINITIONS = Definitions(
     assets=[*topics(), *assets()],
     jobs=[CATCH_UP],
-    schedules=schedules(),
+    schedules=[every_quarter_of_an_hour],
     sensors=[look_at_topics],
-    resources={"lake": LakeResource(), "spark": SparkResource()},
+    resources=RESOURCES,
     executor=in_process_executor,
 )

@@ -1,24 +1,22 @@
 """What assets need from the world: one Spark session and the lake, through one door."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dagster import ConfigurableResource
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
-from jobs.cli import place
+from jobs import catalog
+from jobs.cli import engine, place
+from jobs.cli.again import guarded
 from jobs.cli.check import refuse_unbelieved
 from jobs.core.modes import AvailableNow
 from jobs.core.table import Table
-from jobs.run import session
-from jobs.run.backfill import MODE, backfill
-from jobs.run.backlog import Backlog, Ends, Part
+from jobs.run.backfill import MODE
+from jobs.run.backlog import Part
 from jobs.run.balance import live_rows
-from jobs.run.closing import Signed
-from jobs.run.gates import Where
-from jobs.run.guard import Guard
-from jobs.run.ledger import last_entry
+from jobs.run.ends import Ends, ends_of
 from jobs.run.needle import kinds
 from jobs.run.report import Report
 from jobs.run.runner import Site, run
@@ -37,8 +35,12 @@ class SparkResource(LazyPySparkResource):
     @property
     def spark_session(self) -> Any:  # noqa: ANN401  # as its parent says
         """Start Spark, or return what runs."""
+        return self.site().spark
+
+    def site(self, address: str | None = None) -> Site:
+        """Return the session with the clock and the address of Kafka."""
         found, lake = place.configured(None)
-        return session.start(found, lake.log("spark"))
+        return engine.site(found, lake, address)
 
 
 class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resource is its own value
@@ -49,24 +51,15 @@ class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resou
         found, lake = place.configured(None)
         lake.open_for_writing()
         address = place.demanded_address(found, lake) if table.topics else None
-        site = Site(
-            spark=spark.spark_session,
-            clock=place.now,
-            address=address,
-            options=found.kafka_options,
-        )
-        return run(table, AvailableNow(), lake, site=site)
+        return run(table, AvailableNow(), lake, site=spark.site(address))
 
     def recompute(self, table: Table, span: Span, spark: SparkResource) -> Report:
         """Compute a closed range of a table again, just as ``strandline backfill`` does."""
         _, lake = place.existing(None)
         lake.refuse_missing(table)
-        guard = Guard(table, lake, place.now, Where.RANGE) if table.judges else None
-        signed = Signed(who=place.login(), at=place.now())
-        session_ = spark.spark_session
         report = Report(table=table.id, mode=MODE)
-        report.add(backfill(session_, table, lake, span, signed, guard=guard))
-        refuse_unbelieved(session_, table, lake, span)
+        report.add(guarded(spark.spark_session, table, lake, span))
+        refuse_unbelieved(spark.spark_session, table, lake, span)
         return report
 
     def columns(self, table: Table) -> Mapping[str, str]:
@@ -79,12 +72,14 @@ class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resou
         _, lake = place.configured(None)
         return live_rows(lake.table(table))
 
-    def ends(self, table: Table) -> Mapping[Part, Ends]:
-        """Return how far the topics of a table go, and how far it has read them."""
+    def ends(self) -> Iterator[tuple[Table, Mapping[Part, Ends]]]:
+        """Return how far the topics of each table go, and how far it has read them."""
         found, lake = place.configured(None)
-        newest = last_entry(lake.table(table)) if lake.exists(table) else None
-        backlog = Backlog(place.demanded_address(found, lake), found.kafka_options, table.topics)
-        try:
-            return backlog.ends(newest[1].offsets if newest else {})
-        finally:
-            backlog.close()
+        address = place.demanded_address(found, lake)
+        for table in catalog.tables():
+            if table.topics:
+                yield table, ends_of(table, lake, address, found.kafka_options)
+
+
+RESOURCES = {"lake": LakeResource(), "spark": SparkResource()}
+"""By the names under which assets, steps and sensors ask for them."""

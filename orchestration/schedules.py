@@ -8,7 +8,6 @@ from dagster import (
     DagsterRunStatus,
     RunRequest,
     RunsFilter,
-    ScheduleDefinition,
     ScheduleEvaluationContext,
     SkipReason,
     schedule,
@@ -27,11 +26,6 @@ UNFINISHED = [
     DagsterRunStatus.STARTED,
     DagsterRunStatus.CANCELING,
 ]
-
-
-def schedules() -> list[ScheduleDefinition]:
-    """Return all of them; each is switched on in the UI."""
-    return [every_quarter_of_an_hour]
 
 
 @schedule(job=CATCH_UP, cron_schedule="*/15 * * * *", execution_timezone="UTC")

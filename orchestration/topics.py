@@ -10,7 +10,8 @@ from dagster import AssetObservation, AssetSpec, MetadataValue, SensorResult, se
 
 from jobs import catalog
 from jobs.core.table import Table, Topic
-from jobs.run.backlog import Ends, Part
+from jobs.run.backlog import Part
+from jobs.run.ends import Ends
 from orchestration.keys import TOPICS, topic_key
 from orchestration.resources import LakeResource
 
@@ -25,13 +26,7 @@ def topics() -> list[AssetSpec]:
 @sensor(minimum_interval_seconds=EVERY)
 def look_at_topics(lake: LakeResource) -> SensorResult:
     """Observe all topics: records, offsets, and how many of them are still to read."""
-    found = [
-        _observed(topic, ends)
-        for table in catalog.tables()
-        if table.topics
-        for ends in [lake.ends(table)]
-        for topic in table.topics
-    ]
+    found = [_observed(topic, ends) for table, ends in lake.ends() for topic in table.topics]
     return SensorResult(asset_events=found)
 
 

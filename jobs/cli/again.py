@@ -4,6 +4,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
+from pyspark.sql import SparkSession
 
 from jobs.cli import engine, place, ranges
 from jobs.cli.check import refuse_unbelieved
@@ -16,8 +17,9 @@ from jobs.run.backfill import backfill
 from jobs.run.closing import Signed
 from jobs.run.gates import Where
 from jobs.run.guard import Guard
+from jobs.run.lake import Lake
 from jobs.run.ledger import Entry
-from jobs.run.span import refuse_open
+from jobs.run.span import Span, refuse_open
 
 COLUMNS = ("table", "since", "until", "rows that came", "rows that went", "seconds")
 
@@ -56,9 +58,7 @@ def backfill_(  # noqa: PLR0913, PLR0917  # each is an option of the command lin
         refuse_behind_above(chosen, where)
     note("starting Spark …")
     spark = engine.site(found, where, None, is_brief=True).spark
-    guard = Guard(chosen, where, place.now, Where.RANGE)
-    signed = Signed(who=place.login(), at=place.now())
-    own = backfill(spark, chosen, where, span, signed, guard=guard)
+    own = guarded(spark, chosen, where, span)
     done: list[tuple[Table, Entry | None]] = [(chosen, own)]
     tell_changed(*done[0])
     refuse_unbelieved(spark, chosen, where, span)
@@ -77,6 +77,13 @@ def backfill_(  # noqa: PLR0913, PLR0917  # each is an option of the command lin
     if resting and (own.came or own.gone):
         names = ", ".join(each.id for each in resting)
         note(f"resting on the rows as they were: {names}; `--downstream` computes them again")
+
+
+def guarded(spark: SparkSession, table: Table, lake: Lake, span: Span) -> Entry:
+    """Compute a range of a table again, behind its gate and signed by who types."""
+    guard = Guard(table, lake, place.now, Where.RANGE)
+    signed = Signed(who=place.login(), at=place.now())
+    return backfill(spark, table, lake, span, signed, guard=guard)
 
 
 def tell_changed(table: Table, entry: Entry | None) -> None:

@@ -1,12 +1,10 @@
 """``ui``: Dagster's pages and its daemon for a lake, with the broker, until Ctrl-C."""
 
-import signal
-import threading
 from typing import Annotated
 
 import typer
 
-from jobs.cli import place
+from jobs.cli import place, stopping
 from jobs.cli.place import LakeOption
 from jobs.cli.screen import note, say
 from jobs.run import broker, topics
@@ -43,9 +41,7 @@ def ui(
     """
     found, where = place.configured(lake)
     where.open_for_writing()
-    asked = threading.Event()
-    for name in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(name, lambda *_: asked.set())
+    asked = stopping.asked()
     if found.kafka is not None:
         topics.check_reachable(found.kafka, found.kafka_options)
     console = Console(where, port, with_stream=stream)

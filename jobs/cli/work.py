@@ -1,7 +1,5 @@
 """``run`` and ``stream``: the verbs that write tables."""
 
-import signal
-import threading
 from dataclasses import asdict
 from enum import StrEnum
 from typing import Annotated
@@ -9,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table as Grid
 
-from jobs.cli import engine, place
+from jobs.cli import engine, place, stopping
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.screen import emit, grid, is_terminal, live, note, show
 from jobs.core.errors import DefinitionError
@@ -101,9 +99,7 @@ def stream(
     found, where = place.configured(lake)
     chosen = place.named(tables)
     mode = MicroBatch(every=_seconds(every), max_offsets=max_offsets)
-    asked = threading.Event()  # from here on, also while Spark starts
-    for name in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(name, lambda *_: asked.set())
+    asked = stopping.asked()  # from here on, also while Spark starts
     host = Host(chosen, mode, where, _ready(found, where, chosen), asked)
     note(f"streaming {len(chosen)} tables of {where.root}; Ctrl-C stops after the running batch")
     with live(lambda: _pulses(host)) as refresh:
@@ -120,9 +116,7 @@ def stream(
         try:
             host.serve(look)
         finally:
-            # It ends anyway; a signal that comes now must not change the exit code, which on-call reads.
-            for name in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(name, signal.SIG_IGN)
+            stopping.deaf()
     show(
         "stopped",
         ("table", "batches", "read"),

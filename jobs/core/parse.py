@@ -22,8 +22,6 @@ more by a type that remembers what stood there.
 """
 
 import secrets
-from collections.abc import Iterator
-from itertools import chain
 from typing import cast
 
 from pyspark.sql import Column, DataFrame
@@ -42,6 +40,7 @@ from pyspark.sql.types import (
 )
 
 from jobs.core.errors import DefinitionError
+from jobs.core.leaves import Path, at, leaves, named, texts
 
 DOUBLE_DIGITS = 15
 STRICT = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
@@ -68,10 +67,10 @@ def parse_json(events: DataFrame, fields: StructType) -> DataFrame:
     as_read = StructType([StructField(f.name, _read_type(f.dataType, f.name)) for f in fields])
     ended = StructType([*as_read.fields, StructField(END, StringType())])
     text = F.coalesce(F.col("_payload").cast("string"), F.lit(""))
-    texts = events.withColumn("_text", text)
+    told = events.withColumn("_text", text)
     mark = secrets.token_hex(8)
     pair = F.concat(F.lit("["), "_text", F.lit(f'\n,{{"{END}":"{mark}"}}]'))
-    parsed = texts.withColumn("_pair", F.from_json(pair, ArrayType(ended), STRICT))
+    parsed = told.withColumn("_pair", F.from_json(pair, ArrayType(ended), STRICT))
     parsed = parsed.withColumn("_first", F.get("_pair", F.lit(0)))
     typed = {f.name: _typed(F.col(f"_first.`{f.name}`"), f.dataType) for f in fields}
     columns = parsed.withColumns(typed)
@@ -81,9 +80,9 @@ def parse_json(events: DataFrame, fields: StructType) -> DataFrame:
         & _is_text("_text")
     )
     is_full = F.lit(True)  # every leaf was there and could be read
-    for path in _leaves(fields):
-        is_full &= F.col(path).isNotNull()
-    for path in _texts(fields):
+    for path, _ in leaves(fields):
+        is_full &= named(path).isNotNull()
+    for path in texts(fields):
         is_full &= ~_may_be_no_text(path)
     problem = F.when(F.coalesce(is_whole & is_full, F.lit(False)), None).otherwise(
         _diagnosis(pair, mark, as_read, fields)
@@ -104,52 +103,40 @@ def _diagnosis(pair: Column, mark: str, as_read: StructType, fields: StructType)
     options = {**STRICT, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     alone = F.from_json("_text", watched, options)
     has_wrong_type = alone[CORRUPT].isNotNull()
-    for path in _leaves(fields):
+    for path, _ in leaves(fields):
         # A text that is no time, a number that does not fit: read, and then not what was declared.
-        has_wrong_type |= _at(F.col("_first"), path).isNotNull() & F.col(path).isNull()
-    kinds = F.from_json("_text", _with_kinds(as_read), STRICT)
-    for path in _texts(fields):
-        is_text = F.schema_of_variant(_at(kinds, path)) == "STRING"
+        has_wrong_type |= at(F.col("_first"), path).isNotNull() & named(path).isNull()
+    kinds = F.from_json("_text", cast("StructType", _with_kinds(as_read)), STRICT)
+    for path in texts(fields):
+        is_text = F.schema_of_variant(at(kinds, path)) == "STRING"
         has_wrong_type |= _may_be_no_text(path) & ~F.coalesce(is_text, F.lit(False))
     return F.when(~F.coalesce(is_one_object, F.lit(False)), F.lit("malformed")).when(
         F.coalesce(has_wrong_type, F.lit(False)), F.lit("wrong_type")
     )
 
 
-def _may_be_no_text(path: str) -> Column:
+def _may_be_no_text(path: Path) -> Column:
     """Tell whether what was read as text looks like a number, a truth value, an object or a list."""
-    text = F.col(path)
+    text = named(path)
     begins = F.ascii(text)
     may_be = begins.between(*DIGITS) | begins.isin(*OTHERS)
     return F.coalesce(F.when(may_be, text.rlike(RAW)), F.lit(False))
 
 
-def _at(value: Column, path: str) -> Column:
-    for step in path.split("."):
-        value = value[step]
-    return value
+def _with_kinds(kind: DataType) -> DataType:
+    """Return a type that remembers what stood there, instead of text."""
+    match kind:
+        case StringType():
+            return VariantType()
+        case StructType():
+            return StructType([StructField(f.name, _with_kinds(f.dataType)) for f in kind.fields])
+        case _:
+            return kind
 
 
-def _with_kinds(kind: StructType) -> StructType:
-    """Return the fields with a type that remembers what stood there, instead of text."""
-    return StructType(
-        [
-            StructField(
-                f.name,
-                _with_kinds(f.dataType)
-                if isinstance(f.dataType, StructType)
-                else VariantType()
-                if isinstance(f.dataType, StringType)
-                else f.dataType,
-            )
-            for f in kind.fields
-        ]
-    )
-
-
-def _is_text(column: str) -> Column:
+def _is_text(name: str) -> Column:
     """Tell whether what a payload says can be said in UTF-8 at all; half an escaped pair would become a question mark."""
-    text = F.col(column)
+    text = F.col(name)
     may_be = text.contains("\\ud") | text.contains("\\uD")
     return F.is_valid_utf8(text) & ~F.when(may_be, text.rlike(HALF_A_PAIR)).otherwise(F.lit(False))
 
@@ -192,22 +179,3 @@ def is_moment(text: Column) -> Column:
     """Tell whether a text has a date and a time; the cast fills in what is absent with today's."""
     has_date = (F.substring(text, 5, 1) == "-") & (F.substring(text, 8, 1) == "-")
     return has_date & F.substring(text, 11, 1).isin("T", " ") & (F.substring(text, 14, 1) == ":")
-
-
-def _texts(fields: StructType) -> Iterator[str]:
-    """Return the fields that are declared as text."""
-    for path in _leaves(fields):
-        kind: DataType = fields
-        for step in path.split("."):
-            kind = cast("StructType", kind)[step].dataType
-        if isinstance(kind, StringType):
-            yield path
-
-
-def _leaves(fields: StructType, prefix: str = "") -> Iterator[str]:
-    return chain.from_iterable(
-        _leaves(f.dataType, f"{prefix}{f.name}.")
-        if isinstance(f.dataType, StructType)
-        else (f"{prefix}{f.name}",)
-        for f in fields.fields
-    )

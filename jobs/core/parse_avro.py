@@ -13,15 +13,14 @@ tests/core/test_parse_avro.py runs all that is used of it.
 
 import json
 import secrets
-from collections.abc import Iterator
-from itertools import chain
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
-from pyspark.sql.types import StringType, StructType
+from pyspark.sql.types import StructType
 
 from jobs.core.errors import DefinitionError
+from jobs.core.leaves import at, texts
 from jobs.core.table import Parse
 
 MARK_BYTES = 16
@@ -56,8 +55,8 @@ def avro(schema: str, *, schema_id: int | None = None) -> Parse:
         decoded = events.withColumn(READ, read)
         _refuse_others(decoded.select(f"{READ}.{BODY}.*").schema, fields)
         is_whole = (F.col(f"{READ}.{END}") == mark) & F.startswith("_payload", F.lit(head))
-        for path in _texts(fields):
-            text = F.col(f"{READ}.{BODY}.{path}")
+        for path in texts(fields):
+            text = at(F.col(f"{READ}.{BODY}"), path)
             is_whole &= text.isNull() | F.is_valid_utf8(text)
         values = {f.name: _value(F.col(f"{READ}.{BODY}.`{f.name}`"), is_whole) for f in fields}
         problem = F.when(~F.coalesce(is_whole, F.lit(False)), F.lit("malformed"))
@@ -102,13 +101,3 @@ def _refuse_others(read: StructType, fields: StructType) -> None:
                 hint=f"its fields are {', '.join(f'{n} {kind}' for n, kind in kinds.items())}.",
                 field=field.name,
             )
-
-
-def _texts(fields: StructType, prefix: str = "") -> Iterator[str]:
-    """Yield the path of each text; those in lists and maps are left as they are."""
-    return chain.from_iterable(
-        _texts(f.dataType, f"{prefix}`{f.name}`.")
-        if isinstance(f.dataType, StructType)
-        else ((f"{prefix}`{f.name}`",) if isinstance(f.dataType, StringType) else ())
-        for f in fields.fields
-    )

@@ -13,7 +13,6 @@ other has moved. Read together they arrive in the order of their time.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from jobs.core.table import Topic
@@ -23,20 +22,6 @@ Part: TypeAlias = tuple[str, int]
 """A topic's name and a number of its partitions."""
 Positions: TypeAlias = Mapping[Part, int]
 Bounds: TypeAlias = Mapping[Part, tuple[int, int]]
-
-
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """How far a partition goes, and how far it was read: the next offset to read, or the first there is."""
-
-    first: int
-    end: int
-    read: int
-
-    @property
-    def lag(self) -> int:
-        """Return how many offsets there are still to read; what has expired is not among them."""
-        return self.end - max(self.read, self.first)
 
 
 class Backlog:
@@ -68,13 +53,6 @@ class Backlog:
             (name, number): ends
             for name, log in self._logs.items()
             for number, ends in log.bounds().items()
-        }
-
-    def ends(self, read: Mapping[str, tuple[int, int]]) -> dict[Part, Ends]:
-        """Return how far each partition goes, and how far it was read by what an entry of the ledger says."""
-        return {
-            part: Ends(first, end, read.get(name_of(part), (0, first))[1])
-            for part, (first, end) in self.bounds().items()
         }
 
     def slice(self, start: Positions, end: Positions, limit: int | None) -> dict[Part, int]:

@@ -13,7 +13,6 @@ import json
 import re
 import secrets
 import shutil
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ from pathlib import Path
 from infra import broker as recipe
 from infra import jars, java
 from jobs.core.errors import DataError, DefinitionError, TransientError
-from jobs.run import processes, topics
+from jobs.run import ports, processes, topics
 
 PATIENCE = 60.0
 STOP_PATIENCE = 20.0
@@ -65,7 +64,7 @@ def up(lake: Path, port: int | None = None) -> Broker:
             found = _await(home, pid, port)
             if found is not None:
                 return found
-        _check_port(port)
+        ports.refuse_taken(port)
         if _stop(home):  # one that still ran on a storage that was deleted under it
             _set_aside(home)
         _format(home)
@@ -155,8 +154,8 @@ def _start(home: Path, port: int | None) -> Broker:
     for attempt in range(1, ATTEMPTS + 1):
         # Clients remember addresses, so the last port is taken again if it is free.
         state = _State(
-            port=port or _free_port(last.port if last else 0),
-            controller_port=_free_port(last.controller_port if last else 0),
+            port=port or ports.free(last.port if last else 0),
+            controller_port=ports.free(last.controller_port if last else 0),
         )
         try:
             return _launch(home, state)
@@ -258,34 +257,6 @@ def _program() -> tuple[Path, list[Path]]:
         missing = "Java 17 or 21 is" if home is None else "the broker's jars are"
         raise DefinitionError(f"{missing} missing", hint="run `make setup`.")
     return home, found
-
-
-def _check_port(port: int | None) -> None:
-    if port is None:
-        return
-    try:
-        _bind(port)
-    except (OSError, OverflowError) as error:
-        raise DefinitionError(
-            f"port {port} cannot be used: {getattr(error, 'strerror', None) or error}",
-            hint="name another port, or none, and a free one is taken.",
-            port=port,
-        ) from error
-
-
-def _free_port(wanted: int) -> int:
-    try:
-        return _bind(wanted)
-    except OSError:
-        return _bind(0)
-
-
-def _bind(port: int) -> int:
-    with socket.socket() as probe:
-        # As Java does it: connections that are still closing do not make a port taken, a listener does.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind((recipe.HOST, port))
-        return int(probe.getsockname()[1])
 
 
 def _text(log: Path) -> str:

@@ -7,10 +7,8 @@ stands behind it any more.
 """
 
 import fcntl
-import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -22,13 +20,14 @@ from pathlib import Path
 
 import psutil
 
+from infra.broker import HOST
 from jobs.core.errors import DefinitionError, TransientError
-from jobs.run import processes
+from jobs.run import ports, processes
 from jobs.run.lake import Lake
+from jobs.run.processes import family
 
 DEFINITIONS = "orchestration.definitions"
 CONFIG = Path(__file__).parents[2] / "infra" / "dagster" / "dagster.yaml"
-LOOPBACK = "127.0.0.1"
 PATIENCE = 120.0
 ENDING = 30.0
 POLL = 0.2
@@ -45,7 +44,8 @@ class Console:
         """
         self._lake = lake
         self._home = lake.root / "_dagster"
-        self._port = _free(port)
+        ports.refuse_taken(port)
+        self._port = ports.bind(port or 0)
         self._with_stream = with_stream
         self._programs: dict[str, subprocess.Popen[bytes]] = {}
         self._held = ExitStack()
@@ -61,11 +61,11 @@ class Console:
         self._refuse_second()
         shutil.copyfile(CONFIG, self._home / "dagster.yaml")
         told = [f"DAGSTER_HOME={self._home}", "DAGSTER_DISABLE_TELEMETRY=yes"]
-        dev = ["-m", "dagster", "dev", "-m", DEFINITIONS, "-h", LOOPBACK, "-p", str(self._port)]
+        dev = ["-m", "dagster", "dev", "-m", DEFINITIONS, "-h", HOST, "-p", str(self._port)]
         self._start("dagster", ["-X", self._mark, *dev], told)
         if self._with_stream:
             self._start("stream", ["-m", "jobs.cli", "stream"], [])
-        address = f"http://{LOOPBACK}:{self._port}"
+        address = f"http://{HOST}:{self._port}"
         deadline = time.monotonic() + PATIENCE
         while not stopped.wait(POLL):
             self.refuse_ended()
@@ -108,18 +108,18 @@ class Console:
             ) from error
         left = processes.find(self._mark)
         if left is not None:
-            family = _family(left)
+            all_of_it = family(left)
             processes.stop(left, self._mark, patience=ENDING)
-            _end(family)
+            _end(all_of_it)
 
     def stop(self) -> None:
         """Ask every program to end, and insist after a while."""
-        families = [_family(program.pid) for program in self._programs.values()]
+        families = [family(program.pid) for program in self._programs.values()]
         for program in self._programs.values():
             if program.poll() is None:
                 program.send_signal(signal.SIGINT)
-        for family in families:
-            _end(family)
+        for each in families:
+            _end(each)
         for program in self._programs.values():
             program.wait()
         self._held.close()
@@ -138,20 +138,6 @@ class Console:
             )
 
 
-def _free(port: int | None) -> int:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((LOOPBACK, port or 0))
-        except OSError as error:
-            raise DefinitionError(
-                f"port {port} cannot be had: {os.strerror(error.errno or 0)}",
-                hint="name another with --port, or none for a free one.",
-                port=port,
-            ) from error
-        return int(probe.getsockname()[1])
-
-
 def _answers(address: str) -> bool:
     try:
         with urllib.request.urlopen(f"{address}/server_info", timeout=2):  # noqa: S310  # our own address
@@ -160,17 +146,9 @@ def _answers(address: str) -> bool:
         return False
 
 
-def _family(pid: int) -> list[psutil.Process]:
-    try:
-        own = psutil.Process(pid)
-        return [own, *own.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return []
-
-
-def _end(family: list[psutil.Process]) -> None:
+def _end(alive: list[psutil.Process]) -> None:
     """Wait until all of some processes have ended; then ask them, and then insist."""
-    _, alive = psutil.wait_procs(family, timeout=ENDING)
+    _, alive = psutil.wait_procs(alive, timeout=ENDING)
     for insist in (psutil.Process.terminate, psutil.Process.kill):
         for each in alive:
             with suppress(psutil.NoSuchProcess):

@@ -16,10 +16,10 @@ from functools import partial
 
 from jobs.core.modes import Mode
 from jobs.core.table import Layer, Speaks, Table
-from jobs.run.backlog import Backlog
+from jobs.run.ends import ends_of
 from jobs.run.gates import GateShutError
 from jobs.run.lake import Lake
-from jobs.run.ledger import Entry, last_entry
+from jobs.run.ledger import Entry
 from jobs.run.notes import put
 from jobs.run.runner import Site, run
 from jobs.run.tail import Tail
@@ -139,13 +139,8 @@ class Host:
             return there - self._tails[table.id].read
         if self._site.address is None:
             return None
-        newest = last_entry(self._lake.table(table))
-        read = newest[1].offsets if newest else {}
-        backlog = Backlog(self._site.address, self._site.options, table.topics)
-        try:
-            return sum(part.lag for part in backlog.ends(read).values())
-        finally:
-            backlog.close()
+        found = ends_of(table, self._lake, self._site.address, self._site.options)
+        return sum(part.lag for part in found.values())
 
     def _beat(self, *, is_alive: bool) -> None:
         at: datetime = self._site.clock()

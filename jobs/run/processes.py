@@ -93,6 +93,15 @@ def stop(pid: int, mark: str, *, patience: float) -> bool:
     return True
 
 
+def family(pid: int) -> list[psutil.Process]:
+    """Return a process and its children; nothing when it is gone."""
+    try:
+        process = psutil.Process(pid)
+        return [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
 def _send(number: signal.Signals, pid: int, mark: str) -> bool:
     if not is_ours(pid, mark):
         return False

@@ -23,6 +23,7 @@ from jobs.core.table import Layer, Table
 from jobs.run.balance import waiting
 from jobs.run.lake import Lake
 from jobs.run.ledger import added, latest_version
+from jobs.run.processes import family
 from jobs.run.streams import is_settled
 
 PATIENCE = 300.0
@@ -151,13 +152,12 @@ class Rehearsal:
 
     def _kill(self) -> None:
         """End the process and its JVM as a power cut would."""
-        parent = psutil.Process(self._process.pid)
-        family = [parent, *parent.children(recursive=True)]
-        for process in family:
+        victims = family(self._process.pid)
+        for process in victims:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
         self._process.wait()
-        psutil.wait_procs(family, timeout=30)
+        psutil.wait_procs(victims, timeout=30)
 
     def _end(self) -> None:
         if self._process.poll() is not None:

@@ -6,11 +6,12 @@ from datetime import timedelta
 from jobs.core.errors import LakeError
 from jobs.core.table import Table
 from jobs.run import gates, topics
-from jobs.run.backlog import Backlog, Bounds, name_of
+from jobs.run.backlog import Backlog, Bounds
 from jobs.run.balance import read_until
+from jobs.run.ends import ends
 from jobs.run.finding import Finding, Verdict, World, found
 from jobs.run.lake import Lake
-from jobs.run.ledger import Offsets, last_entry
+from jobs.run.ledger import last_entry
 from jobs.run.trace import Spot, behind, pace, reach
 
 
@@ -78,7 +79,7 @@ def _in_kafka(table: Table, bronze: Table, spot: Spot, bounds: Bounds, world: Wo
         return found(table, Verdict.EXPIRED, sentence, kafka=kafka)
     newest = last_entry(world.lake.table(bronze))
     read = newest[1].offsets if newest else {}
-    lag = _lag(bounds, read)
+    lag = sum(part.lag for part in ends(bounds, read).values())
     sentence = f"it is in Kafka; {bronze.id} is behind by {lag:,} offsets of its topic"
     finding = found(table, Verdict.NOT_READ_YET, sentence, kafka=kafka, lag=lag)
     return _expected(finding, bronze, lag, world)
@@ -94,13 +95,8 @@ def unread_in_kafka(tables: Sequence[Table], world: World) -> int | str:
             asked = _asked(bronze, topic.name, world)
             if isinstance(asked, str):
                 return asked
-            lag += _lag(asked, read)
+            lag += sum(part.lag for part in ends(asked, read).values())
     return lag
-
-
-def _lag(bounds: Bounds, read: Offsets) -> int:
-    """Return how many offsets of a topic have not been read."""
-    return sum(end - read.get(name_of(at), (0, first))[1] for at, (first, end) in bounds.items())
 
 
 def _asked(bronze: Table, topic: str, world: World) -> Bounds | str:

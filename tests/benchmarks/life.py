@@ -59,7 +59,7 @@ class Life:
         self.lake.open_for_writing()
         self._feed = self._given()
         path = self.lake.table(self.table)
-        self.age = sum(map(_is_batch, entries(path))) if is_table(path) else 0
+        self.age = sum(_is_batch(entry) for _, entry in entries(path)) if is_table(path) else 0
 
     def grow(self, batches: int) -> None:
         """Let it grow by so many batches, or by fewer where there is no more to read."""
@@ -88,7 +88,7 @@ class Life:
         over = threading.Event()
 
         def heard(entry: Entry) -> None:
-            if not _is_batch((0, entry)):
+            if not _is_batch(entry):
                 return
             self.age += 1
             marks.append(_mark(self.site.spark))
@@ -144,8 +144,7 @@ def steps(prepared: Sequence[Path]) -> int:
     return sum(any(each) for each in zip_longest(*has_rows, fillvalue=False))
 
 
-def _is_batch(told: tuple[int, Entry]) -> bool:
-    _, entry = told
+def _is_batch(entry: Entry) -> bool:
     return entry.read > 0 and entry.mode != LOOKED_AGAIN
 
 

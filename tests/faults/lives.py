@@ -14,6 +14,7 @@ import psutil
 from jobs import catalog
 from jobs.run.lake import Lake
 from jobs.run.ledger import last_entry
+from jobs.run.processes import family
 from tests.cli.typed import start, succeeded
 
 PATIENCE = 400
@@ -39,15 +40,6 @@ def life(
 def log(lake: Path) -> Path:
     """Return the file with everything that the lives of a lake's stream have said."""
     return lake.with_suffix(".stream.log")
-
-
-def family(pid: int) -> list[psutil.Process]:
-    """Return a process and its children; nothing when it is gone."""
-    try:
-        process = psutil.Process(pid)
-        return [process, *process.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return []
 
 
 def kill(process: psutil.Process) -> None:

@@ -11,8 +11,9 @@ from typing import Any
 import psutil
 import pytest
 
+from jobs.run.processes import family
 from tests.cli.typed import start, strandline, succeeded
-from tests.faults.lives import family, finished, heartbeat, kill, life, log, moved, progress
+from tests.faults.lives import finished, heartbeat, kill, life, log, moved, progress
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1200)]
 

@@ -12,9 +12,10 @@ from pyspark.sql import SparkSession
 
 from jobs.run.lake import Lake
 from jobs.run.ledger import latest_version
+from jobs.run.processes import family
 from jobs.silver import device_telemetry as silver
 from tests.cli.typed import start, strandline, succeeded
-from tests.faults.lives import family, kill
+from tests.faults.lives import kill
 from tests.support.mistaken import computed_anew, is_same, mistaken
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

@@ -12,7 +12,7 @@ from jobs.run.ledger import entries
 from jobs.silver import device_telemetry as silver
 from orchestration.assets import asset_of, days_since
 from orchestration.keys import key
-from orchestration.resources import LakeResource, SparkResource
+from orchestration.resources import RESOURCES
 from tests.support.events import Event, reading, received
 from tests.support.modes import derive
 from tests.support.rows import at
@@ -52,7 +52,7 @@ def materialised(**options: object) -> ExecuteInProcessResult:
     return materialize(
         [asset_of(table, DAYS) for table in TABLES],
         instance=DagsterInstance.ephemeral(),
-        resources={"lake": LakeResource(), "spark": SparkResource()},
+        resources=RESOURCES,
         raise_on_error=False,
         **options,  # type: ignore[arg-type]  # handed on as they are
     )

@@ -10,7 +10,7 @@ from jobs.run.lake import Lake
 from jobs.silver import device_telemetry as silver
 from orchestration import catch_up
 from orchestration.keys import key, plain
-from orchestration.resources import LakeResource, SparkResource
+from orchestration.resources import RESOURCES
 from tests.support.events import received
 from tests.support.poison import AFTER, GOOD, POISONED, RULE
 
@@ -63,7 +63,7 @@ def caught_up(instance: DagsterInstance) -> ExecuteInProcessResult:
     return catch_up.job().execute_in_process(
         op_selection=list(STEPS.values()),
         instance=instance,
-        resources={"lake": LakeResource(), "spark": SparkResource()},
+        resources=RESOURCES,
         raise_on_error=False,
     )
 

@@ -14,7 +14,7 @@ from jobs.silver import device_telemetry as silver
 from orchestration import checks
 from orchestration.assets import asset_of, days_since
 from orchestration.keys import key, plain
-from orchestration.resources import LakeResource, SparkResource
+from orchestration.resources import RESOURCES
 from tests.support.events import received
 from tests.support.modes import derive
 from tests.support.poison import GOOD, POISONED, RULE
@@ -36,7 +36,7 @@ def test_a_table_that_judges_nothing_has_no_checks_of_counters() -> None:
 def materialised() -> ExecuteInProcessResult:
     return materialize(
         [asset_of(silver.TABLE, days_since(date(2026, 10, 1)))],
-        resources={"lake": LakeResource(), "spark": SparkResource()},
+        resources=RESOURCES,
         raise_on_error=False,
     )
 
