@@ -15,7 +15,6 @@ from dagster import (
     AssetSpec,
     BackfillPolicy,
     DailyPartitionsDefinition,
-    Failure,
     MaterializeResult,
     RetryPolicy,
     TableColumn,
@@ -24,13 +23,14 @@ from dagster import (
 )
 
 from jobs import catalog
-from jobs.core.errors import LakeError, TransientError
-from jobs.core.table import Layer, Table
+from jobs.core.errors import LakeError
+from jobs.core.table import Layer, Speaks, Table
 from jobs.run.gates import GateShutError
 from jobs.run.report import Report
 from jobs.run.settings import settings
 from jobs.run.span import Span
 from orchestration import checks
+from orchestration.failures import failure
 from orchestration.keys import key, plain, pool, topic_key
 from orchestration.resources import LakeResource, SparkResource
 
@@ -91,12 +91,15 @@ def made(
         Failure: It cannot be done, or is not believed.
     """
     try:
-        report = lake.recompute(table, span, spark) if span else lake.catch_up(table, spark)
+        if span is None or table.speaks is Speaks.AFRESH:  # which finds itself what has changed
+            report = lake.catch_up(table, spark)
+        else:
+            report = lake.recompute(table, span, spark)
     except GateShutError as error:
         yield from checks.of_gate(table, key(table), error)
-        raise _failure(error) from error
+        raise failure(error) from error
     except LakeError as error:
-        raise _failure(error) from error
+        raise failure(error) from error
     yield _result(table, report, lake)
     yield from checks.of_report(table, key(table), report)
 
@@ -109,20 +112,9 @@ def _chosen(context: AssetExecutionContext) -> Span | None:
     return Span(since=window.start, until=window.end)
 
 
-def _failure(error: LakeError) -> Failure:
-    """Say what happened and what to do; what cannot be otherwise the next time is not tried again."""
-    return Failure(
-        str(error),
-        metadata={"hint": error.hint},
-        allow_retries=isinstance(error, TransientError),
-    )
-
-
-def _result(table: Table, report: Report, lake: LakeResource) -> MaterializeResult[object]:
-    columns = [TableColumn(name, kind) for name, kind in lake.columns(table).items()]
-    told: dict[str, TableSchema | int | float] = {
-        "dagster/column_schema": TableSchema(columns),
-        "dagster/row_count": lake.rows(table),
+def figures(report: Report) -> dict[str, int | float]:
+    """Return what a run, or a stream in a while, has done."""
+    return {
         "batches": report.batches,
         "read": report.read,
         "good": report.good,
@@ -131,5 +123,14 @@ def _result(table: Table, report: Report, lake: LakeResource) -> MaterializeResu
         "dropped_by_watermark": report.dropped_by_watermark,
         "written": report.written,
         "seconds": report.seconds,
+    }
+
+
+def _result(table: Table, report: Report, lake: LakeResource) -> MaterializeResult[object]:
+    columns = [TableColumn(name, kind) for name, kind in lake.columns(table).items()]
+    told: dict[str, TableSchema | int | float] = {
+        "dagster/column_schema": TableSchema(columns),
+        "dagster/row_count": lake.rows(table),
+        **figures(report),
     }
     return MaterializeResult(asset_key=key(table), metadata=told)

@@ -6,8 +6,6 @@ as the asset would. A step that a gate stops leaves out those above it, which ke
 """
 
 from dagster import (
-    AssetCheckEvaluation,
-    AssetCheckResult,
     AssetMaterialization,
     DependencyDefinition,
     GraphDefinition,
@@ -24,6 +22,7 @@ from dagster import (
 
 from jobs import catalog
 from jobs.core.table import Table
+from orchestration import checks
 from orchestration.assets import AGAIN, made
 from orchestration.keys import key, plain, pool
 from orchestration.resources import LakeResource, SparkResource
@@ -54,13 +53,20 @@ def _step(table: Table) -> OpDefinition:
         tags={"dagster/kind/spark": "", "dagster/kind/delta": ""},
     )
     def step(context: OpExecutionContext, lake: LakeResource, spark: SparkResource) -> None:
-        for each in made(table, lake, spark):
-            if isinstance(each, MaterializeResult):
-                context.log_event(AssetMaterialization(key(table), metadata=each.metadata))
-            else:  # a step that is no asset's may not answer its checks by itself
-                context.instance.report_runless_asset_event(_answer(table, each))
+        told(context, table, lake, spark)
 
     return step
+
+
+def told(
+    context: OpExecutionContext, table: Table, lake: LakeResource, spark: SparkResource
+) -> None:
+    """Bring a table up to date and say what its asset would."""
+    for each in made(table, lake, spark):
+        if isinstance(each, MaterializeResult):
+            context.log_event(AssetMaterialization(key(table), metadata=each.metadata))
+        else:  # a step that is no asset's may not answer its checks by itself
+            context.instance.report_runless_asset_event(checks.evaluation(each))
 
 
 def name(table: Table) -> str:
@@ -71,14 +77,3 @@ def name(table: Table) -> str:
 def _after(table: Table) -> dict[str, MultiDependencyDefinition]:
     sources = [DependencyDefinition(name(source)) for source in table.needs]
     return {AFTER: MultiDependencyDefinition(sources)}
-
-
-def _answer(table: Table, found: AssetCheckResult) -> AssetCheckEvaluation:
-    return AssetCheckEvaluation(
-        asset_key=key(table),
-        check_name=str(found.check_name),
-        passed=found.passed,
-        metadata=found.metadata,
-        severity=found.severity,
-        description=found.description,
-    )

@@ -6,16 +6,24 @@ every asset. ``dagster dev -m orchestration.definitions`` serves it.
 
 from dagster import Definitions, in_process_executor
 
+from orchestration import vitals
+from orchestration.alarms import tell_of_failures
 from orchestration.assets import assets
+from orchestration.nightly import CERTIFY_NIGHTLY, RE_READ, certify, re_read_nightly
+from orchestration.on_call import JOBS
 from orchestration.resources import RESOURCES
 from orchestration.schedules import CATCH_UP, every_quarter_of_an_hour
 from orchestration.topics import look_at_topics, topics
+from orchestration.vitals import look_at_tables
+from orchestration.watchdog import watchdog
+from orchestration.written import look_at_the_stream
 
 DEFINITIONS = Definitions(
     assets=[*topics(), *assets()],
-    jobs=[CATCH_UP],
-    schedules=[every_quarter_of_an_hour],
-    sensors=[look_at_topics],
+    asset_checks=vitals.checks(),
+    jobs=[CATCH_UP, RE_READ, certify, *JOBS],
+    schedules=[every_quarter_of_an_hour, re_read_nightly, CERTIFY_NIGHTLY],
+    sensors=[look_at_topics, look_at_the_stream, look_at_tables, watchdog, tell_of_failures],
     resources=RESOURCES,
     executor=in_process_executor,
 )

@@ -11,12 +11,15 @@ from jobs import catalog
 from jobs.cli import engine, place
 from jobs.cli.again import guarded
 from jobs.cli.check import refuse_unbelieved
+from jobs.cli.oncall import always
 from jobs.core.modes import AvailableNow
 from jobs.core.table import Table
+from jobs.run.always import Always
 from jobs.run.backfill import MODE
 from jobs.run.backlog import Part
 from jobs.run.balance import live_rows
 from jobs.run.ends import Ends, ends_of
+from jobs.run.lake import Lake
 from jobs.run.needle import kinds
 from jobs.run.report import Report
 from jobs.run.runner import Site, run
@@ -62,15 +65,23 @@ class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resou
         refuse_unbelieved(spark.spark_session, table, lake, span)
         return report
 
+    def lake(self) -> Lake:
+        """Return the lake itself."""
+        _, lake = place.configured(None)
+        return lake
+
+    def stream(self, by: str) -> Always:
+        """Return its always-on stream, in somebody's hands."""
+        found, lake = place.configured(None)
+        return always(found, lake, by)
+
     def columns(self, table: Table) -> Mapping[str, str]:
         """Return the columns that a table has, and their types; from its log, without Spark."""
-        _, lake = place.configured(None)
-        return kinds(lake.table(table))
+        return kinds(self.lake().table(table))
 
     def rows(self, table: Table) -> int:
         """Return how many rows a table has; from its log as well."""
-        _, lake = place.configured(None)
-        return live_rows(lake.table(table))
+        return live_rows(self.lake().table(table))
 
     def ends(self) -> Iterator[tuple[Table, Mapping[Part, Ends]]]:
         """Return how far the topics of each table go, and how far it has read them."""

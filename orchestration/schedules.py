@@ -13,8 +13,8 @@ from dagster import (
     schedule,
 )
 
-from jobs.cli.broker import heartbeat
 from jobs.cli.place import configured
+from jobs.run.beat import heartbeat
 from orchestration import catch_up
 
 CATCH_UP = catch_up.job()

@@ -6,7 +6,14 @@ for that, and Dagster's own decorator for observed assets is still in beta.
 
 from collections.abc import Mapping
 
-from dagster import AssetObservation, AssetSpec, MetadataValue, SensorResult, sensor
+from dagster import (
+    AssetObservation,
+    AssetSpec,
+    DefaultSensorStatus,
+    MetadataValue,
+    SensorResult,
+    sensor,
+)
 
 from jobs import catalog
 from jobs.core.table import Table, Topic
@@ -23,7 +30,7 @@ def topics() -> list[AssetSpec]:
     return [_spec(topic, table) for table in catalog.tables() for topic in table.topics]
 
 
-@sensor(minimum_interval_seconds=EVERY)
+@sensor(minimum_interval_seconds=EVERY, default_status=DefaultSensorStatus.RUNNING)
 def look_at_topics(lake: LakeResource) -> SensorResult:
     """Observe all topics: records, offsets, and how many of them are still to read."""
     found = [_observed(topic, ends) for table, ends in lake.ends() for topic in table.topics]

@@ -1,17 +1,16 @@
 """``up``, ``status``, ``down``: the broker of a lake, and what runs on it."""
 
-import json
-import os
+from dataclasses import asdict
 from typing import Annotated
 
-import psutil
 import typer
 
 from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, say
 from jobs.run import broker, topics
-from jobs.run.lake import Lake
+from jobs.run.beat import heartbeat
+from jobs.run.order import order
 
 
 def register(app: typer.Typer) -> None:
@@ -55,7 +54,7 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     """
     found, where = place.configured(lake)
     running = None if found.kafka else broker.status(where.root)
-    beat = heartbeat(where)
+    beat, asked = heartbeat(where), order(where)
     if as_json:
         emit(
             {
@@ -63,6 +62,7 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
                 "kafka": place.address(found, where),
                 "broker_pid": running.pid if running else None,
                 "stream": beat,
+                "order": asdict(asked) if asked else None,
             }
         )
         return
@@ -79,6 +79,14 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
         say(f"stream  process {beat['pid']}, last heard of at {beat['at']}")
     else:
         say("stream  not running" + (f"; last heard of at {beat['at']}" if beat else ""))
+    if asked:
+        wish = "is to run" if asked.runs else "is to rest"
+        say(
+            f"        {wish}, says {asked.by} since {asked.at}"
+            + (f": {asked.why}" if asked.why else "")
+        )
+    if asked and asked.gave_up:
+        say(f"        was started again {len(asked.attempts)} times; given up at {asked.gave_up}")
 
 
 def down(lake: LakeOption = None, as_json: JsonOption = False) -> None:
@@ -93,14 +101,3 @@ def down(lake: LakeOption = None, as_json: JsonOption = False) -> None:
         emit({"stopped": stopped})
     else:
         say("broker stopped" if stopped else "no broker of ours is running here")
-
-
-def heartbeat(where: Lake) -> dict[str, object] | None:
-    """Return what the stream said last; a process that is gone is not alive, whatever it said."""
-    if not where.heartbeat.exists():
-        return None
-    beat: dict[str, object] = json.loads(where.heartbeat.read_text())
-    is_here = beat["host"] == os.uname().nodename
-    if is_here and not psutil.pid_exists(int(str(beat["pid"]))):
-        beat["alive"] = False
-    return beat

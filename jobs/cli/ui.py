@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from jobs.cli import place, stopping
+from jobs.cli.oncall import always
 from jobs.cli.place import LakeOption
 from jobs.cli.screen import note, say
 from jobs.run import broker, topics
@@ -25,7 +26,7 @@ def ui(
     stream: Annotated[
         bool,
         typer.Option(
-            "--stream", help="Keep all tables up to date as well, as `strandline stream` does."
+            "--stream", help="Keep all tables up to date as well, as `strandline resume` does."
         ),
     ] = False,
     lake: LakeOption = None,
@@ -44,7 +45,9 @@ def ui(
     asked = stopping.asked()
     if found.kafka is not None:
         topics.check_reachable(found.kafka, found.kafka_options)
-    console = Console(where, port, with_stream=stream)
+    console = Console(where, port)
+    always_on = always(found, where, "strandline ui")
+    is_our_stream = stream and always_on.pid() is None
     is_ours = found.kafka is None and broker.status(where.root) is None
     if is_ours:
         note("starting Kafka …")
@@ -52,12 +55,20 @@ def ui(
     try:
         note("starting Dagster …")
         address = console.start(asked)
+        if is_our_stream and not asked.is_set():
+            note("starting the stream …")
+            always_on.resume()
         if address:
-            say(f"Dagster is at {address}; Ctrl-C stops it" + (" and the stream" if stream else ""))
+            say(
+                f"Dagster is at {address}; Ctrl-C stops it"
+                + (" and the stream" if is_our_stream else "")
+            )
         while not asked.wait(EVERY):
             console.refuse_ended()
     finally:
         note("stopping …")
-        console.stop()
+        console.stop()  # first, because a watchdog lives in it
+        if is_our_stream:
+            always_on.pause("`strandline ui` was stopped")
         if is_ours:
             broker.down(where.root)

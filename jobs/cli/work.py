@@ -24,6 +24,8 @@ from jobs.run.settings import Settings
 
 COLUMNS = ("table", "batches", "read", "good", "duplicates", "quarantined", "dropped", "seconds")
 SAY_EVERY = 5
+EVERY = "5s"
+MAX_OFFSETS = 500_000
 
 
 class RunMode(StrEnum):
@@ -61,8 +63,23 @@ def run_tables(
     strandline run --mode batch --lake /tmp/second-opinion
     """
     found, where = place.configured(lake)
-    chosen = place.named(tables)
     how: Mode = Batch() if mode is RunMode.BATCH else AvailableNow(max_offsets=max_offsets)
+    catch_up(found, where, place.named(tables), how, as_json=as_json)
+
+
+def catch_up(
+    found: Settings,
+    where: Lake,
+    chosen: list[Table],
+    how: Mode = AvailableNow(),  # noqa: B008  # never changed
+    *,
+    as_json: bool,
+) -> None:
+    """Bring tables up to date and say what was done.
+
+    Raises:
+        GateShutError: Of the first table whose gate is shut, when the others are done.
+    """
     site = _ready(found, where, chosen)
     reports = []
     refused: GateShutError | None = None
@@ -86,8 +103,8 @@ def run_tables(
 
 def stream(
     tables: TablesArgument = None,
-    every: Annotated[str, typer.Option(help="Time from batch to batch: 500ms, 5s, 1m.")] = "5s",
-    max_offsets: MaxOffsets = 500_000,
+    every: Annotated[str, typer.Option(help="Time from batch to batch: 500ms, 5s, 1m.")] = EVERY,
+    max_offsets: MaxOffsets = MAX_OFFSETS,
     lake: LakeOption = None,
 ) -> None:
     r"""Keep tables up to date until Ctrl-C, all of them in one process.
@@ -98,7 +115,7 @@ def stream(
     """
     found, where = place.configured(lake)
     chosen = place.named(tables)
-    mode = MicroBatch(every=_seconds(every), max_offsets=max_offsets)
+    mode = MicroBatch(every=seconds(every), max_offsets=max_offsets)
     asked = stopping.asked()  # from here on, also while Spark starts
     host = Host(chosen, mode, where, _ready(found, where, chosen), asked)
     note(f"streaming {len(chosen)} tables of {where.root}; Ctrl-C stops after the running batch")
@@ -170,7 +187,12 @@ def _line(pulse: Pulse) -> str:
     )
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
+    """Read a time from batch to batch.
+
+    Raises:
+        DefinitionError: It is none.
+    """
     for suffix, factor in (("ms", 0.001), ("s", 1.0), ("m", 60.0)):
         digits = text.removesuffix(suffix)
         if text.endswith(suffix) and digits.replace(".", "", 1).isdigit() and float(digits) > 0:

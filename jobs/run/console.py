@@ -1,4 +1,4 @@
-"""The programs behind ``strandline ui``: Dagster's, and a stream if one is asked for.
+"""Dagster's programs behind ``strandline ui``.
 
 Dagster is started as a program, because nothing here may import it. Its programs get a session of their own, so that
 Ctrl-C reaches them from us only. So they outlive us when we are killed, and a second daemon of one home would start
@@ -36,7 +36,7 @@ POLL = 0.2
 class Console:
     """What was started for one lake."""
 
-    def __init__(self, lake: Lake, port: int | None, *, with_stream: bool) -> None:
+    def __init__(self, lake: Lake, port: int | None) -> None:
         """Choose a port; nothing runs yet.
 
         Raises:
@@ -46,7 +46,6 @@ class Console:
         self._home = lake.root / "_dagster"
         ports.refuse_taken(port)
         self._port = ports.bind(port or 0)
-        self._with_stream = with_stream
         self._programs: dict[str, subprocess.Popen[bytes]] = {}
         self._held = ExitStack()
 
@@ -63,8 +62,6 @@ class Console:
         told = [f"DAGSTER_HOME={self._home}", "DAGSTER_DISABLE_TELEMETRY=yes"]
         dev = ["-m", "dagster", "dev", "-m", DEFINITIONS, "-h", HOST, "-p", str(self._port)]
         self._start("dagster", ["-X", self._mark, *dev], told)
-        if self._with_stream:
-            self._start("stream", ["-m", "jobs.cli", "stream"], [])
         address = f"http://{HOST}:{self._port}"
         deadline = time.monotonic() + PATIENCE
         while not stopped.wait(POLL):

@@ -39,6 +39,8 @@ class Pulse:
     rate: float = 0.0
     watermark: str | None = None
     last_ms: int = 0
+    state: int = 0
+    """Rows that Spark remembers between batches."""
     gate: str | None = None
     """Why the table waits behind a shut gate."""
     at: str | None = None
@@ -101,6 +103,7 @@ class Host:
                 tell=lambda entry: self._heard(table, entry),
                 stopped=self._stop.is_set,
                 waits=partial(self._waits, table),
+                holds=partial(self._holds, table),
             )
         except BaseException as error:  # noqa: BLE001  # raised again in serve, once the others have stopped
             self._failed = self._failed or error
@@ -108,6 +111,9 @@ class Host:
 
     def _waits(self, table: Table, error: GateShutError | None) -> None:
         self.pulses[table.id].gate = error.message if error else None
+
+    def _holds(self, table: Table, rows: int) -> None:
+        self.pulses[table.id].state = rows
 
     def _heard(self, table: Table, entry: Entry) -> None:
         pulse = self.pulses[table.id]

@@ -80,6 +80,11 @@ class Lake:
         """Return the file in which an always-on stream says that it lives."""
         return self.root / "_stream.json"
 
+    @property
+    def order(self) -> Path:
+        """Return the file that says whether the always-on stream is to run."""
+        return self.root / "_order.json"
+
     def folders(self, table: Table) -> tuple[Path, ...]:
         """Return the table's Delta folders: its own, and its quarantine if it has one."""
         own = (self.table(table),)

@@ -60,8 +60,8 @@ def measured(table: Table, file: Path) -> Measured | str | None:
     told = json.loads(info["userMetadata"])
     at = datetime.fromtimestamp(info["timestamp"] / 1000, tz=UTC)
     files = [json.loads(a["add"].get("stats") or "{}") for a in actions if "add" in a]
-    first, last = _span(files, _moment_of(table))
-    newest = _moment(told.get("newest")) or (last if _moment_of(table) != ARRIVED_AT else None)
+    first, last = _span(files, moment_of(table))
+    newest = _moment(told.get("newest")) or (last if moment_of(table) != ARRIVED_AT else None)
     _, arrived = _span(files, ARRIVED_AT)
     is_new = not entry.is_backfill  # what is put right was there, or might have been, long before
     figures = {
@@ -127,7 +127,7 @@ def _nulls(files: list[dict[str, Any]]) -> Iterator[tuple[str, float]]:
             yield f"null:{name}", count / rows
 
 
-def _moment_of(table: Table) -> str:
+def moment_of(table: Table) -> str:
     """Return the column that says of what time a row speaks."""
     return table.event_at or table.window_from or ARRIVED_AT
 

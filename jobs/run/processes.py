@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,7 +24,13 @@ EVERY = 0.02
 ENDING = 2.0
 
 
-def spawn(command: Sequence[str], *, folder: Path, log: Path) -> int:
+def spawn(
+    command: Sequence[str],
+    *,
+    folder: Path,
+    log: Path,
+    environment: Mapping[str, str] = ENVIRONMENT,
+) -> int:
     """Start a program in a folder and a session of its own, its words appended to a log.
 
     ``subprocess.Popen`` would warn, when it is thrown away, that its child still runs; here it should.
@@ -34,7 +40,7 @@ def spawn(command: Sequence[str], *, folder: Path, log: Path) -> int:
     return os.posix_spawn(
         shell[0],
         shell,
-        ENVIRONMENT,
+        environment,
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
             (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),

@@ -28,6 +28,8 @@ from jobs.run.streams import Writer, start
 
 POLL = 0.05
 LOOK_AT_GATE = 1.0
+WEIGH = 10.0
+"""Seconds; the state is asked for over py4j, as everything else is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +69,10 @@ class _Job:
     tell: Callable[[Entry], None]
     stopped: Callable[[], bool]
     waits: Callable[[GateShutError | None], None]
+    holds: Callable[[int], None]
 
 
-def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and two who listen
+def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and those who listen
     table: Table,
     mode: Mode,
     lake: Lake,
@@ -78,6 +81,7 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and two 
     tell: Callable[[Entry], None] = lambda _: None,
     stopped: Callable[[], bool] = lambda: False,
     waits: Callable[[GateShutError | None], None] = lambda _: None,
+    holds: Callable[[int], None] = lambda _: None,
 ) -> Report:
     """Run a table in a mode.
 
@@ -89,6 +93,7 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and two 
         tell: Hears of each committed batch.
         stopped: Asked between batches.
         waits: Hears why a table that is always on waits before a gate, and None when it goes on.
+        holds: Hears now and then how many rows the state of a table that is always on has.
 
     Returns:
         What was done.
@@ -104,7 +109,7 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and two 
 
     refuse_without_source(table, lake)
     refuse_half_done(table, lake)
-    job = _Job(table, lake, site, heard, stopped, waits)
+    job = _Job(table, lake, site, heard, stopped, waits, holds)
     with lease(site.spark, table, lake):
         if table.layer is Layer.BRONZE:
             _take_in(job, mode)
@@ -199,9 +204,31 @@ def _derive(job: _Job, mode: Mode) -> None:
         case MicroBatch(every=every):
             again = Again(spark, table, lake)
             query = start(spark, table, lake, writer, every)
-            follow(query, writer, job.stopped, lambda: _look_again(job, writer, again))
+            weigh = _weighing(job, query)
+
+            def beside() -> None:
+                _look_again(job, writer, again)
+                weigh()
+
+            follow(query, writer, job.stopped, beside)
         case _:
             assert_never(mode)
+
+
+def _weighing(job: _Job, query: StreamingQuery) -> Callable[[], None]:
+    """Return what tells how many rows a query's state has, each time it is due."""
+    due = 0.0
+
+    def weigh() -> None:
+        nonlocal due
+        if time.monotonic() < due:
+            return
+        due = time.monotonic() + WEIGH
+        progress = query.lastProgress
+        if progress is not None:
+            job.holds(sum(each.numRowsTotal for each in progress.stateOperators))
+
+    return weigh
 
 
 def _look_again(job: _Job, writer: Writer, again: Again) -> None:

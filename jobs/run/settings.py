@@ -16,7 +16,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from jobs.core.errors import DefinitionError
 
 PREFIX = "STRANDLINE_"
-SECRET = {"kafka_options"}
+SECRET = {"kafka_options", "webhook"}
 """May hold a password, so a refused value is not repeated."""
 
 
@@ -44,6 +44,12 @@ class Settings(BaseSettings):
     first_day: date = Field(
         default=date(2026, 1, 1),
         description="first day of events that Dagster offers for backfills",
+    )
+
+    webhook: str | None = Field(
+        default=None,
+        pattern=r"^https?://\S+$",
+        description="where failed runs are told, as JSON by POST; in the log alone when absent",
     )
 
     @field_validator("kafka_options", mode="before")
@@ -85,6 +91,17 @@ def settings(**given: object) -> Settings:
             wrong=wrong,
         )
     return found
+
+
+def environment(found: Settings) -> dict[str, str]:
+    """Return the variables with which another program of ours finds the same settings."""
+    told = {name: getattr(found, name) for name in Settings.model_fields}
+    texts = {
+        PREFIX + name.upper(): json.dumps(value) if isinstance(value, dict) else str(value)
+        for name, value in told.items()
+        if value is not None
+    }
+    return {**os.environ, **texts}
 
 
 def _variable(location: tuple[int | str, ...]) -> str:

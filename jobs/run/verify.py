@@ -56,8 +56,13 @@ class Trial:
         return (self.span.since, self.span.until) if self.span else None
 
 
-def verify(
-    tables: Sequence[Table], lake: Lake, trial: Trial, site: Site, tell: Tell = lambda _: None
+def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and two who listen
+    tables: Sequence[Table],
+    lake: Lake,
+    trial: Trial,
+    site: Site,
+    tell: Tell = lambda _: None,
+    pinned: Callable[[], None] = lambda: None,
 ) -> list[Certificate]:
     """Recompute tables from bronze, compare, and keep a certificate for each.
 
@@ -67,6 +72,7 @@ def verify(
         trial: How hard to try.
         site: With what.
         tell: Hears of each step.
+        pinned: Called when it is settled which versions are compared; from then on the tables may grow.
 
     Raises:
         DefinitionError: A table has not read all of its sources, or does not exist.
@@ -76,7 +82,8 @@ def verify(
     derived = [table for table in needed if table.layer is not Layer.BRONZE]
     refuse_unsettled(derived, lake)
     logs = [_log(table, needed, lake) for table in needed if table.layer is Layer.BRONZE]
-    pinned = {table: [latest_version(path) for path in lake.books(table)] for table in tables}
+    versions = {table: [latest_version(path) for path in lake.books(table)] for table in tables}
+    pinned()
     with _scratch(lake) as root:
         cut = Lake(root / "log").open_for_writing()
         for log in logs:
@@ -98,11 +105,11 @@ def verify(
             table: _differences(
                 table, lake, at, {"one batch": whole, "a stream": streamed}, trial.range
             )
-            for table, at in pinned.items()
+            for table, at in versions.items()
         }
     return [
         _certify(table, lake, trial, site, found[table], logs, at[0], begun)
-        for table, at in pinned.items()
+        for table, at in versions.items()
     ]
 
 

@@ -1,96 +1,28 @@
 """``strandline ui`` as whoever operates the lake has it: one command, a run from the page, Ctrl-C, and all is gone."""
 
-import json
-import re
 import signal
 import socket
-import subprocess
-import time
-import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from tests.cli.typed import start, strandline, succeeded
+from tests.cli.typed import strandline, succeeded
+from tests.support.ui import Page, served
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 
 EVENTS = 3_000
-PATIENCE = 300
-WHERE = (
-    "{ repositoriesOrError { ... on RepositoryConnection { nodes { name location { name } } } } }"
-)
-LAUNCH = """
-mutation ($params: ExecutionParams!) {
-  launchRun(executionParams: $params) {
-    __typename
-    ... on LaunchRunSuccess { run { runId } }
-    ... on PythonError { message }
-    ... on RunConfigValidationInvalid { errors { message } }
-  }
-}
-"""
-STATUS = "query ($id: ID!) { runOrError(runId: $id) { ... on Run { status } } }"
 ASSETS = "{ assetNodes { assetKey { path } assetMaterializations(limit: 1) { runId } } }"
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """What was started, and where it answers."""
-
-    program: subprocess.Popen[bytes]
-    lake: Path
-    address: str
-
-    def ask(self, question: str, **variables: object) -> Any:  # noqa: ANN401  # whatever was asked for
-        """Ask Dagster as its page does."""
-        body = json.dumps({"query": question, "variables": variables}).encode()
-        request = urllib.request.Request(  # noqa: S310  # our own address
-            f"{self.address}/graphql", body, {"Content-Type": "application/json"}
-        )
-        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310  # as above
-            return json.load(answer)["data"]
-
-    def run(self, job: str) -> str:
-        """Launch a job and return how it ended."""
-        (code,) = self.ask(WHERE)["repositoriesOrError"]["nodes"]
-        selector = {
-            "repositoryLocationName": code["location"]["name"],
-            "repositoryName": code["name"],
-            "jobName": job,
-        }
-        params = {"selector": selector, "mode": "default", "runConfigData": {}}
-        launched = self.ask(LAUNCH, params=params)["launchRun"]
-        assert launched["__typename"] == "LaunchRunSuccess", launched
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
-            status = self.ask(STATUS, id=launched["run"]["runId"])["runOrError"]["status"]
-            if status in {"SUCCESS", "FAILURE", "CANCELED"}:
-                return str(status)
-            time.sleep(1)
-        return "still running"
 
 
 @pytest.fixture
 def page(tmp_path: Path) -> Iterator[Page]:
-    """Start it in an empty lake, and send events when it answers."""
-    lake, log = tmp_path / "lake", tmp_path / "ui.log"
-    program = start("ui", "--lake", lake, log=log)
-    try:
-        deadline = time.monotonic() + PATIENCE
-        while (found := re.search(r"Dagster is at (http\S+);", log.read_text())) is None:
-            assert program.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.5)
-        yield Page(program, lake, found[1])
-    finally:
-        if program.poll() is None:
-            program.send_signal(signal.SIGINT)
-        program.wait(60)
+    """Start it in an empty lake."""
+    with served(tmp_path / "lake", tmp_path / "ui.log") as found:
+        yield found
 
 
 def test_a_run_from_the_page_fills_all_tables_and_ctrl_c_leaves_nothing_running(page: Page) -> None:
@@ -125,3 +57,20 @@ def test_a_port_that_is_taken_is_refused_before_anything_starts(tmp_path: Path) 
     assert refused.code == 2
     assert "--port" in refused.err
     assert strandline("status", "--lake", lake, "--json").json["broker_pid"] is None
+
+
+def test_a_second_one_is_refused_and_one_that_was_killed_is_ended_by_the_next(page: Page) -> None:
+    """Two daemons of one home would start every run twice."""
+    second = strandline("ui", "--lake", page.lake)
+    family = psutil.Process(page.program.pid).children(recursive=True)
+    page.program.kill()
+    page.program.wait()
+    orphans = [each for each in family if each.is_running()]
+
+    with served(page.lake, page.lake.with_suffix(".log")):
+        _, left = psutil.wait_procs(orphans, timeout=1)
+
+    assert second.code == 2
+    assert "runs already" in second.err
+    assert orphans, "Dagster outlives who started it"
+    assert not [each for each in left if "dagster" in " ".join(each.cmdline())]

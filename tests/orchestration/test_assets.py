@@ -1,10 +1,9 @@
 """A run with days chosen computes them again as one range; a day that the stream owns is refused, and not tried again."""
 
-from datetime import date, timedelta
+from datetime import date
 
 import pytest
 from dagster import DagsterInstance, ExecuteInProcessResult, materialize
-from pyspark.sql import SparkSession
 
 from jobs.gold import device_signal_10m as gold
 from jobs.run.lake import Lake
@@ -13,39 +12,12 @@ from jobs.silver import device_telemetry as silver
 from orchestration.assets import asset_of, days_since
 from orchestration.keys import key
 from orchestration.resources import RESOURCES
-from tests.support.events import Event, reading, received
-from tests.support.modes import derive
-from tests.support.rows import at
 
 pytestmark = pytest.mark.slow
 
 DAYS = days_since(date(2026, 11, 1))
 TABLES = (silver.TABLE, gold.TABLE)
 START, END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
-
-
-def noon(day: int, batch: int) -> list[Event]:
-    """Return three readings of a day, half an hour apart."""
-    moments = [at("12:00:00") + timedelta(days=day - 3, minutes=30 * n) for n in range(3)]
-    return [
-        Event(
-            batch=batch,
-            payload=reading(event_id=f"{batch} {n}", value=20, event_at=moment.isoformat()),
-            arrived_at=moment,
-            ingested_at=moment,
-        )
-        for n, moment in enumerate(moments)
-    ]
-
-
-@pytest.fixture
-def days(spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
-    """Fill a lake with four days, from 17 to 20 November, of which the stream still owns the last."""
-    monkeypatch.setenv("STRANDLINE_LAKE", str(lake.root))
-    for day in range(4):
-        received(spark, lake, noon(day, batch=day))
-        derive(spark, lake, *TABLES)
-    return lake
 
 
 def materialised(**options: object) -> ExecuteInProcessResult:

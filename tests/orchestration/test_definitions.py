@@ -10,7 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dagster import AssetsDefinition, AssetSpec, ScheduleDefinition, SensorDefinition
+from dagster import (
+    AssetChecksDefinition,
+    AssetsDefinition,
+    AssetSpec,
+    ScheduleDefinition,
+    SensorDefinition,
+)
 
 from jobs import catalog
 from jobs.core.table import Layer
@@ -52,6 +58,10 @@ def told() -> Iterator[str]:
         for check in sorted(definition.check_specs, key=lambda each: each.name):
             severity = (check.metadata or {})["severity"]
             yield f"  check {check.name}: {severity}{', blocking' if check.blocking else ''}"
+    for definition in DEFINITIONS.asset_checks or ():
+        assert isinstance(definition, AssetChecksDefinition)
+        for check in definition.check_specs:
+            yield f"looked at {check.asset_key.to_user_string()}: {check.name}"
     for job in DEFINITIONS.jobs or ():
         yield f"job {job.name}"
     for schedule in DEFINITIONS.schedules or ():
@@ -76,6 +86,13 @@ def test_every_table_and_topic_is_one_asset_with_a_writer_of_its_own() -> None:
     assert sorted(pools) == sorted(map(pool, tables))
     for table in tables:
         assert (found[key(table)].partitions_def is None) == (table.layer is Layer.BRONZE)
+
+
+def test_every_job_can_be_made_of_them() -> None:
+    """What a page asks for, and what a definition that is only made does not tell."""
+    found = {job.name for job in DEFINITIONS.get_repository_def().get_all_jobs()}
+
+    assert found >= {job.name for job in DEFINITIONS.jobs or ()}
 
 
 @pytest.mark.timeout(120)

@@ -1,0 +1,169 @@
+"""The always-on stream as a program of its own, which outlives whoever starts it.
+
+It is found by a mark on its command line, as the broker is (jobs/run/processes.py). That there is only one writer of a
+table does not rest on this: the leases do that (jobs/run/lease.py), also against a stream in somebody's terminal.
+"""
+
+import fcntl
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+from jobs.core.errors import DefinitionError, TransientError
+from jobs.run import processes
+from jobs.run.beat import heartbeat
+from jobs.run.lake import Lake
+from jobs.run.order import Order, order, write
+
+STARTING = 180.0
+ENDING = 120.0
+"""A batch that has begun is ended first."""
+
+EVERY = 0.2
+LAST = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Always:
+    """The always-on stream of a lake.
+
+    Args:
+        lake: Which.
+        clock: Says what time it is.
+        environment: With what the program is started, settings among it.
+        by: Who asks.
+    """
+
+    lake: Lake
+    clock: Callable[[], datetime]
+    environment: Mapping[str, str]
+    by: str
+
+    def resume(self, words: Sequence[str] | None = None, why: str = "") -> int:
+        """Ask for the stream and start it unless it runs; return its process when it says that it lives.
+
+        Args:
+            words: Options of ``strandline stream``; those of the last time when absent.
+            why: What for.
+
+        Raises:
+            DefinitionError: Another stream, which was not started like this, runs already.
+            TransientError: It ended while starting, or says nothing in time.
+        """
+        with self._alone():
+            last = order(self.lake)
+            asked = tuple(words) if words is not None else last.words if last else ()
+            write(self.lake, self._order(runs=True, why=why, words=asked))
+            return self._started(asked)
+
+    def again(self) -> int:
+        """Start a stream that is gone once more, and count it as an attempt.
+
+        Raises:
+            DefinitionError: It is not to run.
+            TransientError: As for ``resume``.
+        """
+        with self._alone():
+            last = order(self.lake)
+            if last is None or not last.runs:
+                raise DefinitionError(
+                    "the stream is not to run",
+                    hint="`strandline resume` asks for it.",
+                )
+            write(self.lake, last.tried(self.clock()))
+            self._stop()
+            return self._started(last.words)
+
+    def pause(self, why: str = "") -> bool:
+        """Ask for no stream, end the one that runs after its batches, and tell whether there was one."""
+        with self._alone():
+            last = order(self.lake)
+            words = last.words if last else ()
+            write(self.lake, self._order(runs=False, why=why, words=words))
+            return self._stop()
+
+    def note(self, asked: Order) -> None:
+        """Write down what has become of an order, unless another was given meanwhile."""
+        with self._alone():
+            last = order(self.lake)
+            if last and last.at == asked.at:
+                write(self.lake, asked)
+
+    def pid(self) -> int | None:
+        """Return the stream's process, if it runs."""
+        return processes.find(self._mark)
+
+    @property
+    def _mark(self) -> str:
+        return f"strandline-stream={self.lake.root}"
+
+    def _order(self, *, runs: bool, why: str, words: tuple[str, ...]) -> Order:
+        at = self.clock().isoformat(timespec="seconds")
+        return Order(runs=runs, at=at, by=self.by, why=why, words=words)
+
+    def _started(self, words: Sequence[str]) -> int:
+        found = self.pid()
+        if found is None:
+            self._refuse_other()
+            log = self.lake.log("stream")
+            log.parent.mkdir(parents=True, exist_ok=True)
+            program = [sys.executable, "-X", self._mark, "-m", "jobs.cli", "stream", *words]
+            found = processes.spawn(
+                program, folder=self.lake.root, log=log, environment=self.environment
+            )
+        self._await(found)
+        return found
+
+    def _stop(self) -> bool:
+        found = self.pid()
+        return found is not None and processes.stop(found, self._mark, patience=ENDING)
+
+    def _refuse_other(self) -> None:
+        beat = heartbeat(self.lake)
+        if beat and beat["alive"]:
+            raise DefinitionError(
+                f"a stream runs already in process {beat['pid']} on {beat['host']}, which was started by itself",
+                hint="stop it where it was started (Ctrl-C), then type the same again.",
+                **{name: beat[name] for name in ("pid", "host")},
+            )
+
+    def _await(self, pid: int) -> None:
+        deadline = time.monotonic() + STARTING
+        while not self._lives(pid):
+            if not processes.is_ours(pid, self._mark):
+                raise TransientError(
+                    f"the stream ended while starting: {last_words(self.lake)}",
+                    hint=f"read {self.lake.log('stream')}, then `strandline resume`.",
+                    log=str(self.lake.log("stream")),
+                )
+            if time.monotonic() > deadline:
+                raise TransientError(
+                    f"the stream (process {pid}) says nothing after {STARTING:.0f} s",
+                    hint=f"its words are in {self.lake.log('stream')}.",
+                    pid=pid,
+                )
+            time.sleep(EVERY)
+
+    def _lives(self, pid: int) -> bool:
+        beat = heartbeat(self.lake)
+        return bool(beat and beat["alive"] and beat["pid"] == pid)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Let one command at a time decide about the stream."""
+        self.lake.order.parent.mkdir(parents=True, exist_ok=True)
+        with self.lake.order.with_suffix(".lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+
+def last_words(lake: Lake) -> str:
+    """Return what the stream said last that is not its own account of batches."""
+    log = lake.log("stream")
+    lines = log.read_text(errors="replace").splitlines()[-LAST:] if log.exists() else []
+    told = [line.strip() for line in lines if line.strip()]
+    errors = [n for n, line in enumerate(told) if line.startswith("error")]
+    return " ".join(told[errors[-1] :]) if errors else told[-1] if told else "it said nothing"

@@ -1,0 +1,139 @@
+"""Every night: what was put right below is put right above, and all of it is compared with bronze.
+
+``re_read`` computes the last closed days again, so that an answer of last week knows what was corrected since;
+``certify`` computes every table again from bronze, as one batch and as a stream that is killed, and fails when a row
+differs (jobs/run/verify.py).
+"""
+
+from datetime import date, timedelta
+
+from dagster import (
+    AssetSelection,
+    Config,
+    Failure,
+    OpExecutionContext,
+    RunRequest,
+    ScheduleDefinition,
+    SkipReason,
+    define_asset_job,
+    job,
+    op,
+    schedule,
+)
+from pydantic import Field
+
+from jobs import catalog
+from jobs.core.errors import LakeError
+from jobs.core.table import Layer, Speaks
+from jobs.run.always import Always
+from jobs.run.days import closed_days
+from jobs.run.lake import Lake
+from jobs.run.order import order
+from jobs.run.settings import settings
+from jobs.run.verify import Trial, verify
+from orchestration.catch_up import told
+from orchestration.checks import evaluation
+from orchestration.failures import failure
+from orchestration.keys import key
+from orchestration.resources import LakeResource, SparkResource
+from orchestration.vitals import answered
+
+DAYS = 3
+START, END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
+
+DERIVED = [table for table in catalog.tables() if table.layer is not Layer.BRONZE]
+
+RE_READ = define_asset_job(
+    "re_read",
+    selection=AssetSelection.assets(*map(key, DERIVED)),
+    description=f"Compute the last {DAYS} closed days of all silver and gold tables again.",
+)
+
+
+class Proof(Config):
+    """How hard to try."""
+
+    splits: int = Field(default=5, ge=1, description="Micro-batches into which the log is cut.")
+    kills: int = Field(default=2, ge=0, description="How often the stream is killed.")
+
+
+class _Rest:
+    """A stream that rests while all tables catch up, and is called back once."""
+
+    def __init__(self, stream: Always) -> None:
+        self._stream = stream
+        asked = order(stream.lake)
+        self._runs = asked is not None and asked.runs
+
+    def begin(self) -> bool:
+        if self._runs:
+            self._stream.pause("a certificate is made")
+        return self._runs
+
+    def end(self) -> None:
+        if self._runs:
+            self._runs = False
+            self._stream.resume(None, "the certificate's versions are settled")
+
+
+@op(description="Compute all tables again from bronze, twice, and compare them row by row.")
+def certify_tables(
+    context: OpExecutionContext, config: Proof, lake: LakeResource, spark: SparkResource
+) -> None:
+    """Let a stream rest until it is settled which versions are compared, and keep a certificate of each table."""
+    where, stream = lake.lake(), lake.stream(f"run {context.run_id[:8]}")
+    tables = [table for table in DERIVED if where.exists(table)]
+    trial = Trial(splits=config.splits, kills=config.kills)
+    context.log.info("seed %s", trial.seed)
+    rest = _Rest(stream)
+    try:
+        if rest.begin():
+            for table in catalog.tables():
+                told(context, table, lake, spark)
+        found = verify(tables, where, trial, spark.site(), tell=context.log.info, pinned=rest.end)
+    except LakeError as error:
+        raise failure(error) from error
+    finally:
+        rest.end()
+    for table in tables:
+        for each in answered(table, where):
+            context.instance.report_runless_asset_event(evaluation(each))
+    different = [each for each in found if not each.equal]
+    if different:
+        raise Failure(
+            f"{', '.join(each.table for each in different)}: the live rows are not what bronze says\n\n"
+            f"hint: the same again: `strandline verify --all --seed {trial.seed}`.",
+            metadata={each.table: "\n".join(each.differences) for each in different},
+            allow_retries=False,
+        )
+
+
+@job(name="certify", description="Prove every silver and gold table, and keep the certificates.")
+def certify() -> None:
+    """Certify."""
+    certify_tables()
+
+
+CERTIFY_NIGHTLY = ScheduleDefinition(
+    name="certify_nightly", job=certify, cron_schedule="0 3 * * *", execution_timezone="UTC"
+)
+
+
+@schedule(job=RE_READ, cron_schedule="0 2 * * *", execution_timezone="UTC")
+def re_read_nightly(lake: LakeResource) -> RunRequest | SkipReason:
+    """Compute the last closed days again, as one range."""
+    last = last_closed(lake.lake())
+    if last is None:
+        return SkipReason("no day is closed in all tables yet")
+    first = max(last - timedelta(days=DAYS - 1), settings().first_day)
+    return RunRequest(tags={START: first.isoformat(), END: last.isoformat()})
+
+
+def last_closed(lake: Lake) -> date | None:
+    """Return the last day that is closed in every table that has a stream."""
+    streamed = [table for table in DERIVED if table.speaks is not Speaks.AFRESH]
+    found = [
+        max(closed_days(table, lake, settings().first_day), default=None) for table in streamed
+    ]
+    known = [day for day in found if day is not None]
+    return min(known) if known and len(known) == len(found) else None

@@ -1,0 +1,98 @@
+"""Is a table well: checks that ask the lake and need no Spark, answered every few minutes and whenever somebody asks.
+
+They are no part of the assets, because a table is not well or ill only when a run has just made it. The watchdog's
+word on each table (orchestration/watchdog.py) is one of them, so that all of it stands on one page.
+"""
+
+from collections.abc import Iterator
+
+from dagster import (
+    AssetCheckExecutionContext,
+    AssetCheckResult,
+    AssetChecksDefinition,
+    AssetCheckSeverity,
+    AssetCheckSpec,
+    DefaultSensorStatus,
+    SensorResult,
+    multi_asset_check,
+    sensor,
+)
+
+from jobs import catalog
+from jobs.cli.place import now
+from jobs.core.table import Table
+from jobs.run.beat import heartbeat
+from jobs.run.lake import Lake
+from jobs.run.order import order
+from jobs.run.vitals import QUESTIONS, Sign, questions, signs
+from jobs.run.watch import watch
+from orchestration.checks import evaluation
+from orchestration.keys import key, plain
+from orchestration.resources import LakeResource
+
+EVERY = 300
+KEEPS_UP = "keeps_up"
+WORD = "Its always-on stream, if one is to run, lives, and does not fall behind."
+
+
+def checks() -> list[AssetChecksDefinition]:
+    """Make the checks of all tables."""
+    return [_of(table) for table in catalog.tables()]
+
+
+@sensor(minimum_interval_seconds=EVERY, default_status=DefaultSensorStatus.RUNNING)
+def look_at_tables(lake: LakeResource) -> SensorResult:
+    """Answer them for all tables that exist."""
+    where = lake.lake()
+    there = [table for table in catalog.tables() if where.exists(table)]
+    answers = [evaluation(each) for table in there for each in answered(table, where)]
+    return SensorResult(asset_events=answers)
+
+
+def answered(table: Table, lake: Lake) -> Iterator[AssetCheckResult]:
+    """Answer the checks of a table."""
+    yield from (_answer(table, sign) for sign in signs(table, lake, now()))
+
+
+def word(table: Table, lake: Lake) -> AssetCheckResult:
+    """Say whether a table's stream is well now; how it does over time, the watchdog says."""
+    found = watch(order(lake), heartbeat(lake), now())
+    return AssetCheckResult(
+        asset_key=key(table),
+        check_name=KEEPS_UP,
+        passed=found.ill is None,
+        description=found.says or "nothing is wrong with the stream",
+    )
+
+
+def _of(table: Table) -> AssetChecksDefinition:
+    @multi_asset_check(
+        name=f"{plain(table.id)}_vitals",
+        specs=[
+            AssetCheckSpec(name, asset=key(table), description=QUESTIONS[name])
+            for name in questions(table)
+        ]
+        + [AssetCheckSpec(KEEPS_UP, asset=key(table), description=WORD)],
+        can_subset=True,
+    )
+    def vitals(
+        context: AssetCheckExecutionContext, lake: LakeResource
+    ) -> Iterator[AssetCheckResult]:
+        where = lake.lake()
+        where.refuse_missing(table)
+        chosen = {each.name for each in context.selected_asset_check_keys}
+        answers = [*answered(table, where), word(table, where)]
+        yield from (each for each in answers if each.check_name in chosen)
+
+    return vitals
+
+
+def _answer(table: Table, sign: Sign) -> AssetCheckResult:
+    return AssetCheckResult(
+        asset_key=key(table),
+        check_name=sign.name,
+        passed=sign.well,
+        severity=AssetCheckSeverity.ERROR if sign.grave else AssetCheckSeverity.WARN,
+        description=sign.says,
+        metadata=dict(sign.figures),
+    )

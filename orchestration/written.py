@@ -1,0 +1,110 @@
+"""What was written to the lake without a run: a stream's batches, and the days that nobody need wait for any more.
+
+The ledgers are read, not the stream: so nothing is lost while Dagster is down, a stream that dies has reported all that
+it committed, and ``jobs`` need not know that Dagster exists. Once a minute, because Dagster never removes an event, and
+a page that shows every commit shows no more.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import date, timedelta
+from typing import Any
+
+from dagster import (
+    AssetCheckEvaluation,
+    AssetMaterialization,
+    AssetObservation,
+    DefaultSensorStatus,
+    MetadataValue,
+    SensorEvaluationContext,
+    SensorResult,
+    sensor,
+)
+
+from jobs import catalog
+from jobs.core.modes import MicroBatch
+from jobs.core.table import Table
+from jobs.run.beat import heartbeat
+from jobs.run.days import closed_days
+from jobs.run.lake import Lake
+from jobs.run.ledger import Entry, between, latest_version
+from jobs.run.report import Report
+from jobs.run.settings import settings
+from orchestration import checks
+from orchestration.assets import figures
+from orchestration.keys import key
+from orchestration.resources import LakeResource
+
+EVERY = 60
+DAYS = 30
+"""So many days of a table are reported at once; the rest the next time."""
+
+Event = AssetMaterialization | AssetObservation | AssetCheckEvaluation
+Cursor = dict[str, Any]
+
+
+@sensor(minimum_interval_seconds=EVERY, default_status=DefaultSensorStatus.RUNNING)
+def look_at_the_stream(context: SensorEvaluationContext, lake: LakeResource) -> SensorResult:
+    """Report what the stream has committed since the last look, and the days that were closed since."""
+    where = lake.lake()
+    beat = heartbeat(where)
+    pulses = beat["tables"] if beat and beat["alive"] else {}
+    seen: Cursor = json.loads(context.cursor) if context.cursor else {}
+    events: list[Event] = []
+    for table in catalog.tables():
+        if where.exists(table):
+            mine = seen.setdefault(table.id, {})
+            events += _batches(table, where, mine, pulses.get(table.id))
+            events += _days(table, where, mine)
+    return SensorResult(asset_events=events, cursor=json.dumps(seen))
+
+
+def _batches(
+    table: Table, lake: Lake, seen: Cursor, pulse: Mapping[str, Any] | None
+) -> Iterator[Event]:
+    version = latest_version(lake.table(table))
+    first = seen.get("version", version) + 1
+    seen["version"] = version
+    mode = MicroBatch().name
+    found = [each for each in between(lake.table(table), first, version) if each.mode == mode]
+    if found:
+        yield from _made(table, found, version, pulse)
+    elif pulse and pulse["lag"]:
+        yield AssetObservation(key(table), metadata=_health(pulse))
+
+
+def _made(
+    table: Table, found: list[Entry], version: int, pulse: Mapping[str, Any] | None
+) -> Iterator[Event]:
+    report = Report(table=table.id, mode=found[-1].mode)
+    for entry in found:
+        report.add(entry)
+    newest = {"version": version, "watermark": found[-1].watermark or "none yet"}
+    offsets = {part: end for part, (_, end) in found[-1].offsets.items()}
+    where = {"offsets": MetadataValue.json(offsets)} if offsets else {}
+    told: dict[str, Any] = {
+        **figures(report),
+        **newest,
+        **where,
+        **(_health(pulse) if pulse else {}),
+    }
+    yield AssetMaterialization(key(table), metadata=told)
+    for each in checks.of_report(table, key(table), report):
+        yield checks.evaluation(each)
+
+
+def _health(pulse: Mapping[str, Any]) -> dict[str, int | float | str]:
+    lag = {} if pulse["lag"] is None else {"lag": pulse["lag"]}
+    return {**lag, "state": pulse["state"], "rows per second": pulse["rate"]}
+
+
+def _days(table: Table, lake: Lake, seen: Cursor) -> Iterator[Event]:
+    last = seen.get("day")
+    after = date.fromisoformat(last) + timedelta(days=1) if last else settings().first_day
+    for _, day in zip(range(DAYS), closed_days(table, lake, after), strict=False):
+        seen["day"] = day.isoformat()
+        yield AssetMaterialization(
+            key(table),
+            partition=day.isoformat(),
+            description="Its stream has left the day for good.",
+        )

@@ -1,0 +1,161 @@
+"""The watchdog asks for a run when a stream that is to run is gone, one at a time, and says on every table what is wrong."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dagster import (
+    DagsterInstance,
+    DagsterRunStatus,
+    SensorResult,
+    SkipReason,
+    build_sensor_context,
+)
+
+from jobs import catalog
+from jobs.cli.place import now
+from jobs.run.lake import Lake
+from jobs.run.notes import put
+from jobs.run.order import DELAYS, Order, order, write
+from orchestration import on_call
+from orchestration.definitions import DEFINITIONS
+from orchestration.resources import RESOURCES, LakeResource
+from orchestration.watchdog import watchdog
+
+LONG_AGO = datetime(2026, 11, 20, 12, tzinfo=UTC)
+ASKED = Order(runs=True, at=LONG_AGO.isoformat(), by="on-call")
+GONE = 2**22 + 1
+"""No process of Linux has such a number."""
+
+
+@pytest.fixture
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    monkeypatch.setenv("STRANDLINE_LAKE", str(tmp_path))
+    return Lake(tmp_path)
+
+
+@pytest.fixture
+def instance() -> DagsterInstance:
+    return DagsterInstance.ephemeral()
+
+
+def looked(instance: DagsterInstance, cursor: str | None = None) -> Any:  # noqa: ANN401  # either result
+    context = build_sensor_context(instance=instance, cursor=cursor, definitions=DEFINITIONS)
+    return watchdog(context, lake=LakeResource())
+
+
+def died(lake: Lake) -> None:
+    """Leave what a stream that was killed has said last."""
+    tables = {
+        table.id: {"at": None, "batches": 0, "read": 0, "lag": 0, "watermark": None, "gate": None}
+        | {"state": 0}
+        for table in catalog.tables()
+    }
+    beat = {"pid": GONE, "host": "", "alive": False, "at": LONG_AGO.isoformat(), "tables": tables}
+    put(lake.heartbeat, json.dumps(beat))
+
+
+def test_it_rests_where_no_stream_is_to_run(lake: Lake, instance: DagsterInstance) -> None:
+    died(lake)
+    assert isinstance(looked(instance), SkipReason)
+
+    write(lake, replace(ASKED, runs=False))
+    assert isinstance(looked(instance), SkipReason)
+
+
+def test_a_stream_that_died_is_revived_by_one_run_and_stands_on_every_table(
+    lake: Lake, instance: DagsterInstance
+) -> None:
+    write(lake, ASKED)
+    died(lake)
+
+    found = looked(instance)
+
+    assert isinstance(found, SensorResult)
+    (asked,) = found.run_requests or ()
+    told = asked.run_config["ops"][on_call.revive_stream.name]["config"]
+    assert told["ill"] == "dead"
+    assert not told["gives_up"]
+    answers = found.asset_events
+    assert len(answers) == len(catalog.tables())
+    assert not any(each.passed for each in answers)  # type: ignore[union-attr]  # all are checks
+
+    instance.create_run_for_job(
+        on_call.revive, run_config=asked.run_config, status=DagsterRunStatus.STARTED
+    )
+    assert looked(instance).run_requests == [], "one at a time"
+
+
+def test_it_waits_between_attempts_and_gives_up_after_the_last(
+    lake: Lake, instance: DagsterInstance
+) -> None:
+    died(lake)
+    just_now = now() - timedelta(seconds=1)
+    write(lake, ASKED.tried(just_now))
+    assert looked(instance).run_requests == []
+
+    tired = ASKED
+    for _ in DELAYS:
+        tired = tired.tried(just_now)
+    write(lake, tired)
+    (asked,) = looked(instance).run_requests
+    assert asked.run_config["ops"][on_call.revive_stream.name]["config"]["gives_up"]
+
+    write(lake, tired.given_up(just_now))
+    assert looked(instance).run_requests == [], "a person was asked, once"
+
+
+def test_the_run_that_gives_up_says_what_to_do_and_why(
+    lake: Lake, instance: DagsterInstance
+) -> None:
+    """The last words, the part of the runbook that fits, and a hint; it is not tried again."""
+    write(lake, ASKED)
+    log = lake.log("stream")
+    log.parent.mkdir()
+    log.write_text("batch 7\nerror: Spark's JVM is gone\n\nhint: type the same again.\n")
+    incident = {"ill": "dead", "says": "the stream is not running", "gives_up": True}
+
+    done = on_call.revive.execute_in_process(
+        run_config={"ops": {on_call.revive_stream.name: {"config": incident}}},
+        instance=instance,
+        resources=RESOURCES,
+        raise_on_error=False,
+    )
+
+    (failed,) = done.get_step_failure_events()[:1]
+    told = failed.step_failure_data.user_failure_data
+    assert told is not None
+    assert "a person is needed" in str(told.description)
+    assert "hint:" in str(told.description)
+    assert told.metadata["last words"].value == (
+        "error: Spark's JVM is gone hint: type the same again."
+    )
+    assert str(told.metadata["runbook"].value).startswith("## dead")
+    assert not [e for e in done.all_events if e.event_type_value == "STEP_UP_FOR_RETRY"]
+    left = order(lake)
+    assert left is not None
+    assert left.gave_up
+
+
+def test_a_table_that_falls_behind_is_told_over_several_looks(
+    lake: Lake, instance: DagsterInstance
+) -> None:
+    moment = now()
+    write(lake, replace(ASKED, at=moment.isoformat()))
+    died(lake)
+    beat = json.loads(lake.heartbeat.read_text())
+    cursor, passed = None, []
+    for n in range(1, 12):
+        for pulse in beat["tables"].values():
+            pulse.update(lag=n * 5_000, read=0)
+        beat.update(alive=True, at=moment.isoformat(), host="elsewhere")
+        put(lake.heartbeat, json.dumps(beat))
+        found = looked(instance, cursor)
+        cursor = found.cursor
+        passed.append(all(each.passed for each in found.asset_events))
+
+    assert passed == [True] * 9 + [False] * 2
+    assert "falls behind" in str(found.asset_events[0].description)

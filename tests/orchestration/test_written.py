@@ -1,0 +1,90 @@
+"""What a stream wrote without a run stands in Dagster: its batches once, its checks, and each day that it has closed."""
+
+import threading
+from datetime import date
+from typing import Any
+
+import pytest
+from dagster import (
+    AssetCheckEvaluation,
+    AssetMaterialization,
+    DagsterInstance,
+    build_sensor_context,
+)
+from pyspark.sql import SparkSession
+
+from jobs.core.modes import MicroBatch
+from jobs.gold import device_signal_10m as gold
+from jobs.run.days import closed_days
+from jobs.run.lake import Lake
+from jobs.run.ledger import entries
+from jobs.run.runner import Site, run
+from jobs.silver import device_telemetry as silver
+from orchestration.definitions import DEFINITIONS
+from orchestration.keys import key
+from orchestration.resources import LakeResource
+from orchestration.written import look_at_the_stream
+from tests.orchestration.conftest import noon
+from tests.support.events import received
+from tests.support.rows import NOON
+
+pytestmark = pytest.mark.slow
+
+CLOSED = ["2026-11-17", "2026-11-18", "2026-11-19"]
+
+
+def looked(instance: DagsterInstance, cursor: str | None) -> Any:  # noqa: ANN401  # Dagster's result
+    context = build_sensor_context(instance=instance, cursor=cursor, definitions=DEFINITIONS)
+    return look_at_the_stream(context, lake=LakeResource())
+
+
+def test_the_days_that_a_stream_has_left_are_closed_from_the_first_row_on(days: Lake) -> None:
+    first = date(2026, 1, 1)
+    for table in (silver.TABLE, gold.TABLE):
+        assert [str(day) for day in closed_days(table, days, first)] == CLOSED
+
+    assert [str(day) for day in closed_days(silver.TABLE, days, date(2026, 11, 19))] == CLOSED[2:]
+
+
+def test_batches_are_told_once_with_their_checks_and_days_when_they_close(
+    spark: SparkSession, days: Lake
+) -> None:
+    instance = DagsterInstance.ephemeral()
+
+    first = looked(instance, None)
+    again = looked(instance, first.cursor)
+
+    told = [e for e in first.asset_events if isinstance(e, AssetMaterialization)]
+    for table in (silver.TABLE, gold.TABLE):
+        assert [e.partition for e in told if e.asset_key == key(table)] == CLOSED
+    assert again.asset_events == []
+
+    received(spark, days, noon(4, batch=4))
+    streamed(spark, days)
+    after = looked(instance, first.cursor)
+
+    made = [e for e in after.asset_events if isinstance(e, AssetMaterialization)]
+    (batch,) = [e for e in made if e.asset_key == key(silver.TABLE) and e.partition is None]
+    newest = list(entries(days.table(silver.TABLE)))[-1][0]
+    assert batch.metadata["read"].value == 3
+    assert batch.metadata["good"].value == 3
+    assert batch.metadata["version"].value == newest
+    closed = [e.partition for e in made if e.asset_key == key(silver.TABLE) and e.partition]
+    assert closed == ["2026-11-20"]
+    answers = [e for e in after.asset_events if isinstance(e, AssetCheckEvaluation)]
+    assert answers
+    assert all(each.passed for each in answers)
+    assert looked(instance, after.cursor).asset_events == []
+
+
+def streamed(spark: SparkSession, lake: Lake) -> None:
+    """Let silver be always on until it has read what there is."""
+    over = threading.Event()
+    run(
+        silver.TABLE,
+        MicroBatch(every=0.05),
+        lake,
+        site=Site(spark=spark, clock=lambda: NOON),
+        tell=lambda entry: over.set() if entry.read else None,
+        stopped=over.is_set,
+    )

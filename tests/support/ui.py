@@ -1,0 +1,95 @@
+"""``strandline ui``, started, and asked as its page asks it."""
+
+import json
+import re
+import signal
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.cli.typed import start
+
+PATIENCE = 300
+WHERE = (
+    "{ repositoriesOrError { ... on RepositoryConnection { nodes { name location { name } } } } }"
+)
+LAUNCH = """
+mutation ($params: ExecutionParams!) {
+  launchRun(executionParams: $params) {
+    __typename
+    ... on LaunchRunSuccess { run { runId } }
+    ... on PythonError { message }
+    ... on RunConfigValidationInvalid { errors { message } }
+  }
+}
+"""
+STATUS = "query ($id: ID!) { runOrError(runId: $id) { ... on Run { status } } }"
+ENDED = {"SUCCESS", "FAILURE", "CANCELED"}
+RUNS = """
+query ($job: String!) {
+  runsOrError(filter: {pipelineName: $job}) { ... on Runs { results { runId status } } }
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What was started, and where it answers."""
+
+    program: subprocess.Popen[bytes]
+    lake: Path
+    address: str
+
+    def ask(self, question: str, **variables: object) -> Any:  # noqa: ANN401  # whatever was asked for
+        """Ask Dagster as its page does."""
+        body = json.dumps({"query": question, "variables": variables}).encode()
+        request = urllib.request.Request(  # noqa: S310  # our own address
+            f"{self.address}/graphql", body, {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310  # as above
+            return json.load(answer)["data"]
+
+    def run(self, job: str) -> str:
+        """Launch a job and return how it ended."""
+        (code,) = self.ask(WHERE)["repositoriesOrError"]["nodes"]
+        selector = {
+            "repositoryLocationName": code["location"]["name"],
+            "repositoryName": code["name"],
+            "jobName": job,
+        }
+        params = {"selector": selector, "mode": "default", "runConfigData": {}}
+        launched = self.ask(LAUNCH, params=params)["launchRun"]
+        assert launched["__typename"] == "LaunchRunSuccess", launched
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            status = self.ask(STATUS, id=launched["run"]["runId"])["runOrError"]["status"]
+            if status in ENDED:
+                return str(status)
+            time.sleep(1)
+        return "still running"
+
+    def runs(self, job: str) -> list[str]:
+        """Return how the runs of a job stand, the newest first."""
+        return [run["status"] for run in self.ask(RUNS, job=job)["runsOrError"]["results"]]
+
+
+@contextmanager
+def served(lake: Path, log: Path, *words: object) -> Iterator[Page]:
+    """Start it and wait until it answers; stop it at the end."""
+    program = start("ui", *words, "--lake", lake, log=log)
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while (found := re.search(r"Dagster is at (http\S+);", log.read_text())) is None:
+            assert program.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.5)
+        yield Page(program, lake, found[1])
+    finally:
+        if program.poll() is None:
+            program.send_signal(signal.SIGINT)
+        program.wait(300)
