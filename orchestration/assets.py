@@ -18,6 +18,8 @@ from dagster import (
     MaterializeResult,
     RetryPolicy,
     TableColumn,
+    TableColumnDep,
+    TableColumnLineage,
     TableSchema,
     multi_asset,
 )
@@ -26,6 +28,7 @@ from jobs import catalog
 from jobs.core.errors import LakeError
 from jobs.core.table import Layer, Speaks, Table
 from jobs.run.gates import GateShutError
+from jobs.run.lineage import Columns
 from jobs.run.report import Report
 from jobs.run.settings import settings
 from jobs.run.span import Span
@@ -100,7 +103,7 @@ def made(
         raise failure(error) from error
     except LakeError as error:
         raise failure(error) from error
-    yield _result(table, report, lake)
+    yield _result(table, report, lake, spark)
     yield from checks.of_report(table, key(table), report)
 
 
@@ -126,10 +129,23 @@ def figures(report: Report) -> dict[str, int | float]:
     }
 
 
-def _result(table: Table, report: Report, lake: LakeResource) -> MaterializeResult[object]:
+def lineage_of(columns: Columns) -> TableColumnLineage:
+    """Say from which columns others are made, as Dagster draws it."""
+    return TableColumnLineage(
+        {
+            name: [TableColumnDep(key(catalog.find(source)), column) for source, column in of]
+            for name, of in columns.items()
+        }
+    )
+
+
+def _result(
+    table: Table, report: Report, lake: LakeResource, spark: SparkResource
+) -> MaterializeResult[object]:
     columns = [TableColumn(name, kind) for name, kind in lake.columns(table).items()]
-    told: dict[str, TableSchema | int | float] = {
+    told: dict[str, TableSchema | TableColumnLineage | int | float] = {
         "dagster/column_schema": TableSchema(columns),
+        "dagster/column_lineage": lineage_of(lake.lineage(table, spark)),
         "dagster/row_count": lake.rows(table),
         **figures(report),
     }

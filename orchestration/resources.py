@@ -20,6 +20,7 @@ from jobs.run.backlog import Part
 from jobs.run.balance import live_rows
 from jobs.run.ends import Ends, ends_of
 from jobs.run.lake import Lake
+from jobs.run.lineage import Columns, lineage
 from jobs.run.needle import kinds
 from jobs.run.report import Report
 from jobs.run.runner import Site, run
@@ -82,6 +83,10 @@ class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resou
     def rows(self, table: Table) -> int:
         """Return how many rows a table has; from its log as well."""
         return live_rows(self.lake().table(table))
+
+    def lineage(self, table: Table, spark: SparkResource) -> Columns:
+        """Return from which columns those of a table are made."""
+        return lineage(spark.spark_session, table, self.lake())
 
     def ends(self) -> Iterator[tuple[Table, Mapping[Part, Ends]]]:
         """Return how far the topics of each table go, and how far it has read them."""

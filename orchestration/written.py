@@ -18,20 +18,25 @@ from dagster import (
     MetadataValue,
     SensorEvaluationContext,
     SensorResult,
+    TableColumn,
+    TableSchema,
     sensor,
 )
 
 from jobs import catalog
 from jobs.core.modes import MicroBatch
 from jobs.core.table import Table
+from jobs.run.balance import live_rows
 from jobs.run.beat import heartbeat
 from jobs.run.days import closed_days
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, between, latest_version
+from jobs.run.lineage import kept
+from jobs.run.needle import kinds
 from jobs.run.report import Report
 from jobs.run.settings import settings
 from orchestration import checks
-from orchestration.assets import figures
+from orchestration.assets import figures, lineage_of
 from orchestration.keys import key
 from orchestration.resources import LakeResource
 
@@ -68,18 +73,26 @@ def _batches(
     mode = MicroBatch().name
     found = [each for each in between(lake.table(table), first, version) if each.mode == mode]
     if found:
-        yield from _made(table, found, version, pulse)
+        yield from _made(table, lake, found, pulse)
     elif pulse and pulse["lag"]:
         yield AssetObservation(key(table), metadata=_health(pulse))
 
 
 def _made(
-    table: Table, found: list[Entry], version: int, pulse: Mapping[str, Any] | None
+    table: Table, lake: Lake, found: list[Entry], pulse: Mapping[str, Any] | None
 ) -> Iterator[Event]:
     report = Report(table=table.id, mode=found[-1].mode)
     for entry in found:
         report.add(entry)
-    newest = {"version": version, "watermark": found[-1].watermark or "none yet"}
+    path, columns = lake.table(table), kept(table, lake)
+    schema = TableSchema([TableColumn(name, kind) for name, kind in kinds(path).items()])
+    newest = {
+        "version": latest_version(path),
+        "watermark": found[-1].watermark or "none yet",
+        "dagster/row_count": live_rows(path),
+        "dagster/column_schema": schema,
+        **({"dagster/column_lineage": lineage_of(columns)} if columns else {}),
+    }
     offsets = {part: end for part, (_, end) in found[-1].offsets.items()}
     where = {"offsets": MetadataValue.json(offsets)} if offsets else {}
     told: dict[str, Any] = {

@@ -62,6 +62,10 @@ class Lake:
         name = table.id if is_whole else f"{table.id}.range"
         return self.root / "_certificates" / f"{name}.json"
 
+    def lineage(self, table: Table) -> Path:
+        """Return the file that says from which columns those of the table are made."""
+        return self.root / "_lineage" / f"{table.id}.json"
+
     def log(self, name: str) -> Path:
         """Return the file for the log of a program."""
         return self.root / "_logs" / f"{name}.log"

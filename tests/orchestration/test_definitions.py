@@ -58,6 +58,10 @@ def told() -> Iterator[str]:
         for check in sorted(definition.check_specs, key=lambda each: each.name):
             severity = (check.metadata or {})["severity"]
             yield f"  check {check.name}: {severity}{', blocking' if check.blocking else ''}"
+    yield from _told_beside()
+
+
+def _told_beside() -> Iterator[str]:
     for definition in DEFINITIONS.asset_checks or ():
         assert isinstance(definition, AssetChecksDefinition)
         for check in definition.check_specs:
