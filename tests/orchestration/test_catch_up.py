@@ -6,6 +6,7 @@ from pyspark.sql import SparkSession
 
 from jobs import catalog
 from jobs.gold import device_signal_10m as gold
+from jobs.run.gates import open_
 from jobs.run.lake import Lake
 from jobs.silver import device_telemetry as silver
 from orchestration import catch_up
@@ -53,9 +54,15 @@ def test_what_a_step_made_is_the_assets_and_what_is_not_believed_goes_no_further
         told = event.materialization.metadata
         assert told["dagster/row_count"].value > 0
         assert "device_id" in str(told["dagster/column_schema"].value)
+        assert "device_id" in str(told["dagster/column_lineage"].value)
     assert passed == [True, True, False]
     begun = [e.step_key for e in stopped.all_events if e.event_type_value == "STEP_START"]
     assert begun == [STEPS[silver.TABLE]], "gold keeps what was believed last"
+
+    open_(silver.TABLE, lake, because="calibration", who="test", at="now")
+    after = caught_up(instance)
+    assert after.success, "the next tick of the schedule needs nobody"
+    assert [e.asset_key for e in after.get_asset_materialization_events()] == [*map(key, tables)]
 
 
 def caught_up(instance: DagsterInstance) -> ExecuteInProcessResult:

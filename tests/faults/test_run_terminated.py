@@ -1,0 +1,69 @@
+"""A redeploy asks a run to end in the middle of a batch: the next run carries on, nothing is lost and nothing there twice."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.run.processes import family
+from tests.cli.typed import ENVIRONMENT, succeeded
+from tests.faults.lives import PATIENCE, kill, progress
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1200)]
+
+RUN = [sys.executable, "-m", "dagster", "job", "execute"]
+JOB = ["-m", "orchestration.definitions", "-j", "catch_up"]
+
+
+def test_a_run_that_is_terminated_is_carried_on_by_the_next(
+    fresh: Path, address: str, tmp_path: Path
+) -> None:
+    truth = tmp_path / "truth.json"
+    succeeded("produce", "--events", 30_000, "--hours", 12, "--truth", truth, "--lake", fresh)
+    env = {**ENVIRONMENT, "STRANDLINE_LAKE": str(fresh), "STRANDLINE_CORES": "2"}
+
+    with (tmp_path / "first.log").open("wb") as log:
+        run = subprocess.Popen([*RUN, *JOB], env=env, stdout=log, stderr=log)
+        try:
+            deadline = time.monotonic() + PATIENCE
+            while progress(fresh)[0] < 0:  # bronze is written, silver is about to be
+                assert run.poll() is None, (tmp_path / "first.log").read_text()[-3000:]
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            run.send_signal(signal.SIGTERM)
+            ended = run.wait(200)
+        finally:
+            for one in family(run.pid):
+                kill(one)
+    again = finished(env)
+
+    assert ended != 0
+    assert again.returncode == 0, again.stdout[-3000:]
+    clean = tmp_path / "clean"
+    succeeded("run", "--lake", clean, env={"STRANDLINE_KAFKA": address})
+    succeeded("compare", fresh, clean)
+    sheets: Any = succeeded("ledger", "--lake", fresh, "--json").json
+    assert all(sheet["balanced"] for sheet in sheets)
+    sent = json.loads(truth.read_text())["tables"]
+    for sheet in sheets:
+        expected = sent.get(sheet["table"], {})
+        assert {name: sheet[name] for name in expected} == expected
+
+
+def finished(env: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
+    """Run the job to its end."""
+    return subprocess.run(
+        [*RUN, *JOB],
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=600,
+        check=False,
+    )

@@ -1,0 +1,76 @@
+"""At night the closed days are computed again as one range, and every table is proven; a difference fails the run."""
+
+from datetime import date
+
+import pytest
+from dagster import AssetCheckKey, DagsterInstance, RunRequest, SkipReason, build_schedule_context
+from delta.tables import DeltaTable
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from jobs.gold import device_signal_10m as gold
+from jobs.run.certificate import kept
+from jobs.run.lake import Lake
+from jobs.run.vitals import CERTIFICATE
+from jobs.silver import device_telemetry as silver
+from orchestration import nightly
+from orchestration.keys import key
+from orchestration.nightly import END, START, last_closed, re_read_nightly
+from orchestration.resources import RESOURCES, LakeResource
+
+pytestmark = pytest.mark.slow
+
+
+def test_nothing_is_read_again_before_a_day_is_closed_in_every_table(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STRANDLINE_LAKE", str(lake.root))
+
+    assert isinstance(asked(), SkipReason)
+
+
+def test_the_last_closed_days_are_one_range(days: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the tables of the fixture, to which a night's range is narrowed here."""
+    monkeypatch.setattr(nightly, "DERIVED", [silver.TABLE, gold.TABLE])
+
+    assert last_closed(days) == date(2026, 11, 19)
+    found = asked()
+    assert isinstance(found, RunRequest)
+    assert (found.tags[START], found.tags[END]) == ("2026-11-17", "2026-11-19")
+
+
+def test_a_table_that_is_not_what_bronze_says_fails_the_night_and_its_check(
+    spark: SparkSession, days: Lake
+) -> None:
+    """First all is well; then somebody takes a row of gold away."""
+    instance = DagsterInstance.ephemeral()
+
+    assert certified(instance) == (True, True)
+    certificate = kept(gold.TABLE, days)
+    assert certificate is not None
+    assert certificate.equal
+
+    table = DeltaTable.forPath(spark, str(days.table(gold.TABLE)))
+    first = table.toDF().agg(F.min("window_from")).first()
+    assert first is not None
+    table.delete(F.col("window_from") == first[0])
+    assert certified(instance) == (False, False)
+
+
+def asked() -> RunRequest | SkipReason:
+    """Let the schedule say what it wants."""
+    context = build_schedule_context(instance=DagsterInstance.ephemeral())
+    found = re_read_nightly(context, lake=LakeResource())
+    assert isinstance(found, RunRequest | SkipReason)
+    return found
+
+
+def certified(instance: DagsterInstance) -> tuple[bool, bool]:
+    """Prove all tables; return whether the run succeeded, and what the check of gold says."""
+    config = {"ops": {nightly.certify_tables.name: {"config": {"splits": 2, "kills": 0}}}}
+    done = nightly.certify.execute_in_process(
+        run_config=config, instance=instance, resources=RESOURCES, raise_on_error=False
+    )
+    check = AssetCheckKey(key(gold.TABLE), CERTIFICATE)
+    found = instance.event_log_storage.get_latest_asset_check_execution_by_key([check])
+    return done.success, found[check].status.value == "SUCCEEDED"
