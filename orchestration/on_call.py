@@ -7,15 +7,30 @@ and the one that fails says that a person is asked.
 from collections.abc import Callable
 from typing import TypeAlias
 
-from dagster import Config, Failure, JobDefinition, MetadataValue, OpExecutionContext, job, op
+from dagster import (
+    AssetMaterialization,
+    Config,
+    Failure,
+    JobDefinition,
+    MetadataValue,
+    OpExecutionContext,
+    job,
+    op,
+)
 from pydantic import Field
 
 from jobs import catalog
+from jobs.cli import goback, place
+from jobs.cli.again import again
 from jobs.core.errors import LakeError
+from jobs.core.table import Table
 from jobs.run.always import Always, last_words
+from jobs.run.ledger import Entry
 from jobs.run.order import DELAYS, order
+from jobs.run.rewind import rewind
 from orchestration.catch_up import told
 from orchestration.failures import failure
+from orchestration.keys import key
 from orchestration.resources import LakeResource, SparkResource
 from orchestration.runbook import section
 
@@ -26,6 +41,14 @@ class Said(Config):
     """Why somebody does it."""
 
     why: str = Field(default="", description="Written down for whoever looks next.")
+
+
+class Back(Config):
+    """Where to go back to."""
+
+    table: str = Field(description="A silver or gold table, such as silver.device_telemetry.")
+    to: str = Field(description="A moment of arrival, in UTC, or topic/partition:offset.")
+    go: bool = Field(default=False, description="Do it; without this it is only shown.")
 
 
 class Incident(Config):
@@ -80,6 +103,34 @@ def revive_stream(context: OpExecutionContext, config: Incident, lake: LakeResou
     if config.gives_up:
         raise _given_up(context, config, lake)
     _lives(context, Always.again, lake)
+
+
+@op(
+    description="Show what arrived from a moment or an offset on; with go, compute the days of which it speaks again."
+)
+def go_back(
+    context: OpExecutionContext, config: Back, lake: LakeResource, spark: SparkResource
+) -> None:
+    """Go back."""
+    where = lake.lake()
+    try:
+        table = place.derived(config.table, where)
+        plan = rewind(table, where, goback.begin(config.to))
+        for line in goback.lines(plan):
+            context.log.info(line)
+        if not config.go:
+            return
+        span = goback.possible(table, where, plan)
+        for each, entry in again(spark.spark_session, table, where, span, downstream=True):
+            if entry:
+                context.log_event(_again(each, entry))
+    except LakeError as error:
+        raise failure(error) from error
+
+
+def _again(table: Table, entry: Entry) -> AssetMaterialization:
+    told = {"since": entry.since, "until": entry.until, "came": entry.came, "gone": entry.gone}
+    return AssetMaterialization(key(table), metadata=told)
 
 
 def _given_up(context: OpExecutionContext, incident: Incident, lake: LakeResource) -> Failure:
@@ -144,4 +195,12 @@ def revive() -> None:
     revive_stream()
 
 
-JOBS: list[JobDefinition] = [restart, drain, pause, resume, revive]
+@job(
+    name="rewind", description="Read again from bronze what arrived from a moment or an offset on."
+)
+def rewind_job() -> None:
+    """Rewind."""
+    go_back()
+
+
+JOBS: list[JobDefinition] = [restart, drain, pause, resume, rewind_job, revive]

@@ -9,8 +9,7 @@ from pydantic import Field
 
 from jobs import catalog
 from jobs.cli import engine, place
-from jobs.cli.again import guarded
-from jobs.cli.check import refuse_unbelieved
+from jobs.cli.again import again
 from jobs.cli.oncall import always
 from jobs.core.modes import AvailableNow
 from jobs.core.table import Table
@@ -62,8 +61,9 @@ class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resou
         _, lake = place.existing(None)
         lake.refuse_missing(table)
         report = Report(table=table.id, mode=MODE)
-        report.add(guarded(spark.spark_session, table, lake, span))
-        refuse_unbelieved(spark.spark_session, table, lake, span)
+        for _, entry in again(spark.spark_session, table, lake, span, downstream=False):
+            if entry:
+                report.add(entry)
         return report
 
     def lake(self) -> Lake:

@@ -1,5 +1,6 @@
 """``backfill``: a closed range computed again while the stream goes on."""
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Annotated
 
@@ -58,25 +59,34 @@ def backfill_(  # noqa: PLR0913, PLR0917  # each is an option of the command lin
         refuse_behind_above(chosen, where)
     note("starting Spark …")
     spark = engine.site(found, where, None, is_brief=True).spark
-    own = guarded(spark, chosen, where, span)
-    done: list[tuple[Table, Entry | None]] = [(chosen, own)]
-    tell_changed(*done[0])
-    refuse_unbelieved(spark, chosen, where, span)
-    if downstream:
-        for each, entry in backfill_above(spark, chosen, where, span):
-            done.append((each, entry))
-            tell_changed(each, entry)
-            if entry:
-                refuse_unbelieved(spark, each, where, span)
+    done = []
+    for each, entry in again(spark, chosen, where, span, downstream=downstream):
+        done.append((each, entry))
+        tell_changed(each, entry)
     spark.stop()
     if as_json:
         emit([asdict(entry) for _, entry in done if entry])
         return
     show(None, COLUMNS, [_row(each, entry) for each, entry in done])
     resting = [] if downstream else above(chosen, where)
-    if resting and (own.came or own.gone):
+    own = done[0][1]
+    if resting and own and (own.came or own.gone):
         names = ", ".join(each.id for each in resting)
         note(f"resting on the rows as they were: {names}; `--downstream` computes them again")
+
+
+def again(
+    spark: SparkSession, table: Table, lake: Lake, span: Span, *, downstream: bool
+) -> Iterator[tuple[Table, Entry | None]]:
+    """Compute a range of a table again, then if need be what rests on it, and look at each as `strandline check` does."""
+    yield table, guarded(spark, table, lake, span)
+    refuse_unbelieved(spark, table, lake, span)
+    if not downstream:
+        return
+    for each, entry in backfill_above(spark, table, lake, span):
+        yield each, entry
+        if entry:
+            refuse_unbelieved(spark, each, lake, span)
 
 
 def guarded(spark: SparkSession, table: Table, lake: Lake, span: Span) -> Entry:

@@ -42,6 +42,7 @@ VERBS = {
     "why": "why",
     "verify": "certify",
     "backfill": "again",
+    "rewind": "goback",
     "rebuild": "anew",
     "promote": "anew",
     "undo": "anew",

@@ -24,7 +24,7 @@ from orchestration.definitions import DEFINITIONS
 from orchestration.keys import key
 from orchestration.resources import LakeResource
 from orchestration.written import look_at_the_stream
-from tests.orchestration.conftest import noon
+from tests.support.days import noon
 from tests.support.events import received
 from tests.support.rows import NOON
 

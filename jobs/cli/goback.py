@@ -1,0 +1,125 @@
+"""``rewind``: what arrived from a moment or an offset on, read again from bronze."""
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from jobs.cli import engine, place
+from jobs.cli.again import again, tell_changed
+from jobs.cli.place import JsonOption, LakeOption
+from jobs.cli.screen import emit, note, say, show
+from jobs.core.errors import DefinitionError
+from jobs.core.table import Table
+from jobs.run.above import refuse_behind_above, refuse_open_above
+from jobs.run.lake import Lake
+from jobs.run.rewind import From, Rewind, rewind
+from jobs.run.span import Span, refuse_open
+from jobs.run.trace import Spot
+
+COLUMNS = ("topic", "partition", "records", "first offset", "last offset")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("rewind")(rewind_)
+
+
+def rewind_(  # each is an option of the command line
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="A silver or gold table.")],
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="WHERE",
+            help="A moment of arrival (2026-11-01T06:00, in UTC) or an offset (topic/partition:offset).",
+        ),
+    ],
+    go: Annotated[bool, typer.Option("--go", help="Do it; without this it is only shown.")] = False,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Show which records arrived from a moment or an offset on and of which days they speak; with --go compute those again.
+
+    Nothing is read from Kafka, because bronze has every record once. The days are computed again from there, of the
+    table and of all that rests on it, in one commit each, while the stream goes on. What the stream still owns is
+    left to it.
+
+    \b
+    strandline rewind gold.device_signal_10m --to 2026-11-01T06:00
+    strandline rewind silver.device_telemetry --to device-telemetry/2:40000 --go
+    """
+    found, where = place.existing(lake)
+    chosen = place.derived(table, where)
+    plan = rewind(chosen, where, begin(to))
+    if as_json:
+        emit({**asdict(plan), "records": plan.records})
+    else:
+        _print(plan)
+    if not go:
+        return
+    span = possible(chosen, where, plan)
+    note("starting Spark …")
+    spark = engine.site(found, where, None, is_brief=True).spark
+    for each, entry in again(spark, chosen, where, span, downstream=True):
+        tell_changed(each, entry)
+    spark.stop()
+
+
+def begin(text: str) -> From:
+    """Read where to begin.
+
+    Raises:
+        DefinitionError: It is neither a moment nor an offset.
+    """
+    part, is_offset, offset = text.rpartition(":")
+    topic, _, partition = part.rpartition("/")
+    if is_offset and topic and partition.isdigit() and offset.isdigit():
+        return Spot(topic, int(partition), int(offset))
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise DefinitionError(
+            f"{text!r} is no moment and no offset",
+            hint="write 2026-11-01T06:00, or topic/partition:offset.",
+        ) from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def possible(table: Table, lake: Lake, plan: Rewind) -> Span:
+    """Return the days that can be computed again, of the table and of all that rests on it.
+
+    Raises:
+        DefinitionError: There are none, or a stream above still owns one.
+    """
+    if plan.span is None:
+        raise DefinitionError(
+            f"nothing of {table.id} can be computed again yet: the stream still owns the days of {plan.records:,} records",
+            hint="it will say them itself, by today's code if it was restarted (`strandline restart`).",
+            table=table.id,
+        )
+    refuse_open(table, lake, plan.span)
+    refuse_open_above(table, lake, plan.span)
+    refuse_behind_above(table, lake)
+    return plan.span
+
+
+def lines(plan: Rewind) -> list[str]:
+    """Say what going back means, in sentences."""
+    if plan.since is None or plan.until is None:
+        return [f"{plan.records:,} records arrived from there on, and no good row comes from them"]
+    spoken = f"{plan.since.isoformat()} to {plan.until.isoformat()}"
+    told = [
+        f"{plan.records:,} records arrived from there on; {plan.table} speaks of {spoken} because of them"
+    ]
+    if plan.span is None:
+        return [*told, "the stream still owns all of that"]
+    days = f"{plan.span.since.date()} to before {plan.span.until.date()}"
+    return [*told, f"read again from bronze: {days}; what is later the stream still owns"]
+
+
+def _print(plan: Rewind) -> None:
+    rows = [(p.topic, p.partition, p.records, p.first, p.last) for p in plan.parts]
+    show(None, COLUMNS, rows)
+    for line in lines(plan):
+        say(line)
