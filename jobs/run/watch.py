@@ -101,9 +101,12 @@ def is_well(asked: Order, beat: Mapping[str, Any] | None, now: datetime) -> bool
 def looks(beat: Mapping[str, Any]) -> dict[str, Look]:
     """Return what a stream says of its tables."""
     names = [name for name in Look.__slots__ if name != "at"]
+    told = {
+        table: {"state": 0, **pulse} for table, pulse in beat["tables"].items()
+    }  # one of yesterday says less
     return {
         table: Look(at=beat["at"], **{name: pulse[name] for name in names})
-        for table, pulse in beat["tables"].items()
+        for table, pulse in told.items()
     }
 
 
