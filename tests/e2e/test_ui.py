@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from tests.cli.typed import strandline, succeeded
-from tests.support.ui import Page, served
+from tests.support.console import Page, opened
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -21,7 +21,7 @@ ASSETS = "{ assetNodes { assetKey { path } assetMaterializations(limit: 1) { run
 @pytest.fixture
 def page(tmp_path: Path) -> Iterator[Page]:
     """Start it in an empty lake."""
-    with served(tmp_path / "lake", tmp_path / "ui.log") as found:
+    with opened(tmp_path) as found:
         yield found
 
 
@@ -67,7 +67,7 @@ def test_a_second_one_is_refused_and_one_that_was_killed_is_ended_by_the_next(pa
     page.program.wait()
     orphans = [each for each in family if each.is_running()]
 
-    with served(page.lake, page.lake.with_suffix(".log")):
+    with opened(page.lake.parent, name="second"):
         _, left = psutil.wait_procs(orphans, timeout=1)
 
     assert second.code == 2

@@ -23,7 +23,7 @@ from orchestration.watchdog import EVERY, watchdog
 from tests.cli.typed import strandline, succeeded
 from tests.faults.lives import PATIENCE, SLICE, finished
 from tests.faults.lives import heartbeat as beat_of
-from tests.support.ui import served
+from tests.support.console import opened
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -34,8 +34,9 @@ QUICK = tuple(timedelta(seconds=n) for n in (0, 1, 2, 3, 4))
 
 def test_killed_under_dagster_it_runs_again_within_two_looks(tmp_path: Path) -> None:
     """And the run that started it stands in the list, where whoever is on call reads what happened."""
-    lake, truth = tmp_path / "lake", tmp_path / "truth.json"
-    with served(lake, tmp_path / "ui.log") as page:
+    truth = tmp_path / "truth.json"
+    with opened(tmp_path) as page:
+        lake = page.lake
         address = str(status(lake)["kafka"])
         produce = ("produce", "--events", 6_000, "--hours", 12, "--truth", truth, "--lake", lake)
         succeeded("resume", *SLICE, "--every", "500ms", "--max-offsets", 700, "--lake", lake)

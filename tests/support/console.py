@@ -1,4 +1,4 @@
-"""``strandline ui``, started, and asked as its page asks it."""
+"""Dagster as ``strandline ui`` starts it, asked as its own pages ask it."""
 
 import json
 import re
@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,15 +47,20 @@ class Page:
 
     def ask(self, question: str, **variables: object) -> Any:  # noqa: ANN401  # whatever was asked for
         """Ask Dagster as its page does."""
-        body = json.dumps({"query": question, "variables": variables}).encode()
+        return self.post("graphql", {"query": question, "variables": variables})["data"]
+
+    def post(self, path: str, said: Mapping[str, object]) -> Any:  # noqa: ANN401  # as above
+        """Say something to one of Dagster's addresses."""
         request = urllib.request.Request(  # noqa: S310  # our own address
-            f"{self.address}/graphql", body, {"Content-Type": "application/json"}
+            f"{self.address}/{path}",
+            json.dumps(said).encode(),
+            {"Content-Type": "application/json"},
         )
         with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310  # as above
-            return json.load(answer)["data"]
+            return json.load(answer)
 
-    def run(self, job: str) -> str:
-        """Launch a job and return how it ended."""
+    def launch(self, job: str) -> str:
+        """Launch a job and return the run's name."""
         (code,) = self.ask(WHERE)["repositoriesOrError"]["nodes"]
         selector = {
             "repositoryLocationName": code["location"]["name"],
@@ -65,9 +70,14 @@ class Page:
         params = {"selector": selector, "mode": "default", "runConfigData": {}}
         launched = self.ask(LAUNCH, params=params)["launchRun"]
         assert launched["__typename"] == "LaunchRunSuccess", launched
+        return str(launched["run"]["runId"])
+
+    def run(self, job: str) -> str:
+        """Launch a job and return how it ended."""
+        run = self.launch(job)
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
-            status = self.ask(STATUS, id=launched["run"]["runId"])["runOrError"]["status"]
+            status = self.ask(STATUS, id=run)["runOrError"]["status"]
             if status in ENDED:
                 return str(status)
             time.sleep(1)
@@ -79,9 +89,12 @@ class Page:
 
 
 @contextmanager
-def served(lake: Path, log: Path, *words: object) -> Iterator[Page]:
-    """Start it and wait until it answers; stop it at the end."""
-    program = start("ui", *words, "--lake", lake, log=log)
+def opened(
+    folder: Path, *words: object, env: Mapping[str, str] | None = None, name: str = "ui"
+) -> Iterator[Page]:
+    """Start it for the lake of a folder, and end it in the end; a second one has a log of another name."""
+    lake, log = folder / "lake", folder / f"{name}.log"
+    program = start("ui", *words, "--lake", lake, log=log, env=env)
     try:
         deadline = time.monotonic() + PATIENCE
         while (found := re.search(r"Dagster is at (http\S+);", log.read_text())) is None:
@@ -92,4 +105,4 @@ def served(lake: Path, log: Path, *words: object) -> Iterator[Page]:
     finally:
         if program.poll() is None:
             program.send_signal(signal.SIGINT)
-        program.wait(300)
+        program.wait(300)  # a stream ends its batches first
