@@ -7,7 +7,7 @@ export GX_ANALYTICS_ENABLED := false
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo test check fmt bench clean
+.PHONY: help setup guests demo test check fmt bench clean
 
 help: ## show these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,17 +27,21 @@ setup: ## make .venv with packages, Java and jars (nothing to do: at once)
 demo: setup ## send 100,000 events, a tenth of them dirty, through the lake and account for each
 	@$(BIN)/strandline demo
 
-# A real browser reads the report (tests/e2e/test_report_page.py). A machine of its own, such as CI's, gets one; where
-# one may not install, those tests are skipped and say so.
-browser:
-	@if ! command -v chromium >/dev/null && command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
-	  { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium; } \
-	    >/dev/null 2>&1 || echo "no browser could be installed; the tests that need one are skipped" >&2; \
+# A real browser reads the report (tests/e2e/test_report_page.py), and a real PostgreSQL keeps Dagster's history
+# (tests/e2e/test_postgres.py). A machine of its own, such as CI's, gets both; where one may not install, those tests
+# are skipped and say so.
+guests:
+	@wanted=; \
+	command -v chromium >/dev/null || wanted="chromium"; \
+	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || wanted="$$wanted postgresql"; \
+	if [ -n "$$wanted" ] && command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	  { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $$wanted; } \
+	    >/dev/null 2>&1 || echo "could not be installed: $$wanted; the tests that need it are skipped" >&2; \
 	fi
 
 # Workers have a Spark of their own; the tests of one file stay together and share their broker. Without the last
 # word xdist would begin with the files that have many tests, which are the short ones.
-test: setup browser ## run every test
+test: setup guests ## run every test
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: setup ## lint, types and the direction of imports

@@ -9,7 +9,7 @@ from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, say
 from jobs.core.errors import DefinitionError, LakeError
-from jobs.run import topics
+from jobs.run import postgres, topics
 
 
 def register(app: typer.Typer) -> None:
@@ -24,7 +24,7 @@ def doctor(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     strandline doctor
     strandline doctor --json
     """
-    checks = [*setup.state(), _settings(lake), _lake(lake), _kafka(lake)]
+    checks = [*setup.state(), _settings(lake), _lake(lake), _kafka(lake), _history(lake)]
     if as_json:
         emit([asdict(check) for check in checks])
     else:
@@ -72,3 +72,14 @@ def _kafka(lake: place.LakeOption) -> setup.Check:
     except LakeError as error:
         return setup.Check(name="kafka", ok=False, detail=error.message, hint=error.hint)
     return setup.Check(name="kafka", ok=True, detail=f"{address} answers", hint="")
+
+
+def _history(lake: place.LakeOption) -> setup.Check:
+    try:
+        found, _ = place.configured(lake)
+        if found.postgres is not None:
+            postgres.check_reachable(found.postgres)
+    except LakeError as error:
+        return setup.Check(name="history", ok=False, detail=error.message, hint=error.hint)
+    kept = "in the lake" if found.postgres is None else "in PostgreSQL, which answers"
+    return setup.Check(name="history", ok=True, detail=f"Dagster's runs are kept {kept}", hint="")

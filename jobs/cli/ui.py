@@ -34,7 +34,7 @@ def ui(
     r"""Operate the lake in the browser: start its broker, Dagster's pages and daemon, until Ctrl-C stops all of it.
 
     Every table is an asset there: materialise it, backfill days of it, see its checks. Runs and their logs are kept
-    in the lake, in _dagster. Nothing is sent to anybody.
+    in the lake, in _dagster; with STRANDLINE_POSTGRES runs are kept in that database. Nothing is sent to anybody.
 
     \b
     strandline ui
@@ -45,7 +45,7 @@ def ui(
     asked = stopping.asked()
     if found.kafka is not None:
         topics.check_reachable(found.kafka, found.kafka_options)
-    console = Console(where, port)
+    console = Console(where, port, database=found.postgres)
     always_on = always(found, where, "strandline ui")
     is_our_stream = stream and always_on.pid() is None
     is_ours = found.kafka is None and broker.status(where.root) is None

@@ -7,7 +7,6 @@ stands behind it any more.
 """
 
 import fcntl
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,15 +18,16 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import psutil
+from pydantic import SecretStr
 
 from infra.broker import HOST
 from jobs.core.errors import DefinitionError, TransientError
-from jobs.run import ports, processes
+from jobs.run import ports, postgres, processes
 from jobs.run.lake import Lake
 from jobs.run.processes import family
 
 DEFINITIONS = "orchestration.definitions"
-CONFIG = Path(__file__).parents[2] / "infra" / "dagster" / "dagster.yaml"
+CONFIG = Path(__file__).parents[2] / "infra" / "dagster"
 PATIENCE = 120.0
 ENDING = 30.0
 POLL = 0.2
@@ -36,11 +36,12 @@ POLL = 0.2
 class Console:
     """What was started for one lake."""
 
-    def __init__(self, lake: Lake, port: int | None) -> None:
-        """Choose a port; nothing runs yet.
+    def __init__(self, lake: Lake, port: int | None, *, database: SecretStr | None) -> None:
+        """Choose a port and see that nobody else is at work here; nothing runs yet.
 
         Raises:
-            DefinitionError: The port is taken.
+            DefinitionError: The port is taken, it runs already, or the database refuses us.
+            TransientError: The database does not answer.
         """
         self._lake = lake
         self._home = lake.root / "_dagster"
@@ -48,17 +49,18 @@ class Console:
         self._port = ports.bind(port or 0)
         self._programs: dict[str, subprocess.Popen[bytes]] = {}
         self._held = ExitStack()
+        self._home.mkdir(parents=True, exist_ok=True)
+        self._refuse_second()
+        if database is not None:
+            self._held.enter_context(postgres.reserved(database))
+        self._configure(in_database=database is not None)
 
     def start(self, stopped: threading.Event) -> str | None:
         """Start everything, and return the address when it answers; None when it is stopped before.
 
         Raises:
-            DefinitionError: It runs already.
             TransientError: It does not answer in time.
         """
-        self._home.mkdir(parents=True, exist_ok=True)
-        self._refuse_second()
-        shutil.copyfile(CONFIG, self._home / "dagster.yaml")
         told = [f"DAGSTER_HOME={self._home}", "DAGSTER_DISABLE_TELEMETRY=yes"]
         dev = ["-m", "dagster", "dev", "-m", DEFINITIONS, "-h", HOST, "-p", str(self._port)]
         self._start("dagster", ["-X", self._mark, *dev], told)
@@ -108,6 +110,10 @@ class Console:
             all_of_it = family(left)
             processes.stop(left, self._mark, patience=ENDING)
             _end(all_of_it)
+
+    def _configure(self, *, in_database: bool) -> None:
+        parts = ["dagster.yaml", "postgres.yaml"] if in_database else ["dagster.yaml"]
+        (self._home / "dagster.yaml").write_text("".join((CONFIG / p).read_text() for p in parts))
 
     def stop(self) -> None:
         """Ask every program to end, and insist after a while."""

@@ -6,18 +6,31 @@ a mistake too: a typo in a variable would otherwise be silently ignored.
 
 import json
 import os
+import re
 from datetime import date
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from jobs.core.errors import DefinitionError
 
 PREFIX = "STRANDLINE_"
-SECRET = {"kafka_options", "webhook"}
+SECRET = {"kafka_options", "postgres", "webhook"}
 """May hold a password, so a refused value is not repeated."""
+
+POSTGRES = re.compile(
+    r"""postgresql://
+    (?P<user>(?:[^\s:@/?#%]|%[0-9A-Fa-f]{2})+)
+    (?::(?P<password>(?:[^\s:@/?#%]|%[0-9A-Fa-f]{2})+))?
+    @(?P<host>[^\s:@/?#%\[\]]+|\[[0-9A-Fa-f:]+\])
+    (?::(?P<port>\d{1,5}))?
+    /(?P<database>(?:[^\s:@/?#%]|%[0-9A-Fa-f]{2})+)
+    (?:\?\S+)?""",
+    re.VERBOSE,
+)
+"""Stricter than the driver, which repeats in its complaint what stands where it expects something else."""
 
 
 class Settings(BaseSettings):
@@ -45,6 +58,20 @@ class Settings(BaseSettings):
         default=date(2026, 1, 1),
         description="first day of events that Dagster offers for backfills",
     )
+    postgres: SecretStr | None = Field(
+        default=None,
+        description="database of Dagster's history, postgresql://user:password@host:port/database",
+    )
+
+    @field_validator("postgres")
+    @classmethod
+    def _of_a_database(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is not None and not POSTGRES.fullmatch(url.get_secret_value()):
+            raise ValueError(
+                "should be postgresql://user:password@host:port/database, "
+                "with signs such as @ : / % of a password written as %40 %3A %2F %25"
+            )
+        return url
 
     webhook: str | None = Field(
         default=None,
@@ -97,11 +124,19 @@ def environment(found: Settings) -> dict[str, str]:
     """Return the variables with which another program of ours finds the same settings."""
     told = {name: getattr(found, name) for name in Settings.model_fields}
     texts = {
-        PREFIX + name.upper(): json.dumps(value) if isinstance(value, dict) else str(value)
-        for name, value in told.items()
-        if value is not None
+        PREFIX + name.upper(): _text(value) for name, value in told.items() if value is not None
     }
     return {**os.environ, **texts}
+
+
+def _text(value: object) -> str:
+    match value:
+        case dict():
+            return json.dumps(value)
+        case SecretStr():
+            return value.get_secret_value()
+        case _:
+            return str(value)
 
 
 def _variable(location: tuple[int | str, ...]) -> str:

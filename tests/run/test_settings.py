@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from jobs.core.errors import DefinitionError
-from jobs.run.settings import settings
+from jobs.run.settings import Settings, settings
 
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take away what the machine has set."""
-    for name in ("LAKE", "KAFKA", "KAFKA_OPTIONS", "CORES", "MEMORY", "SHUFFLE_PARTITIONS"):
-        monkeypatch.delenv(f"STRANDLINE_{name}", raising=False)
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"STRANDLINE_{name.upper()}", raising=False)
 
 
 def wrong() -> list[str]:
@@ -70,6 +70,10 @@ def test_options_of_a_cluster_are_json(monkeypatch: pytest.MonkeyPatch) -> None:
         ("CORES", "many"),
         ("MEMORY", "2 gigabytes"),
         ("SHUFFLE_PARTITIONS", "-1"),
+        ("POSTGRES", ""),
+        ("POSTGRES", "localhost/dagster"),
+        ("POSTGRES", "mysql://ann:hunter2@localhost/dagster"),
+        ("POSTGRES", "postgresql://ann:hunter2@localhost"),
     ],
 )
 def test_a_wrong_value_is_told_with_its_variable(
@@ -106,6 +110,33 @@ def test_all_mistakes_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         "STRANDLINE_KAFKA_OPTIONS",
     ):
         assert name in told
+
+
+@pytest.mark.parametrize(
+    "part", ["hun@ter2", "hun/ter2", "hun:ter2", "hun?ter2", "hun#ter2", "hun%ter2"]
+)
+def test_a_password_with_a_sign_of_an_address_is_told_how_to_be_written(
+    part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver would take the rest of it for the host, or the like, and repeat that."""
+    monkeypatch.setenv("STRANDLINE_POSTGRES", f"postgresql://ann:{part}@localhost/dagster")
+
+    told = "\n".join(wrong())
+
+    assert "%40" in told
+    assert "ter2" not in told
+
+
+def test_an_address_of_a_database_is_shown_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings are printed where somebody looks for a mistake."""
+    url = "postgresql://ann:hun%40ter2@[::1]:5432/dagster?sslmode=require"
+    monkeypatch.setenv("STRANDLINE_POSTGRES", url)
+
+    found = settings()
+
+    assert "ter2" not in repr(found)
+    assert found.postgres is not None
+    assert found.postgres.get_secret_value() == url
 
 
 def test_a_password_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:

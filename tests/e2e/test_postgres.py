@@ -1,0 +1,110 @@
+"""Dagster's history in PostgreSQL by one setting: nothing else is typed, and nobody reads the password."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import psutil
+import pytest
+
+from tests.cli.typed import strandline
+from tests.support.console import Page, opened
+from tests.support.postgres import PASSWORD, Server, served
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+STOP = """
+mutation ($id: String!) {
+  terminateRun(runId: $id, terminatePolicy: MARK_AS_CANCELED_IMMEDIATELY) { __typename }
+}
+"""
+SECRETS = (PASSWORD, quote(PASSWORD, safe=""))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """Serve an empty database to a user who owns it and is nothing else."""
+    with served() as running:
+        running.tell(
+            f"CREATE ROLE dagster LOGIN PASSWORD '{PASSWORD}'",
+            "CREATE DATABASE history OWNER dagster",
+        )
+        yield running
+
+
+@pytest.fixture(scope="module")
+def setting(server: Server) -> dict[str, str]:
+    """Return the one setting."""
+    return {"STRANDLINE_POSTGRES": server.url("history", user="dagster")}
+
+
+@pytest.fixture(scope="module")
+def page(setting: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """Start ``strandline ui`` with it."""
+    with opened(tmp_path_factory.mktemp("ui"), setting) as page:
+        yield page
+
+
+def test_runs_and_events_are_in_the_database_and_not_in_the_lake(
+    page: Page, server: Server
+) -> None:
+    """A run that is stopped before its Spark starts, and what somebody else reports of an asset."""
+    run = page.launch("catch_up")
+    page.ask(STOP, id=run)
+    # The slash in the end is needed.
+    page.post("report_asset_materialization/silver/device_telemetry/", {"metadata": {"rows": 7}})
+
+    assert server.ask(f"SELECT status FROM runs WHERE run_id = '{run}'", "history") == [  # noqa: S608  # Dagster's own
+        ("CANCELED",)
+    ]
+    events = "SELECT dagster_event_type FROM event_logs WHERE asset_key LIKE '%device_telemetry%'"
+    assert ("ASSET_MATERIALIZATION",) in server.ask(events, "history")
+    ticks = server.ask("SELECT count(*) FROM daemon_heartbeats", "history")
+    assert ticks[0][0] > 0
+    assert list((page.lake / "_dagster").rglob("*.db")) == []
+
+
+def test_the_password_stays_in_the_environment(page: Page) -> None:
+    """Not in a file of the lake, not in a list of processes, not on the page that shows the settings."""
+    told = page.ask("{ instance { info } }")["instance"]["info"]
+    family = psutil.Process(page.program.pid).children(recursive=True)
+    words = [word for each in family for word in each.cmdline()]
+    files = [file for file in page.lake.rglob("*") if file.is_file()]
+
+    assert "STRANDLINE_POSTGRES" in told
+    assert "STRANDLINE_POSTGRES" in (page.lake / "_dagster/dagster.yaml").read_text()
+    assert words
+    for secret in SECRETS:
+        assert secret not in told
+        assert [word for word in words if secret in word] == []
+        assert [file for file in files if secret.encode() in file.read_bytes()] == []
+
+
+def test_another_lake_cannot_share_the_database_meanwhile(
+    page: Page, setting: dict[str, str], tmp_path: Path
+) -> None:
+    """Each daemon would start the other's runs; nothing is started, and nothing was."""
+    lake = tmp_path / "another"
+
+    refused = strandline("ui", "--lake", lake, env=setting)
+
+    assert page.program.poll() is None
+    assert refused.code == 2
+    assert "a database of its own" in refused.err
+    assert {path.name for path in lake.rglob("*")} == {"_dagster", "lock"}
+
+
+def test_a_database_that_is_not_there_is_told_before_anything_starts(tmp_path: Path) -> None:
+    """With what to do, and without the password."""
+    lake = tmp_path / "lake"
+    nowhere = {"STRANDLINE_POSTGRES": "postgresql://dagster:hunter2@127.0.0.1:1/history"}
+
+    refused = strandline("ui", "--lake", lake, env=nowhere)
+    doctor = strandline("doctor", "--lake", lake, env=nowhere)
+
+    assert refused.code == 3
+    assert "does not answer" in refused.err
+    assert "hint: start it" in refused.err
+    assert {path.name for path in lake.rglob("*")} == {"_dagster", "lock"}
+    assert "missing  history: " in doctor.out
+    assert "hunter2" not in refused.told + doctor.told
