@@ -1,0 +1,93 @@
+"""The example for Airflow, in a real Airflow on a real lake: scheduled runs, days again by hand, and a gate that shuts."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.typed import succeeded
+from tests.support.airflow import Airflow, prepared
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
+
+SINCE, UNTIL = "2026-11-01", "2026-11-02"
+LAST = "2026-11-02T12:00"
+SILVER = "silver.device_telemetry"
+LOOK = """
+import json, sys
+from airflow.dag_processing.dagbag import DagBag
+found = DagBag()
+told = {name: {t.task_id: sorted(t.downstream_task_ids) for t in dag.tasks} for name, dag in found.dags.items()}
+print(json.dumps([found.import_errors, told]))
+"""
+STATES = """
+SELECT task_id, state, try_number FROM task_instance JOIN dag_run USING (dag_id, run_id)
+WHERE dag_id = ? AND dag_run.id = (SELECT max(id) FROM dag_run WHERE dag_id = ?)
+"""
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Return a lake with a broker of its own and events of a day and a half, none of them read."""
+    lake = tmp_path_factory.mktemp("airflow") / "lake"
+    succeeded("up", "--lake", lake)
+    try:
+        succeeded("produce", "--events", 3_000, "--since", SINCE, "--until", LAST, "--lake", lake)
+        yield lake
+    finally:
+        succeeded("down", "--lake", lake)
+
+
+@pytest.fixture(scope="module")
+def airflow(lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Airflow:
+    """Return an Airflow that is told where the lake is, and nothing else."""
+    return prepared(tmp_path_factory.mktemp("home"), {"STRANDLINE_LAKE": str(lake)})
+
+
+def states(airflow: Airflow, dag: str) -> dict[str, tuple[str, int]]:
+    """Return what became of each task of the last run, and how often it was tried."""
+    with closing(sqlite3.connect(airflow.home / "airflow.db")) as kept:
+        return {task: (state, tries) for task, state, tries in kept.execute(STATES, (dag, dag))}
+
+
+def test_airflow_reads_it_and_knows_what_follows_what(airflow: Airflow) -> None:
+    """Linked into the folder of DAGs, as the README says."""
+    read = airflow.ran("python", "-c", LOOK)
+
+    errors, dags = json.loads(read.stdout.splitlines()[-1])
+    assert errors == {}
+    assert dags == {
+        "strandline": {"run": ["ledger", "report"], "ledger": [], "report": []},
+        "strandline_backfill": {"backfill": []},
+    }
+
+
+def test_a_day_in_the_life_of_a_lake_under_airflow(airflow: Airflow, lake: Path) -> None:
+    """A scheduled run, a day again with what rests on it, and events that nobody believes."""
+    ran = airflow.ran("airflow", "dags", "test", "strandline")
+    assert ran.returncode == 0, ran.stdout[-3000:]
+    assert states(airflow, "strandline") == dict.fromkeys(
+        ("run", "ledger", "report"), ("success", 1)
+    )
+    sheets: Any = succeeded("ledger", "--lake", lake, "--json").json
+    assert all(sheet["balanced"] for sheet in sheets)
+    assert {sheet["table"] for sheet in sheets} >= {SILVER, "gold.device_signal_10m"}
+
+    days = json.dumps({"table": SILVER, "since": SINCE, "until": UNTIL})
+    again = airflow.ran("airflow", "dags", "test", "strandline_backfill", "--conf", days)
+    assert again.returncode == 0, again.stdout[-3000:]
+    assert "gold.device_signal_10m" in again.stdout
+
+    words = ("--events", 4_000, "--seed", 8, "--since", LAST, "--until", "2026-11-02T18:00")
+    succeeded("produce", *words, "--implausible", 0.5, "--lake", lake)
+    stopped = airflow.ran("airflow", "dags", "test", "strandline")
+    assert stopped.returncode != 0
+    assert f"the gate of {SILVER} is shut" in stopped.stdout
+    found = states(airflow, "strandline")
+    assert found["run"] == ("failed", 1)
+    assert found["ledger"][0] == "upstream_failed"
+    assert found["report"][1] == 1
