@@ -16,6 +16,7 @@ from dagster import (
     BackfillPolicy,
     DailyPartitionsDefinition,
     MaterializeResult,
+    MetadataValue,
     RetryPolicy,
     TableColumn,
     TableColumnDep,
@@ -35,6 +36,7 @@ from jobs.run.span import Span
 from orchestration import checks
 from orchestration.failures import failure
 from orchestration.keys import key, plain, pool, topic_key
+from orchestration.links import linked
 from orchestration.resources import LakeResource, SparkResource
 
 AGAIN = RetryPolicy(max_retries=2, delay=30)
@@ -90,6 +92,8 @@ def made(
 ) -> Iterator[MaterializeResult[object] | AssetCheckResult]:
     """Compute a range of a table again, or bring it up to date, and say what was made and what was found.
 
+    The report on the quality of the day is one click from all that is said, while `strandline ui` serves it.
+
     Raises:
         Failure: It cannot be done, or is not believed.
     """
@@ -99,12 +103,12 @@ def made(
         else:
             report = lake.recompute(table, span, spark)
     except GateShutError as error:
-        yield from checks.of_gate(table, key(table), error)
+        yield from checks.of_gate(table, key(table), error, linked(lake))
         raise failure(error) from error
     except LakeError as error:
         raise failure(error) from error
     yield _result(table, report, lake, spark)
-    yield from checks.of_report(table, key(table), report)
+    yield from checks.of_report(table, key(table), report, linked(lake))
 
 
 def _chosen(context: AssetExecutionContext) -> Span | None:
@@ -143,10 +147,11 @@ def _result(
     table: Table, report: Report, lake: LakeResource, spark: SparkResource
 ) -> MaterializeResult[object]:
     columns = [TableColumn(name, kind) for name, kind in lake.columns(table).items()]
-    told: dict[str, TableSchema | TableColumnLineage | int | float] = {
+    told: dict[str, TableSchema | TableColumnLineage | MetadataValue | int | float] = {
         "dagster/column_schema": TableSchema(columns),
         "dagster/column_lineage": lineage_of(lake.lineage(table, spark)),
         "dagster/row_count": lake.rows(table),
         **figures(report),
+        **linked(lake),
     }
     return MaterializeResult(asset_key=key(table), metadata=told)

@@ -1,6 +1,6 @@
 """A table's expectations as Dagster's checks: known without Spark, answered by what each run counted anyway."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from dagster import (
     AssetCheckEvaluation,
@@ -18,6 +18,9 @@ from orchestration.keys import plain
 from quality.expectations import Expectation, of_counters
 from quality.rules import Severity
 
+More = Mapping[str, MetadataValue]
+"""What is said beside every answer, such as where the report is."""
+
 
 def specs(table: Table, key: AssetKey) -> list[AssetCheckSpec]:
     """Return one check for each expectation of a table's batches."""
@@ -32,7 +35,9 @@ def specs(table: Table, key: AssetKey) -> list[AssetCheckSpec]:
     ]
 
 
-def of_report(table: Table, key: AssetKey, report: Report) -> Iterator[AssetCheckResult]:
+def of_report(
+    table: Table, key: AssetKey, report: Report, more: More
+) -> Iterator[AssetCheckResult]:
     """Answer every check from the batches of a run."""
     for each in _expected(table):
         yield AssetCheckResult(
@@ -44,11 +49,14 @@ def of_report(table: Table, key: AssetKey, report: Report) -> Iterator[AssetChec
                 "rows that break it": report.broke.get(each.name, 0),
                 "rows": report.good + report.quarantined.total(),
                 "batches": report.batches,
+                **more,
             },
         )
 
 
-def of_gate(table: Table, key: AssetKey, error: GateShutError) -> Iterator[AssetCheckResult]:
+def of_gate(
+    table: Table, key: AssetKey, error: GateShutError, more: More
+) -> Iterator[AssetCheckResult]:
     """Answer the checks because of which a table's own gate is shut."""
     shut = error.shut
     if shut is None or shut.table != table.id:
@@ -66,6 +74,7 @@ def of_gate(table: Table, key: AssetKey, error: GateShutError) -> Iterator[Asset
                     "rows that break it": found["failed"],
                     "rows": found["rows"],
                     "samples": MetadataValue.json(list(shut.samples.get(found["name"], ()))),
+                    **more,
                 },
             )
 

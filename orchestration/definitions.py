@@ -11,6 +11,7 @@ from orchestration.alarms import tell_of_failures
 from orchestration.assets import assets
 from orchestration.nightly import CERTIFY_NIGHTLY, RE_READ, certify, re_read_nightly
 from orchestration.on_call import JOBS
+from orchestration.reporting import REPORT, every_morning
 from orchestration.resources import RESOURCES
 from orchestration.schedules import CATCH_UP, every_quarter_of_an_hour
 from orchestration.topics import look_at_topics, topics
@@ -21,8 +22,8 @@ from orchestration.written import look_at_the_stream
 DEFINITIONS = Definitions(
     assets=[*topics(), *assets()],
     asset_checks=vitals.checks(),
-    jobs=[CATCH_UP, RE_READ, certify, *JOBS],
-    schedules=[every_quarter_of_an_hour, re_read_nightly, CERTIFY_NIGHTLY],
+    jobs=[CATCH_UP, RE_READ, certify, REPORT, *JOBS],
+    schedules=[every_quarter_of_an_hour, re_read_nightly, CERTIFY_NIGHTLY, every_morning],
     sensors=[look_at_topics, look_at_the_stream, look_at_tables, watchdog, tell_of_failures],
     resources=RESOURCES,
     executor=in_process_executor,

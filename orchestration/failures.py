@@ -1,6 +1,8 @@
 """What is to be done about an error, said to Dagster: what is transient is tried again, all else waits for a person."""
 
-from dagster import Failure
+from collections.abc import Mapping
+
+from dagster import Failure, MetadataValue
 
 from jobs.core.errors import DataError, LakeError, TransientError
 
@@ -14,10 +16,10 @@ def kind(error: LakeError) -> str:
     return "data" if isinstance(error, DataError) else "definition"
 
 
-def failure(error: LakeError) -> Failure:
+def failure(error: LakeError, told: Mapping[str, MetadataValue] | None = None) -> Failure:
     """Say what happened and what to do; what cannot be otherwise the next time is not tried again."""
     return Failure(
         str(error),
-        metadata={"hint": error.hint, KIND: kind(error)},
+        metadata={"hint": error.hint, KIND: kind(error), **(told or {})},
         allow_retries=isinstance(error, TransientError),
     )

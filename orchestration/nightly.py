@@ -96,7 +96,7 @@ def certify_tables(
     finally:
         rest.end()
     for table in tables:
-        for each in answered(table, where):
+        for each in answered(table, lake):
             context.instance.report_runless_asset_event(evaluation(each))
     different = [each for each in found if not each.equal]
     if different:

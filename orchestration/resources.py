@@ -1,6 +1,8 @@
 """What assets need from the world: one Spark session and the lake, through one door."""
 
 from collections.abc import Iterator, Mapping
+from datetime import date
+from pathlib import Path
 from typing import Any
 
 from dagster import ConfigurableResource
@@ -11,8 +13,10 @@ from jobs import catalog
 from jobs.cli import engine, place
 from jobs.cli.again import again
 from jobs.cli.oncall import always
+from jobs.cli.report import gathered, written
 from jobs.core.modes import AvailableNow
 from jobs.core.table import Table
+from jobs.run import pages
 from jobs.run.always import Always
 from jobs.run.backfill import MODE
 from jobs.run.backlog import Part
@@ -24,6 +28,7 @@ from jobs.run.needle import kinds
 from jobs.run.report import Report
 from jobs.run.runner import Site, run
 from jobs.run.span import Span
+from quality.report.findings import Findings
 
 
 class SparkResource(LazyPySparkResource):
@@ -75,6 +80,16 @@ class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resou
         """Return its always-on stream, in somebody's hands."""
         found, lake = place.configured(None)
         return always(found, lake, by)
+
+    def report(self, day: str | None) -> tuple[Findings, Path]:
+        """Make the report of a day, just as ``strandline report`` does."""
+        _, lake = place.existing(None)
+        found = gathered(lake, day=day)
+        return found, written(found, lake)
+
+    def report_link(self, day: date | None = None) -> str | None:
+        """Return where the report of a day, or of today, is read while `strandline ui` runs."""
+        return pages.link(self.lake(), day or place.now().date())
 
     def columns(self, table: Table) -> Mapping[str, str]:
         """Return the columns that a table has, and their types; from its log, without Spark."""

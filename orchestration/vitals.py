@@ -26,8 +26,9 @@ from jobs.run.lake import Lake
 from jobs.run.order import order
 from jobs.run.vitals import QUESTIONS, Sign, questions, signs
 from jobs.run.watch import watch
-from orchestration.checks import evaluation
+from orchestration.checks import More, evaluation
 from orchestration.keys import key, plain
+from orchestration.links import linked
 from orchestration.resources import LakeResource
 
 EVERY = 300
@@ -45,13 +46,14 @@ def look_at_tables(lake: LakeResource) -> SensorResult:
     """Answer them for all tables that exist."""
     where = lake.lake()
     there = [table for table in catalog.tables() if where.exists(table)]
-    answers = [evaluation(each) for table in there for each in answered(table, where)]
+    answers = [evaluation(each) for table in there for each in answered(table, lake)]
     return SensorResult(asset_events=answers)
 
 
-def answered(table: Table, lake: Lake) -> Iterator[AssetCheckResult]:
+def answered(table: Table, lake: LakeResource) -> Iterator[AssetCheckResult]:
     """Answer the checks of a table."""
-    yield from (_answer(table, sign) for sign in signs(table, lake, now()))
+    link = linked(lake)
+    yield from (_answer(table, sign, link) for sign in signs(table, lake.lake(), now()))
 
 
 def word(table: Table, lake: Lake) -> AssetCheckResult:
@@ -81,18 +83,18 @@ def _of(table: Table) -> AssetChecksDefinition:
         where = lake.lake()
         where.refuse_missing(table)
         chosen = {each.name for each in context.selected_asset_check_keys}
-        answers = [*answered(table, where), word(table, where)]
+        answers = [*answered(table, lake), word(table, where)]
         yield from (each for each in answers if each.check_name in chosen)
 
     return vitals
 
 
-def _answer(table: Table, sign: Sign) -> AssetCheckResult:
+def _answer(table: Table, sign: Sign, link: More) -> AssetCheckResult:
     return AssetCheckResult(
         asset_key=key(table),
         check_name=sign.name,
         passed=sign.well,
         severity=AssetCheckSeverity.ERROR if sign.grave else AssetCheckSeverity.WARN,
         description=sign.says,
-        metadata=dict(sign.figures),
+        metadata={**sign.figures, **link},
     )

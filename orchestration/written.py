@@ -38,6 +38,7 @@ from jobs.run.settings import settings
 from orchestration import checks
 from orchestration.assets import figures, lineage_of
 from orchestration.keys import key
+from orchestration.links import linked
 from orchestration.resources import LakeResource
 
 EVERY = 60
@@ -56,16 +57,17 @@ def look_at_the_stream(context: SensorEvaluationContext, lake: LakeResource) -> 
     pulses = beat["tables"] if beat and beat["alive"] else {}
     seen: Cursor = json.loads(context.cursor) if context.cursor else {}
     events: list[Event] = []
+    link = linked(lake)
     for table in catalog.tables():
         if where.exists(table):
             mine = seen.setdefault(table.id, {})
-            events += _batches(table, where, mine, pulses.get(table.id))
+            events += _batches(table, where, mine, pulses.get(table.id), link)
             events += _days(table, where, mine)
     return SensorResult(asset_events=events, cursor=json.dumps(seen))
 
 
 def _batches(
-    table: Table, lake: Lake, seen: Cursor, pulse: Mapping[str, Any] | None
+    table: Table, lake: Lake, seen: Cursor, pulse: Mapping[str, Any] | None, link: checks.More
 ) -> Iterator[Event]:
     version = latest_version(lake.table(table))
     first = seen.get("version", version) + 1
@@ -73,13 +75,17 @@ def _batches(
     mode = MicroBatch().name
     found = [each for each in between(lake.table(table), first, version) if each.mode == mode]
     if found:
-        yield from _made(table, lake, found, pulse)
+        yield from _made(table, lake, found, pulse, link)
     elif pulse and pulse["lag"]:
         yield AssetObservation(key(table), metadata=_health(pulse))
 
 
 def _made(
-    table: Table, lake: Lake, found: list[Entry], pulse: Mapping[str, Any] | None
+    table: Table,
+    lake: Lake,
+    found: list[Entry],
+    pulse: Mapping[str, Any] | None,
+    link: checks.More,
 ) -> Iterator[Event]:
     report = Report(table=table.id, mode=found[-1].mode)
     for entry in found:
@@ -102,7 +108,7 @@ def _made(
         **(_health(pulse) if pulse else {}),
     }
     yield AssetMaterialization(key(table), metadata=told)
-    for each in checks.of_report(table, key(table), report):
+    for each in checks.of_report(table, key(table), report, link):
         yield checks.evaluation(each)
 
 

@@ -53,9 +53,8 @@ def report(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     strandline report --since 2026-11-01 --until 2026-11-08 --json
     """
     _, where = place.existing(lake)
-    tables = place.filled(where)
-    found = gather(where, tables, _period(where, tables, day, since, until))
-    file = _written(found, where, to) if to or not as_json else None
+    found = gathered(where, day=day, since=since, until=until)
+    file = written(found, where, to) if to or not as_json else None
     if as_json:
         emit(found.as_json())
     elif file:
@@ -65,6 +64,27 @@ def report(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         say(f"the page: {file}")
     if opens and file:
         webbrowser.open(file.as_uri())
+    refuse_untrusted(found)
+
+
+def gathered(
+    lake: Lake, *, day: str | None = None, since: str | None = None, until: str | None = None
+) -> Findings:
+    """Put together what is known of a lake's day or days, as the command line names them.
+
+    Raises:
+        DefinitionError: They are no days, or nothing was written yet.
+    """
+    tables = place.filled(lake)
+    return gather(lake, tables, _period(lake, tables, day, since, until))
+
+
+def refuse_untrusted(found: Findings) -> None:
+    """See that the numbers can be trusted.
+
+    Raises:
+        DataError: They cannot.
+    """
     if not found.verdict.is_trusted:
         raise DataError(
             found.sentence.rstrip("."),
@@ -108,8 +128,12 @@ def _day(option: str, text: str, today: date) -> date:
         ) from error
 
 
-def _written(found: Findings, lake: Lake, to: Path | None) -> Path:
-    """Write the page; who reads it meanwhile sees the old one or the new one."""
+def written(found: Findings, lake: Lake, to: Path | None = None) -> Path:
+    """Write the page, in the lake where no place is given; who reads it meanwhile sees the old one or the new one.
+
+    Raises:
+        DefinitionError: It cannot be written there.
+    """
     file = (to or lake.report(found.since[:10])).absolute()
     try:
         put(file, page(found))

@@ -8,7 +8,7 @@ from jobs.cli import place, stopping
 from jobs.cli.oncall import always
 from jobs.cli.place import LakeOption
 from jobs.cli.screen import note, say
-from jobs.run import broker, topics
+from jobs.run import broker, pages, topics
 from jobs.run.console import Console
 
 EVERY = 0.5
@@ -58,13 +58,12 @@ def ui(
         if is_our_stream and not asked.is_set():
             note("starting the stream …")
             always_on.resume()
-        if address:
-            say(
-                f"Dagster is at {address}; Ctrl-C stops it"
-                + (" and the stream" if is_our_stream else "")
-            )
-        while not asked.wait(EVERY):
-            console.refuse_ended()
+        with pages.served(where):
+            if address:
+                told = " and the stream" if is_our_stream else ""
+                say(f"Dagster is at {address}; Ctrl-C stops it{told}")
+            while not asked.wait(EVERY):
+                console.refuse_ended()
     finally:
         note("stopping …")
         console.stop()  # first, because a watchdog lives in it

@@ -44,7 +44,7 @@ class Console:
             TransientError: The database does not answer.
         """
         self._lake = lake
-        self._home = lake.root / "_dagster"
+        self._home = lake.dagster
         ports.refuse_taken(port)
         self._port = ports.bind(port or 0)
         self._programs: dict[str, subprocess.Popen[bytes]] = {}

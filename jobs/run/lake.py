@@ -80,6 +80,11 @@ class Lake:
         return self.root / "quality" / f"report-{day}.html"
 
     @property
+    def dagster(self) -> Path:
+        """Return the folder in which Dagster keeps its runs and events."""
+        return self.root / "_dagster"
+
+    @property
     def heartbeat(self) -> Path:
         """Return the file in which an always-on stream says that it lives."""
         return self.root / "_stream.json"

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from jobs import catalog
 from jobs.gold import device_signal_10m as gold
-from jobs.run import gates
+from jobs.run import gates, pages
 from jobs.run.lake import Lake
 from jobs.silver import device_telemetry as silver
 from orchestration import checks
@@ -54,7 +54,8 @@ def test_a_run_answers_every_check_and_a_shut_gate_fails_it(
     refused = materialised()
     (red,) = refused.get_asset_check_evaluations()
     gates.open_(silver.TABLE, lake, because="calibration", who="on call", at="12:00")
-    passed = materialised()
+    with pages.served(lake) as address:
+        passed = materialised()
 
     assert not refused.success
     assert (red.check_name, red.passed) == (plain(RULE), False)
@@ -66,3 +67,7 @@ def test_a_run_answers_every_check_and_a_shut_gate_fails_it(
     failing = [name for name, each in answered.items() if not each.passed]
     assert failing == [plain(RULE)]
     assert answered[plain(RULE)].severity is AssetCheckSeverity.ERROR
+    assert "report" not in red.metadata, "nobody served it"
+    (made,) = passed.get_asset_materialization_events()
+    for metadata in (made.materialization.metadata, answered[plain(RULE)].metadata):
+        assert str(metadata["report"].value).startswith(f"{address}/report-2")

@@ -1,0 +1,75 @@
+"""The report on the quality of a day as a job, so that a click or a schedule makes the page that checks lead to.
+
+It needs no Spark, and says and fails what ``strandline report`` says and fails: a run that is red is a day whose
+numbers cannot be trusted, and its page was written all the same.
+"""
+
+from datetime import date, timedelta
+
+from dagster import (
+    Config,
+    JobDefinition,
+    MetadataValue,
+    OpExecutionContext,
+    RunRequest,
+    ScheduleEvaluationContext,
+    job,
+    op,
+    schedule,
+)
+from pydantic import Field
+
+from jobs.cli.report import refuse_untrusted
+from jobs.core.errors import LakeError
+from orchestration.failures import failure
+from orchestration.links import linked
+from orchestration.resources import LakeResource
+
+STEP = "make_report"
+
+
+class Wanted(Config):
+    """Which day."""
+
+    day: str | None = Field(
+        default=None,
+        description="A day of commits in UTC: 2026-11-01, today or yesterday; the last one when absent.",
+    )
+
+
+@op(name=STEP)
+def make_report(context: OpExecutionContext, config: Wanted, lake: LakeResource) -> None:
+    """Say whether the numbers of a day can be trusted, and write the page that says why."""
+    try:
+        found, page = lake.report(config.day)
+    except LakeError as error:
+        raise failure(error) from error
+    for line in (found.sentence, *found.because):
+        context.log.info(line)
+    told: dict[str, MetadataValue] = {
+        "verdict": MetadataValue.text(found.verdict.value),
+        "sentence": MetadataValue.text(found.sentence),
+        "page": MetadataValue.path(page),
+        **linked(lake, date.fromisoformat(found.since[:10])),
+    }
+    try:
+        refuse_untrusted(found)
+    except LakeError as error:
+        raise failure(error, told) from error
+    context.add_output_metadata(told)
+
+
+@job(name="report")
+def _report() -> None:
+    """Say whether the numbers of a day can be trusted, and write the page that checks lead to."""
+    make_report()
+
+
+REPORT: JobDefinition = _report
+
+
+@schedule(job=REPORT, cron_schedule="0 6 * * *", execution_timezone="UTC")
+def every_morning(context: ScheduleEvaluationContext) -> RunRequest:
+    """Report on the day before: it is whole, and what came late has mostly come."""
+    day = context.scheduled_execution_time.date() - timedelta(days=1)
+    return RunRequest(run_config={"ops": {STEP: {"config": {"day": day.isoformat()}}}})

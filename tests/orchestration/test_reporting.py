@@ -1,0 +1,113 @@
+"""The job ``report`` makes the page of the command line, says the same, and fails where the command line does."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from dagster import DagsterInstance, ExecuteInProcessResult, RunRequest, build_schedule_context
+from deltalake import DeltaTable
+
+from jobs.run import pages
+from jobs.run.lake import Lake
+from orchestration.reporting import REPORT, STEP, every_morning
+from orchestration.resources import RESOURCES
+from tests.cli.typed import succeeded
+from tests.support.days import Came, lived
+
+NINE = datetime(2026, 11, 20, 9, tzinfo=UTC)
+PAST = [Came(at=NINE, good=3, duplicates=1), Came(at=NINE + timedelta(days=1), good=4)]
+
+
+@pytest.fixture
+def past(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    """Return a lake with two days that balance, which the settings name."""
+    lake = lived(tmp_path / "lake", PAST)
+    monkeypatch.setenv("STRANDLINE_LAKE", str(lake.root))
+    return lake
+
+
+def ran(day: str | None = None) -> ExecuteInProcessResult:
+    return REPORT.execute_in_process(
+        run_config={"ops": {STEP: {"config": {"day": day} if day else {}}}},
+        instance=DagsterInstance.ephemeral(),
+        resources=RESOURCES,
+        raise_on_error=False,
+    )
+
+
+def told(done: ExecuteInProcessResult) -> dict[str, object]:
+    """Return what the run says beside its log."""
+    (event,) = done.filter_events(lambda each: each.event_type_value == "STEP_OUTPUT")
+    return {name: entry.value for name, entry in event.step_output_data.metadata.items()}
+
+
+@pytest.mark.slow
+def test_it_makes_the_very_page_that_the_command_line_makes(past: Lake) -> None:
+    """Except for the moment at which it was made."""
+    typed = succeeded("report", "--lake", past.root, "--json").json
+    assert isinstance(typed, dict)
+
+    done = ran()
+
+    page = past.report("2026-11-21").read_text()
+    made = json.loads(page.partition('id="findings">')[2].partition("</script>")[0])
+    assert done.success
+    assert {**made, "made_at": ""} == {**typed, "made_at": ""}
+    assert told(done) == {
+        "verdict": typed["verdict"],
+        "sentence": "The numbers of 21 November 2026 can be trusted.",
+        "page": str(past.report("2026-11-21")),
+    }
+
+
+def test_while_somebody_serves_the_reports_it_says_where_the_page_is(past: Lake) -> None:
+    """Of the day that it is about, not of today."""
+    with pages.served(past) as address:
+        done = ran("2026-11-20")
+
+    assert told(done)["report"] == f"{address}/report-2026-11-20.html"
+    assert past.report("2026-11-20").exists()
+
+
+def test_numbers_that_cannot_be_trusted_are_a_failed_run_and_a_page_all_the_same(
+    past: Lake,
+) -> None:
+    """What is red in the list of runs is a day that somebody must look at; trying again changes nothing."""
+    DeltaTable(past.root / "silver/device_telemetry").delete("event_id = '1-0'")
+
+    with pages.served(past) as address:
+        done = ran()
+
+    (failed,) = done.filter_events(lambda each: each.event_type_value == "STEP_FAILURE")
+    assert not done.success
+    said = failed.step_failure_data.user_failure_data
+    assert said is not None
+    assert "silver.device_telemetry is unbalanced" in str(said.description)
+    assert said.metadata["verdict"].value == "unbalanced"
+    assert said.metadata["report"].value == f"{address}/report-2026-11-21.html"
+    assert past.report("2026-11-21").exists()
+    assert not [e for e in done.all_events if e.event_type_value == "STEP_UP_FOR_RETRY"]
+
+
+def test_a_lake_without_tables_is_refused_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STRANDLINE_LAKE", str(tmp_path))
+
+    done = ran()
+
+    (failed,) = done.filter_events(lambda each: each.event_type_value == "STEP_FAILURE")
+    said = failed.step_failure_data.user_failure_data
+    assert said is not None
+    assert "strandline run" in str(said.metadata["hint"].value)
+
+
+def test_every_morning_the_day_before_is_told() -> None:
+    """The day that was due, however late the daemon looks."""
+    due = datetime(2026, 11, 21, 6, tzinfo=UTC)
+
+    asked = every_morning(build_schedule_context(scheduled_execution_time=due))
+
+    assert isinstance(asked, RunRequest)
+    assert asked.run_config == {"ops": {STEP: {"config": {"day": "2026-11-20"}}}}

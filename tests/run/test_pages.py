@@ -1,0 +1,158 @@
+"""Reports are read over HTTP while somebody serves them: reports only, from this machine only, and under its name only."""
+
+import http.client
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from jobs.run import pages
+from jobs.run.lake import Lake
+
+DAY = "2026-11-20"
+SECRET = "what nobody may read"  # noqa: S105  # words of a test
+
+LEFT = """
+import sys
+from pathlib import Path
+from jobs.run import pages
+from jobs.run.lake import Lake
+with pages.served(Lake(Path(sys.argv[1]))) as address:
+    print(address, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def address(lake: Lake) -> Iterator[str]:
+    """Serve a lake with one report, and with files that are none."""
+    file = lake.report(DAY)
+    file.parent.mkdir()
+    file.write_text("<!doctype html><p>the numbers …")
+    (lake.root / "secret.html").write_text(SECRET)
+    (file.parent / "secret.html").write_text(SECRET)
+    lake.report("2026-11-19").symlink_to(lake.root / "secret.html")
+    lake.report("2026-11-18").mkdir()
+    with pages.served(lake) as where:
+        yield where
+
+
+def asked(
+    address: str, path: str, *, method: str = "GET", host: str | None = None
+) -> tuple[int, dict[str, str], str]:
+    """Ask for a path exactly as it is written; urllib would tidy it up."""
+    there = http.client.HTTPConnection(address.removeprefix("http://"), timeout=10)
+    there.request(method, path, headers={"Host": host} if host else {})
+    answer = there.getresponse()
+    found = (answer.status, dict(answer.getheaders()), answer.read().decode())
+    there.close()
+    return found
+
+
+def test_a_report_is_sent_as_it_stands(address: str, lake: Lake) -> None:
+    """Whoever makes it anew sees the new one: nothing is kept by the browser."""
+    link = pages.link(lake, date.fromisoformat(DAY))
+    assert link == f"{address}/report-{DAY}.html"
+
+    status, headers, words = asked(address, link.removeprefix(address))
+    lake.report(DAY).write_text("anew")
+    *_, later = asked(address, f"/report-{DAY}.html?again")
+    _, announced, nothing = asked(address, f"/report-{DAY}.html", method="HEAD")
+
+    assert (status, words) == (200, "<!doctype html><p>the numbers …")
+    assert headers["Content-Type"] == "text/html; charset=utf-8"
+    assert headers["Cache-Control"] == "no-store"
+    assert later == "anew"
+    assert (announced["Content-Length"], nothing) == ("4", "")
+
+
+def test_a_day_without_a_report_is_told_how_to_get_one(address: str) -> None:
+    status, headers, words = asked(address, "/report-2026-11-21.html")
+
+    assert status == 404
+    assert headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert "no report of 21 November 2026 yet" in words
+    assert "launch the job `report`" in words
+    assert "`strandline report --day 2026-11-21`" in words
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/quality/",
+        "/secret.html",
+        "/../secret.html",
+        f"/report-{DAY}.html/../secret.html",
+        "/%2e%2e/secret.html",
+        "/..%2fsecret.html",
+        "//secret.html",
+        "/report-../../secret.html",
+        "/report-2026-02-31.html",
+        f"/report-{DAY}.html%00",
+        f"/x/report-{DAY}.html",
+        "/report-2026-11-19.html",
+        "/report-2026-11-18.html",
+        "/.report-2026-11-20.html.1",
+    ],
+)
+def test_nothing_else_of_the_lake_is_sent(address: str, path: str) -> None:
+    """No file beside the reports, no list of them, no way up, and nothing that a link leads to."""
+    status, _, words = asked(address, path)
+
+    assert status == 404
+    assert SECRET not in words
+    assert "the numbers" not in words
+
+
+def test_only_this_machine_is_answered_and_only_under_its_own_name(address: str) -> None:
+    """A page of a stranger, whose name resolves to loopback, could otherwise read the reports of who opens it."""
+    port = address.rpartition(":")[2]
+
+    strange, _, words = asked(address, f"/report-{DAY}.html", host=f"stranger.example:{port}")
+    own, *_ = asked(address, f"/report-{DAY}.html", host=f"localhost:{port}")
+
+    assert address.startswith("http://127.0.0.1:")
+    assert (strange, own) == (403, 200)
+    assert "the numbers" not in words
+
+
+def test_nothing_can_be_sent_to_it(address: str) -> None:
+    assert asked(address, f"/report-{DAY}.html", method="POST")[0] == 501
+    assert asked(address, f"/report-{DAY}.html", method="DELETE")[0] == 501
+
+
+def test_the_address_is_known_for_as_long_as_somebody_answers(lake: Lake) -> None:
+    """Also a second time on another port."""
+    before = pages.address(lake)
+    with pages.served(lake) as first:
+        during = pages.address(lake)
+    between = pages.address(lake)
+    with pages.served(lake) as second:
+        again = pages.address(lake)
+
+    assert (before, during, between, again) == (None, first, None, second)
+    assert pages.link(lake, date.fromisoformat(DAY)) is None
+
+
+def test_the_address_of_one_that_was_killed_is_not_given(lake: Lake, tmp_path: Path) -> None:
+    """A link that leads nowhere is worse than none."""
+    log = tmp_path / "log"
+    with subprocess.Popen(
+        [sys.executable, "-c", LEFT, str(lake.root)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=log.open("wb"),
+        text=True,
+    ) as program:
+        assert program.stdout is not None
+        told = program.stdout.readline().strip()
+        during = pages.address(lake)
+        program.kill()
+
+    assert during == told, log.read_text()
+    assert (lake.dagster / "reports.address").read_text() == told
+    assert pages.address(lake) is None
