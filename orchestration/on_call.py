@@ -28,6 +28,8 @@ from jobs.run.always import Always, last_words
 from jobs.run.ledger import Entry
 from jobs.run.order import DELAYS, order
 from jobs.run.rewind import rewind
+from jobs.run.tidy import left, take_away
+from jobs.run.watch import Ill
 from orchestration.catch_up import told
 from orchestration.failures import failure
 from orchestration.keys import key
@@ -102,7 +104,7 @@ def revive_stream(context: OpExecutionContext, config: Incident, lake: LakeResou
     context.log.warning("its last words: %s", last_words(lake.lake()))
     if config.gives_up:
         raise _given_up(context, config, lake)
-    _lives(context, Always.again, lake)
+    _lives(context, lambda stream: stream.again(ends=config.ill != Ill.DEAD), lake)
 
 
 @op(
@@ -126,6 +128,19 @@ def go_back(
                 context.log_event(_again(each, entry))
     except LakeError as error:
         raise failure(error) from error
+
+
+@op(description="Take away what killed batches and proofs have left behind.")
+def tidy_up(context: OpExecutionContext, lake: LakeResource) -> None:
+    """Tidy up."""
+    try:
+        found = list(left(lake.lake(), place.now()))
+    except LakeError as error:
+        raise failure(error) from error
+    for each in found:
+        take_away(each)
+        context.log.info("%s: %s bytes, %s", each.path, each.size, each.why)
+    context.log.info("%s taken away", len(found))
 
 
 def _again(table: Table, entry: Entry) -> AssetMaterialization:
@@ -203,4 +218,10 @@ def rewind_job() -> None:
     go_back()
 
 
-JOBS: list[JobDefinition] = [restart, drain, pause, resume, rewind_job, revive]
+@job(name="maintenance", description="Take away what belongs to nothing.")
+def maintenance() -> None:
+    """Maintain."""
+    tidy_up()
+
+
+JOBS: list[JobDefinition] = [restart, drain, pause, resume, rewind_job, maintenance, revive]

@@ -54,7 +54,7 @@ def watchdog(context: SensorEvaluationContext, lake: LakeResource) -> SensorResu
         return SkipReason("no stream is to run; `strandline resume` asks for one")
     if is_well(asked, beat, moment):
         stream.note(asked.well())
-    found = watch(asked, beat, moment)
+    found = watch(asked, beat, moment, starting=stream.is_starting())
     seen = _seen(context.cursor, beat)
     return SensorResult(
         run_requests=list(_requests(context, asked, found, moment)),

@@ -47,6 +47,7 @@ VERBS = {
     "promote": "anew",
     "undo": "anew",
     "quarantine": "quarantine",
+    "tidy": "upkeep",
     "new": "new",
     "doctor": "doctor",
 }

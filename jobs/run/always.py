@@ -59,8 +59,11 @@ class Always:
             write(self.lake, self._order(runs=True, why=why, words=asked))
             return self._started(asked)
 
-    def again(self) -> int:
-        """Start a stream that is gone once more, and count it as an attempt.
+    def again(self, *, ends: bool) -> int:
+        """Start a stream that is not well once more, and count it as an attempt.
+
+        Args:
+            ends: Whether one that lives is ended first. Without that it is let live: somebody else was faster.
 
         Raises:
             DefinitionError: It is not to run.
@@ -73,6 +76,9 @@ class Always:
                     "the stream is not to run",
                     hint="`strandline resume` asks for it.",
                 )
+            found = self.pid()
+            if found is not None and not ends and self._lives(found):
+                return found
             write(self.lake, last.tried(self.clock()))
             self._stop()
             return self._started(last.words)
@@ -84,6 +90,11 @@ class Always:
             words = last.words if last else ()
             write(self.lake, self._order(runs=False, why=why, words=words))
             return self._stop()
+
+    def is_starting(self) -> bool:
+        """Tell whether its process is there and has not said yet that it lives."""
+        found = self.pid()
+        return found is not None and not self._lives(found)
 
     def note(self, asked: Order) -> None:
         """Write down what has become of an order, unless another was given meanwhile."""

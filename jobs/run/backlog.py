@@ -71,10 +71,23 @@ class Backlog:
             else:
                 high = moment - 1
         if all(stops[part] == start[part] for part in waiting):
-            # More records than the limit carry one and the same time: take them in order of partition.
-            first = min(waiting)
-            return {first: min(start[first] + limit, end[first])}
+            return self._of_a_crowd(low, start, end, waiting, limit)
         return {part: stops[part] for part in waiting if stops[part] > start[part]}
+
+    def _of_a_crowd(
+        self, moment: int, start: Positions, end: Positions, waiting: Positions, limit: int
+    ) -> dict[Part, int]:
+        """Take some of more records than the limit, all of one time, in order of partition.
+
+        A partition is read to the end of the crowd and no further: were one read on while the others still hold
+        theirs, it would come to its end alone, and time with it.
+        """
+        until = self._until(moment + 1, start, end, waiting)
+        crowd = {part: until[part] for part in waiting if until[part] > start[part]}
+        first = min(
+            crowd or waiting
+        )  # none has one when all are of the future, which moves no time
+        return {first: min(start[first] + limit, crowd.get(first, end[first]))}
 
     def count(self, start: Positions, end: Positions) -> int:
         """Count the committed records between two positions by reading them."""

@@ -77,14 +77,18 @@ class Watch:
     says: str = ""
 
 
-def watch(asked: Order | None, beat: Mapping[str, Any] | None, now: datetime) -> Watch:
-    """Say what is to be done about a stream."""
+def watch(
+    asked: Order | None, beat: Mapping[str, Any] | None, now: datetime, *, starting: bool = False
+) -> Watch:
+    """Say what is to be done about a stream; one that starts is not dead because it has not spoken yet."""
     if asked is None or not asked.runs:
         return Watch(act=Act.NOTHING)
     found = _ill(asked, beat, now)
     if found is None:
         return Watch(act=Act.NOTHING)
     ill, says = found
+    if ill is Ill.DEAD and starting:
+        return Watch(act=Act.WAIT)
     return Watch(act=_act(asked, now), ill=ill, says=says)
 
 

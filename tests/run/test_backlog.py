@@ -41,16 +41,40 @@ def test_a_partition_whose_records_are_all_new_waits_for_the_others(
 
     slices = list(sliced(kafka, 200, topic))
 
-    newest = {0: -1, 1: -1}
-    waiting = {0: times(day, 0), 1: times(last_hour, 1)}
-    for ranges in slices:
-        for (_, partition), (start, stop) in ranges.items():
-            newest[partition] = (day, last_hour)[partition][stop - 1][1]
-            waiting[partition] = waiting[partition][stop - start :]
-        oldest_waiting = min((left[0] for left in waiting.values() if left), default=TEN_YEARS)
-        assert max(newest.values()) <= oldest_waiting
+    assert_none_runs_ahead(slices, times(day, 0), times(last_hour, 1))
     assert all(set(ranges) == {(topic.name, 0)} for ranges in slices[:4])
     assert all(sum(b - a for a, b in ranges.values()) <= 200 for ranges in slices)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("crowded", [0, 1])
+def test_a_crowd_of_one_time_in_one_partition_lets_no_other_run_ahead(
+    crowded: int, kafka: str, topic: Topic
+) -> None:
+    """A producer's batch carries one time where the broker gives it, and may be larger than any limit."""
+    quiet = [(1 - crowded, number * HOUR) for number in range(50)]
+    crowd = [(crowded, max(number - 30, 5) * HOUR) for number in range(75)]
+    make(kafka, topic)
+    put(kafka, topic, [*quiet, *crowd])
+
+    slices = list(sliced(kafka, 10, topic))
+
+    together = [*quiet, *crowd]
+    assert_none_runs_ahead(slices, times(together, 0), times(together, 1))
+    assert all(sum(b - a for a, b in ranges.values()) <= 10 for ranges in slices)
+
+
+def assert_none_runs_ahead(
+    slices: list[dict[Part, tuple[int, int]]], *partitions: list[int]
+) -> None:
+    """See that what was read is never newer than what another partition still holds."""
+    newest = -1
+    waiting = list(partitions)
+    for ranges in slices:
+        for (_, partition), (start, stop) in ranges.items():
+            newest = max(newest, partitions[partition][stop - 1])
+            waiting[partition] = waiting[partition][stop - start :]
+        assert newest <= min((left[0] for left in waiting if left), default=TEN_YEARS)
 
 
 @pytest.mark.kafka

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jobs.run.order import DELAYS, Order
-from jobs.run.watch import LOOKS, STUCK, WELL, Act, Ill, Look, is_well, looks, warned, watch
+from jobs.run.watch import LOOKS, STUCK, WELL, Act, Ill, Look, Watch, is_well, looks, warned, watch
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 ASKED = Order(runs=True, at=NOON.isoformat(), by="on-call")
@@ -51,6 +51,12 @@ def test_one_that_is_gone_or_silent_is_started_again_at_once(
 
     assert (found.act, found.ill) == (Act.RESTART, ill)
     assert found.says
+
+
+def test_one_that_is_starting_is_waited_for() -> None:
+    assert watch(ASKED, beat(alive=False), NOON, starting=True) == Watch(act=Act.WAIT)
+    silent = beat(ago=timedelta(minutes=2))
+    assert watch(ASKED, silent, NOON, starting=True).act is Act.RESTART
 
 
 def test_a_table_that_has_rows_to_read_and_commits_none_is_stuck() -> None:
