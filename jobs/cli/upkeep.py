@@ -1,0 +1,48 @@
+"""``tidy``: what lies in a lake and belongs to nothing, shown and taken away."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from jobs.cli import place
+from jobs.cli.place import JsonOption, LakeOption
+from jobs.cli.screen import emit, say, show
+from jobs.run.tidy import left, take_away
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("tidy")(tidy)
+
+
+def tidy(
+    go: Annotated[
+        bool, typer.Option("--go", help="Take it away; without this it is only shown.")
+    ] = False,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Show what killed batches and proofs have left behind, and with --go take it away.
+
+    Only what no version of any table ever named and nobody has touched for a day. Streams may go on meanwhile.
+
+    \b
+    strandline tidy
+    strandline tidy --go
+    """
+    _, where = place.existing(lake)
+    found = list(left(where, place.now()))
+    if as_json:
+        emit([asdict(each) for each in found])
+    else:
+        rows = [(str(each.path.relative_to(where.root)), each.size, each.why) for each in found]
+        if rows:
+            show(None, ("what", "bytes", "why"), rows)
+        else:
+            say("nothing is left behind")
+    if go:
+        for each in found:
+            take_away(each)
+        if not as_json:
+            say(f"{len(found)} taken away")
