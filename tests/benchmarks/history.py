@@ -9,7 +9,7 @@ the same warm JVM, because a JVM that compiles its code would make the young bat
 machine is not as fast now as it was a minute ago: ten seconds of one stream differ from the next ten by a quarter.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,7 @@ from shutil import copytree, rmtree
 from pyspark.sql import SparkSession
 
 from jobs import catalog
-from jobs.core.table import Layer, Table
+from jobs.core.table import Layer, Speaks, Table
 from jobs.play.domain import domain
 from jobs.play.plan import Plan
 from jobs.play.send import send
@@ -27,6 +27,7 @@ from jobs.run.lake import Lake
 from jobs.run.runner import Site
 from jobs.run.session import start
 from jobs.run.settings import settings
+from jobs.run.span import length
 from tests.benchmarks.life import Life, steps
 from tests.benchmarks.samples import Sample, Samples
 
@@ -39,6 +40,10 @@ SPAN = ROUNDS * (STEPS + 1)
 
 WHOLE = 430
 """So many parts the events are read in."""
+
+PARTS_OF_A_DAY = WHOLE // 3
+SAME_HOUR = ", same hour"
+"""What computes whole days reads more of a day the later it is, on the first day as on the last."""
 
 DAY = datetime(2026, 10, 1, tzinfo=UTC)
 PLAN = Plan(since=DAY, until=DAY + timedelta(days=3), events=66_000, seed=7)
@@ -80,8 +85,9 @@ class History:
         hadoop = self.spark.sparkContext._jsc.hadoopConfiguration()
         hadoop.set("parquet.hadoop.vectored.io.enabled", "false")  # such reads are not counted
         for table in wanted(self.names):
-            if not self.samples.of(PART, table.id, "old"):
-                self.samples.add(self._measured(table))
+            for row, young in self._rows(table):
+                if not self.samples.of(PART, row, "old"):
+                    self.samples.add(self._measured(table, row, young))
 
     def _tried(self, table: Table, sources: Iterable[Future[None]]) -> None:
         for source in sources:
@@ -112,25 +118,32 @@ class History:
         (lake / "whole").touch()
         self.tell(f"{table.id:28} is {life.age} batches old")
 
-    def _measured(self, table: Table) -> list[Sample]:
+    def _rows(self, table: Table) -> Iterator[tuple[str, int]]:
+        """Yield under which names a table is measured, and how young the young one is."""
+        yield table.id, YOUNG
+        if computes_days(table):
+            days = (self._old(table) - YOUNG) // PARTS_OF_A_DAY
+            yield f"{table.id}{SAME_HOUR}", self._old(table) - days * PARTS_OF_A_DAY
+
+    def _measured(self, table: Table, row: str, young: int) -> list[Sample]:
         for age in AGES:
             rmtree(self._path(f"run-{age}", table), ignore_errors=True)
         copytree(self._path("ready", table), self._path("run-old", table))
         lives = {age: self._life(f"run-{age}", table) for age in AGES}
-        at = {"young": YOUNG, "old": self._old(table)}
-        lives["young"].grow(YOUNG - SPAN // 2)
+        at = {"young": young, "old": self._old(table)}
+        lives["young"].grow(young - SPAN // 2)
         found = []
         for round_ in range(ROUNDS):
             for age in AGES if round_ % 2 else reversed(AGES):
                 cost = lives[age].costs(STEPS + 1)
-                told = {"part": PART, "row": table.id, "contestant": age, "number": round_}
+                told = {"part": PART, "row": row, "contestant": age, "number": round_}
                 found.append(Sample(**told, **asdict(cost), at=at[age]))
         for age, life in lives.items():
             life.prove()
             rmtree(life.lake.root)
             mine = sorted(each.wall for each in found if each.contestant == age)
             shown = ", ".join(f"{wall * 1e3:.0f}" for wall in mine)
-            self.tell(f"{table.id:28} batch {at[age]:3}: {shown} ms")
+            self.tell(f"{row:28} batch {at[age]:3}: {shown} ms")
         return found
 
     def _old(self, table: Table) -> int:
@@ -159,6 +172,11 @@ class History:
     def _site(self) -> Site:
         clock = lambda: datetime.now(UTC)  # noqa: E731, TID251  # the benchmark is its own composition root
         return Site(spark=self.spark, clock=clock, address=self.address)
+
+
+def computes_days(table: Table) -> bool:
+    """Tell whether a table computes whole days again when a part of them changes."""
+    return table.speaks is Speaks.AFRESH and length(table) >= timedelta(days=1)
 
 
 def wanted(names: Sequence[str]) -> list[Table]:
