@@ -71,7 +71,7 @@ def test_the_password_stays_in_the_environment(page: Page) -> None:
     words = [word for each in family for word in each.cmdline()]
     files = [file for file in page.lake.rglob("*") if file.is_file()]
 
-    assert "STRANDLINE_POSTGRES" in told
+    assert "run_retries" in told
     assert "STRANDLINE_POSTGRES" in (page.lake / "_dagster/dagster.yaml").read_text()
     assert words
     for secret in SECRETS:

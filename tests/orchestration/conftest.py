@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.run.lake import Lake
-from tests.support.days import filled
+from tests.support.four_days import filled
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ from orchestration.definitions import DEFINITIONS
 from orchestration.keys import key
 from orchestration.resources import LakeResource
 from orchestration.written import look_at_the_stream
-from tests.support.days import noon
 from tests.support.events import received
+from tests.support.four_days import noon
 from tests.support.rows import NOON
 
 pytestmark = pytest.mark.slow

@@ -14,7 +14,7 @@ from jobs.run.rewind import Part, rewind
 from jobs.run.span import Span
 from jobs.run.trace import Spot
 from jobs.silver import device_telemetry as silver
-from tests.support.days import filled
+from tests.support.four_days import filled
 
 DAYS = [datetime(2026, 11, day, tzinfo=UTC) for day in range(17, 22)]
 TOPIC = "device-telemetry"

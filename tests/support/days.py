@@ -1,36 +1,174 @@
-"""Four days of events, each taken in and derived before the next."""
+"""A lake with a past: batches that were committed on days and hours of the test's choice, made without a JVM."""
 
-from datetime import timedelta
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
-from pyspark.sql import SparkSession
+from deltalake import DeltaTable
 
-from jobs.gold import device_signal_10m as gold
+from jobs.core.table import Table
 from jobs.run.lake import Lake
-from jobs.silver import device_telemetry as silver
-from tests.support.events import Event, reading, received
-from tests.support.modes import derive
-from tests.support.rows import at
+from jobs.run.ledger import latest_version
+from tests.run.written import BRONZE, GOLD, SILVER, entry, numbers, written
 
-TABLES = (silver.TABLE, gold.TABLE)
-
-
-def noon(day: int, batch: int) -> list[Event]:
-    """Return three readings of a day, half an hour apart."""
-    moments = [at("12:00:00") + timedelta(days=day - 3, minutes=30 * n) for n in range(3)]
-    return [
-        Event(
-            batch=batch,
-            payload=reading(event_id=f"{batch} {n}", value=20, event_at=moment.isoformat()),
-            arrived_at=moment,
-            ingested_at=moment,
-        )
-        for n, moment in enumerate(moments)
-    ]
+TABLES = (BRONZE, SILVER, GOLD)
+NINE = datetime(2026, 11, 20, 9, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+TOPIC = BRONZE.topics[0].name
 
 
-def filled(spark: SparkSession, lake: Lake) -> Lake:
-    """Fill a lake with the days from 17 to 20 November, of which the stream still owns the last."""
-    for day in range(4):
-        received(spark, lake, noon(day, batch=day))
-        derive(spark, lake, *TABLES)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A row of the quarantine."""
+
+    reasons: tuple[str, ...]
+    payload: bytes
+    event_at: datetime | None = None
+
+
+_LATE = Held(reasons=("late", "missing:value"), payload=b"{}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Came:
+    """What came at a moment, and what became of it.
+
+    Args:
+        at: When it was read and committed.
+        good: How many good readings.
+        duplicates: How many copies.
+        held: The rows that were held back.
+        told: More that silver's entry says, such as ``failed``.
+    """
+
+    at: datetime
+    good: int
+    duplicates: int = 0
+    held: Sequence[Held] = ()
+    told: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def read(self) -> int:
+        """Return how many records there were."""
+        return self.good + self.duplicates + len(self.held)
+
+
+def dated(path: Path, at: datetime) -> None:
+    """Move the last commit of a table to another moment."""
+    file = path / "_delta_log" / f"{latest_version(path):020d}.json"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    for line in lines:
+        if "commitInfo" in line:
+            line["commitInfo"]["timestamp"] = int(at.timestamp() * 1000)
+    file.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+
+
+def commit(
+    lake: Lake,
+    table: Table,
+    rows: Sequence[Mapping[str, object]],
+    at: datetime,
+    told: Mapping[str, object] | None = None,
+    **fields: object,
+) -> int:
+    """Append rows with their entry at a moment; return the version."""
+    metadata = json.loads(entry(table, **fields).encoded()) | dict(told or {})
+    written(lake.table(table), rows, json.dumps(metadata))
+    dated(lake.table(table), at)
+    return latest_version(lake.table(table))
+
+
+def lived(root: Path, past: Sequence[Came], *, silver: bool = True, gold: bool = True) -> Lake:
+    """Make a lake of readings that balances, with a commit a table for each that came."""
+    lake = Lake(root)
+    for batch, came in enumerate(past):
+        receive(lake, came, batch)
+        if silver:
+            judge(lake, came, batch)
+        if silver and gold:
+            version = latest_version(lake.table(SILVER))
+            source = {SILVER.id: (version, version)}
+            counts = {"read": came.good, "good": came.good, "written": 1}
+            commit(lake, GOLD, numbers(1), came.at, batch=batch, versions=source, **counts)
     return lake
+
+
+def receive(lake: Lake, came: Came, batch: int) -> None:
+    """Let bronze take in what came."""
+    start = 0 if batch == 0 else _read(lake)
+    offsets = {f"{TOPIC}/0": (start, start + came.read)}
+    counts = {"read": came.read, "good": came.read, "written": came.read}
+    rows = [{"number": start + n, "_arrived_at": came.at} for n in range(came.read)]
+    commit(lake, BRONZE, rows, came.at, batch=batch, offsets=offsets, **counts)
+
+
+def judge(lake: Lake, came: Came, batch: int) -> None:
+    """Let silver judge the newest version of bronze."""
+    version = latest_version(lake.table(BRONZE))
+    reasons: dict[str, int] = {}
+    for row in came.held:
+        reasons[row.reasons[0]] = reasons.get(row.reasons[0], 0) + 1
+    fields: dict[str, object] = {
+        "batch": batch,
+        "versions": {BRONZE.id: (version, version)},
+        "read": came.read,
+        "good": came.good,
+        "duplicates": came.duplicates,
+        "quarantined": reasons,
+        "written": came.good,
+        "duration_ms": 180,
+    }
+    if came.held:
+        held = [_held(row, came.at, version * 1000 + n) for n, row in enumerate(came.held)]
+        written(lake.quarantine(SILVER), held, entry(SILVER, **fields).encoded())
+        dated(lake.quarantine(SILVER), came.at)
+    rows = [{"event_id": f"{batch}-{n}", "event_at": came.at} for n in range(came.good)]
+    commit(lake, SILVER, rows, came.at, came.told, **fields)
+
+
+def _held(row: Held, at: datetime, offset: int) -> dict[str, object]:
+    return {
+        "_topic": TOPIC,
+        "_partition": 0,
+        "_offset": offset,
+        "_arrived_at": at,
+        "reasons": list(row.reasons),
+        "event_at": row.event_at,
+        "_payload": row.payload,
+    }
+
+
+def _read(lake: Lake) -> int:
+    file = lake.table(BRONZE) / "_delta_log" / f"{latest_version(lake.table(BRONZE)):020d}.json"
+    info = next(json.loads(line) for line in file.read_text().splitlines() if "commitInfo" in line)
+    told = json.loads(info["commitInfo"]["userMetadata"])
+    return int(told["offsets"][f"{TOPIC}/0"][1])
+
+
+def morning(root: Path) -> Lake:
+    """Make a lake with three batches of each table: one that held a row back, one that failed, one that was opened."""
+    return lived(
+        root,
+        [
+            Came(at=NINE, good=3, duplicates=1, held=[_LATE]),
+            Came(at=NINE + HOUR, good=4, told={"failed": ["volume"], "broke": {"late": 1}}),
+            Came(at=NINE + 2 * HOUR, good=5, told={"failed": ["x"], "opened": "a known launch"}),
+        ],
+    )
+
+
+def figures(lake: Lake) -> list[tuple[str, int, str, float]]:
+    """Return everything that history holds, in order."""
+    rows = DeltaTable(lake.history).to_pyarrow_table().to_pylist()
+    return sorted((r["table"], r["version"], r["measure"], r["value"]) for r in rows)
+
+
+def once(lake: Lake) -> bool:
+    """Tell whether history holds the commits of the morning, each of them once."""
+    found = figures(lake)
+    counted = Counter((table, version) for table, version, measure, _ in found if measure == "read")
+    every = {(table.id, version): 1 for table in TABLES for version in range(3)}
+    return counted == every and len(found) == len(set(found))
