@@ -24,6 +24,7 @@ from tests.cli.typed import strandline, succeeded
 from tests.faults.lives import PATIENCE, SLICE, finished
 from tests.faults.lives import heartbeat as beat_of
 from tests.support.console import opened
+from tests.support.instance import ephemeral
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -86,7 +87,7 @@ def test_killed_again_and_again_it_backs_off_and_a_person_is_asked(
     """Ten kills in a row, of which five are answered; then a person says when to go on."""
     succeeded("produce", "--events", 500, "--hours", 3, "--lake", fresh)
     asked.resume([*SLICE, "--every", "500ms"])
-    instance, kills, ends = DagsterInstance.ephemeral(), 0, []
+    instance, kills, ends = ephemeral(), 0, []
     deadline = time.monotonic() + PATIENCE
     while kills < KILLS and time.monotonic() < deadline:
         pid = asked.pid()

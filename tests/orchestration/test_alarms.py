@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
-from dagster import DagsterInstance, build_run_status_sensor_context, job, op
+from dagster import build_run_status_sensor_context, job, op
 
 from jobs.core.errors import DataError, DefinitionError, LakeError, TransientError
 from orchestration.alarms import tell, tell_of_failures
 from orchestration.failures import failure
+from tests.support.instance import ephemeral
 
 ERRORS = {
     "transient": TransientError("the broker is away", hint="wait."),
@@ -81,7 +82,7 @@ def fails(error: Exception) -> None:
     def broken() -> None:
         step()
 
-    instance = DagsterInstance.ephemeral()
+    instance = ephemeral()
     done = broken.execute_in_process(instance=instance, raise_on_error=False)
     run = instance.get_run_by_id(done.run_id)
     assert run is not None

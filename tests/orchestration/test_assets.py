@@ -3,7 +3,7 @@
 from datetime import date
 
 import pytest
-from dagster import DagsterInstance, ExecuteInProcessResult, materialize
+from dagster import ExecuteInProcessResult, materialize
 
 from jobs.gold import device_signal_10m as gold
 from jobs.run.lake import Lake
@@ -12,6 +12,7 @@ from jobs.silver import device_telemetry as silver
 from orchestration.assets import asset_of, days_since
 from orchestration.keys import key
 from orchestration.resources import RESOURCES
+from tests.support.instance import ephemeral
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +24,7 @@ START, END = "dagster/asset_partition_range_start", "dagster/asset_partition_ran
 def materialised(**options: object) -> ExecuteInProcessResult:
     return materialize(
         [asset_of(table, DAYS) for table in TABLES],
-        instance=DagsterInstance.ephemeral(),
+        instance=ephemeral(),
         resources=RESOURCES,
         raise_on_error=False,
         **options,  # type: ignore[arg-type]  # handed on as they are

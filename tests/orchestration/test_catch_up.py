@@ -13,6 +13,7 @@ from orchestration import catch_up
 from orchestration.keys import key, plain
 from orchestration.resources import RESOURCES
 from tests.support.events import received
+from tests.support.instance import ephemeral
 from tests.support.poison import AFTER, GOOD, POISONED, RULE
 
 STEPS = {table: catch_up.name(table) for table in (silver.TABLE, gold.TABLE)}
@@ -34,7 +35,7 @@ def test_what_a_step_made_is_the_assets_and_what_is_not_believed_goes_no_further
 ) -> None:
     """Twice, because a run that finds earlier materialisations is another case to Dagster."""
     monkeypatch.setenv("STRANDLINE_LAKE", str(lake.root))
-    instance = DagsterInstance.ephemeral()
+    instance = ephemeral()
     received(spark, lake, GOOD)
 
     passed, runs = [], []

@@ -17,6 +17,7 @@ from orchestration import nightly
 from orchestration.keys import key
 from orchestration.nightly import END, START, last_closed, re_read_nightly
 from orchestration.resources import RESOURCES, LakeResource
+from tests.support.instance import ephemeral
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +44,7 @@ def test_a_table_that_is_not_what_bronze_says_fails_the_night_and_its_check(
     spark: SparkSession, days: Lake
 ) -> None:
     """First all is well; then somebody takes a row of gold away."""
-    instance = DagsterInstance.ephemeral()
+    instance = ephemeral()
 
     assert certified(instance) == (True, True)
     certificate = kept(gold.TABLE, days)
@@ -59,7 +60,7 @@ def test_a_table_that_is_not_what_bronze_says_fails_the_night_and_its_check(
 
 def asked() -> RunRequest | SkipReason:
     """Let the schedule say what it wants."""
-    context = build_schedule_context(instance=DagsterInstance.ephemeral())
+    context = build_schedule_context(instance=ephemeral())
     found = re_read_nightly(context, lake=LakeResource())
     assert isinstance(found, RunRequest | SkipReason)
     return found

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from dagster import DagsterInstance, ExecuteInProcessResult, RunRequest, build_schedule_context
+from dagster import ExecuteInProcessResult, RunRequest, build_schedule_context
 from deltalake import DeltaTable
 
 from jobs.run import pages
@@ -14,6 +14,7 @@ from orchestration.reporting import REPORT, STEP, every_morning
 from orchestration.resources import RESOURCES
 from tests.cli.typed import succeeded
 from tests.support.days import Came, lived
+from tests.support.instance import ephemeral
 
 NINE = datetime(2026, 11, 20, 9, tzinfo=UTC)
 PAST = [Came(at=NINE, good=3, duplicates=1), Came(at=NINE + timedelta(days=1), good=4)]
@@ -30,7 +31,7 @@ def past(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
 def ran(day: str | None = None) -> ExecuteInProcessResult:
     return REPORT.execute_in_process(
         run_config={"ops": {STEP: {"config": {"day": day} if day else {}}}},
-        instance=DagsterInstance.ephemeral(),
+        instance=ephemeral(),
         resources=RESOURCES,
         raise_on_error=False,
     )

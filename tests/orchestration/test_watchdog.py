@@ -24,6 +24,7 @@ from orchestration import on_call
 from orchestration.definitions import DEFINITIONS
 from orchestration.resources import RESOURCES, LakeResource
 from orchestration.watchdog import watchdog
+from tests.support.instance import ephemeral
 
 LONG_AGO = datetime(2026, 11, 20, 12, tzinfo=UTC)
 ASKED = Order(runs=True, at=LONG_AGO.isoformat(), by="on-call")
@@ -39,7 +40,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
 
 @pytest.fixture
 def instance() -> DagsterInstance:
-    return DagsterInstance.ephemeral()
+    return ephemeral()
 
 
 def looked(instance: DagsterInstance, cursor: str | None = None) -> Any:  # noqa: ANN401  # either result

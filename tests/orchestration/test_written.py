@@ -26,6 +26,7 @@ from orchestration.resources import LakeResource
 from orchestration.written import look_at_the_stream
 from tests.support.events import received
 from tests.support.four_days import noon
+from tests.support.instance import ephemeral
 from tests.support.rows import NOON
 
 pytestmark = pytest.mark.slow
@@ -49,7 +50,7 @@ def test_the_days_that_a_stream_has_left_are_closed_from_the_first_row_on(days: 
 def test_batches_are_told_once_with_their_checks_and_days_when_they_close(
     spark: SparkSession, days: Lake
 ) -> None:
-    instance = DagsterInstance.ephemeral()
+    instance = ephemeral()
 
     first = looked(instance, None)
     again = looked(instance, first.cursor)

@@ -141,13 +141,12 @@ def test_the_address_is_known_for_as_long_as_somebody_answers(lake: Lake) -> Non
 def test_the_address_of_one_that_was_killed_is_not_given(lake: Lake, tmp_path: Path) -> None:
     """A link that leads nowhere is worse than none."""
     log = tmp_path / "log"
-    with subprocess.Popen(
-        [sys.executable, "-c", LEFT, str(lake.root)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=log.open("wb"),
-        text=True,
-    ) as program:
+    command = [sys.executable, "-c", LEFT, str(lake.root)]
+    pipe = subprocess.PIPE
+    with (
+        log.open("wb") as words,
+        subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=words, text=True) as program,
+    ):
         assert program.stdout is not None
         told = program.stdout.readline().strip()
         during = pages.address(lake)
