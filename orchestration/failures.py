@@ -4,22 +4,16 @@ from collections.abc import Mapping
 
 from dagster import Failure, MetadataValue
 
-from jobs.core.errors import DataError, LakeError, TransientError
+from jobs.core.errors import LakeError, TransientError
 
 KIND = "kind"
-
-
-def kind(error: LakeError) -> str:
-    """Return what is to be done: ``transient`` (try again), ``data`` (look at it), ``definition`` (correct it)."""
-    if isinstance(error, TransientError):
-        return "transient"
-    return "data" if isinstance(error, DataError) else "definition"
+"""What is to be done: ``transient`` (try again), ``data`` (look at it), ``definition`` (correct it)."""
 
 
 def failure(error: LakeError, told: Mapping[str, MetadataValue] | None = None) -> Failure:
     """Say what happened and what to do; what cannot be otherwise the next time is not tried again."""
     return Failure(
         str(error),
-        metadata={"hint": error.hint, KIND: kind(error), **(told or {})},
+        metadata={"hint": error.hint, KIND: error.kind, **(told or {})},
         allow_retries=isinstance(error, TransientError),
     )

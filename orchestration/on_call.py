@@ -26,7 +26,7 @@ from jobs.core.errors import LakeError
 from jobs.core.table import Table
 from jobs.run.always import Always, last_words
 from jobs.run.ledger import Entry
-from jobs.run.order import DELAYS, order
+from jobs.run.order import order
 from jobs.run.rewind import rewind
 from jobs.run.tidy import left, take_away
 from jobs.run.watch import Ill
@@ -153,8 +153,9 @@ def _given_up(context: OpExecutionContext, incident: Incident, lake: LakeResourc
     asked = order(stream.lake)
     if asked:
         stream.note(asked.given_up(stream.clock()))
+    tried = len(asked.attempts) if asked else 0
     return Failure(
-        f"{incident.says}. It was started again {len(DELAYS)} times and does not stay; a person is needed.\n\n"
+        f"{incident.says}. It was started again {tried} times; a person is needed.\n\n"
         "hint: remove the cause, then launch the job `restart` or type `strandline restart`.",
         metadata={
             "last words": last_words(stream.lake),

@@ -16,6 +16,7 @@ class LakeError(Exception):
     """Something that was asked for cannot be done."""
 
     exit_code: ClassVar[int] = 1
+    kind: ClassVar[str] = "unforeseen"
 
     def __init__(self, message: str, *, hint: str, **fields: object) -> None:
         """Keep the sentence, the hint and the facts apart."""
@@ -33,15 +34,18 @@ class DefinitionError(LakeError):
     """The code or a setting asks for something impossible."""
 
     exit_code: ClassVar[int] = 2
+    kind: ClassVar[str] = "definition"
 
 
 class TransientError(LakeError):
     """Something outside is not ready; the same call may work later."""
 
     exit_code: ClassVar[int] = 3
+    kind: ClassVar[str] = "transient"
 
 
 class DataError(LakeError):
     """The data contradicts itself, and a person must decide."""
 
     exit_code: ClassVar[int] = 4
+    kind: ClassVar[str] = "data"

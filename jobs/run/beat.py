@@ -4,9 +4,8 @@ import json
 import socket
 from typing import Any
 
-import psutil
-
 from jobs.run.lake import Lake
+from jobs.run.processes import has_ended
 
 
 def heartbeat(lake: Lake) -> dict[str, Any] | None:
@@ -15,6 +14,6 @@ def heartbeat(lake: Lake) -> dict[str, Any] | None:
         return None
     beat: dict[str, Any] = json.loads(lake.heartbeat.read_text())
     is_here = beat["host"] == socket.gethostname()
-    if is_here and not psutil.pid_exists(int(beat["pid"])):
+    if is_here and has_ended(int(beat["pid"])):
         beat["alive"] = False
     return beat

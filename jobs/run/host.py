@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import partial
 
+from jobs.core.errors import LakeError
 from jobs.core.modes import Mode
 from jobs.core.table import Layer, Speaks, Table
 from jobs.run.ends import ends_of
@@ -154,11 +155,13 @@ class Host:
             name: {k: v for k, v in asdict(pulse).items() if k != "recent"}
             for name, pulse in self.pulses.items()
         }
+        failed = self._failed
         beat = {
             "pid": os.getpid(),
             "host": socket.gethostname(),
             "alive": is_alive,
             "at": at.isoformat(timespec="seconds"),
             "tables": tables,
+            "failed": failed.kind if isinstance(failed, LakeError) else None,
         }
         put(self._lake.heartbeat, json.dumps(beat, indent=1))

@@ -79,7 +79,7 @@ def is_ours(pid: int, mark: str) -> bool:
     while True:
         _reap(pid)
         arguments = _arguments(pid)
-        if arguments or _has_ended(pid) or time.monotonic() > deadline:
+        if arguments or has_ended(pid) or time.monotonic() > deadline:
             return mark in arguments
         time.sleep(EVERY)
 
@@ -132,7 +132,9 @@ def _arguments(pid: int) -> list[str]:
         return []
 
 
-def _has_ended(pid: int) -> bool:
+def has_ended(pid: int) -> bool:
+    """Tell whether a process is gone, or is only waiting for its parent to ask for it."""
+    _reap(pid)
     try:
         process = psutil.Process(pid)
         # A zombie that still has other threads holds their files open.

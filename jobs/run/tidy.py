@@ -73,7 +73,7 @@ def _orphans(path: Path, now: datetime) -> Iterator[Left]:
 
 def _named(path: Path) -> set[str]:
     """Return every file that any version of a table ever added."""
-    named = set()
+    named: set[str] = set()
     for version in range(latest_version(path) + 1):
         with commit_file(path, version).open() as log:
             adds = (json.loads(line)["add"]["path"] for line in log if line.startswith('{"add":'))

@@ -12,6 +12,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Any
 
+from jobs.core.errors import DefinitionError
 from jobs.run.order import Order
 
 SILENT = timedelta(seconds=60)
@@ -89,7 +90,10 @@ def watch(
     ill, says = found
     if ill is Ill.DEAD and starting:
         return Watch(act=Act.WAIT)
-    return Watch(act=_act(asked, now), ill=ill, says=says)
+    is_hopeless = (
+        ill is Ill.DEAD and beat is not None and beat.get("failed") == DefinitionError.kind
+    )
+    return Watch(act=_act(asked, now, is_hopeless=is_hopeless), ill=ill, says=says)
 
 
 def is_well(asked: Order, beat: Mapping[str, Any] | None, now: datetime) -> bool:
@@ -158,8 +162,9 @@ def _ill(asked: Order, beat: Mapping[str, Any] | None, now: datetime) -> tuple[I
     return None
 
 
-def _act(asked: Order, now: datetime) -> Act:
+def _act(asked: Order, now: datetime, *, is_hopeless: bool) -> Act:
+    """Say what to do; what is wrong in the code or in a setting is not mended by trying again."""
     due = asked.next_at()
-    if due is None:
+    if due is None or is_hopeless:
         return Act.NOTHING if asked.gave_up else Act.GIVE_UP
     return Act.RESTART if now >= due else Act.WAIT

@@ -40,8 +40,8 @@ def test_killed_under_dagster_it_runs_again_within_two_looks(tmp_path: Path) -> 
         lake = page.lake
         address = str(status(lake)["kafka"])
         produce = ("produce", "--events", 6_000, "--hours", 12, "--truth", truth, "--lake", lake)
-        succeeded("resume", *SLICE, "--every", "500ms", "--max-offsets", 700, "--lake", lake)
         succeeded(*produce)
+        succeeded("resume", *SLICE, "--every", "500ms", "--max-offsets", 700, "--lake", lake)
         first = beat_of(lake)["pid"]
 
         os.kill(first, signal.SIGKILL)

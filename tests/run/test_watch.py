@@ -53,6 +53,19 @@ def test_one_that_is_gone_or_silent_is_started_again_at_once(
     assert found.says
 
 
+def test_one_that_ended_by_what_it_is_told_is_not_tried_again() -> None:
+    """A column that is missing, a topic that is not there: the next start would say the same."""
+    for kind, act in {
+        "definition": Act.GIVE_UP,
+        "transient": Act.RESTART,
+        None: Act.RESTART,
+    }.items():
+        assert watch(ASKED, {**beat(alive=False), "failed": kind}, NOON).act is act
+    asked = ASKED.given_up(NOON)
+    dead = {**beat(alive=False), "failed": "definition"}
+    assert watch(asked, dead, NOON).act is Act.NOTHING, "a person was asked, once"
+
+
 def test_one_that_is_starting_is_waited_for() -> None:
     assert watch(ASKED, beat(alive=False), NOON, starting=True) == Watch(act=Act.WAIT)
     silent = beat(ago=timedelta(minutes=2))
