@@ -63,7 +63,13 @@ def look_at_the_stream(context: SensorEvaluationContext, lake: LakeResource) -> 
             mine = seen.setdefault(table.id, {})
             events += _batches(table, where, mine, pulses.get(table.id), link)
             events += _days(table, where, mine)
-    return SensorResult(asset_events=events, cursor=json.dumps(seen))
+    answers = [each for each in events if isinstance(each, AssetCheckEvaluation)]
+    if answers:
+        for each in events:
+            if not isinstance(each, AssetCheckEvaluation):
+                context.instance.report_runless_asset_event(each)
+        checks.let_the_second_pass()
+    return SensorResult(asset_events=answers or events, cursor=json.dumps(seen))
 
 
 def _batches(
