@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from tests.cli.typed import strandline
-from tests.support.console import Page, opened
+from tests.support.console import Console, opened
 from tests.support.postgres import PASSWORD, Server, served
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -39,14 +39,14 @@ def setting(server: Server) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def page(setting: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+def page(setting: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
     """Start ``strandline ui`` with it."""
     with opened(tmp_path_factory.mktemp("ui"), setting) as page:
         yield page
 
 
 def test_runs_and_events_are_in_the_database_and_not_in_the_lake(
-    page: Page, server: Server
+    page: Console, server: Server
 ) -> None:
     """A run that is stopped before its Spark starts, and what somebody else reports of an asset."""
     run = page.launch("catch_up")
@@ -64,7 +64,7 @@ def test_runs_and_events_are_in_the_database_and_not_in_the_lake(
     assert list((page.lake / "_dagster").rglob("*.db")) == []
 
 
-def test_the_password_stays_in_the_environment(page: Page) -> None:
+def test_the_password_stays_in_the_environment(page: Console) -> None:
     """Not in a file of the lake, not in a list of processes, not on the page that shows the settings."""
     told = page.ask("{ instance { info } }")["instance"]["info"]
     family = psutil.Process(page.program.pid).children(recursive=True)
@@ -81,7 +81,7 @@ def test_the_password_stays_in_the_environment(page: Page) -> None:
 
 
 def test_another_lake_cannot_share_the_database_meanwhile(
-    page: Page, setting: dict[str, str], tmp_path: Path
+    page: Console, setting: dict[str, str], tmp_path: Path
 ) -> None:
     """Each daemon would start the other's runs; nothing is started, and nothing was."""
     lake = tmp_path / "another"

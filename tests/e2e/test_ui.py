@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from tests.cli.typed import strandline, succeeded
-from tests.support.console import Page, opened
+from tests.support.console import Console, opened
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -19,13 +19,15 @@ ASSETS = "{ assetNodes { assetKey { path } assetMaterializations(limit: 1) { run
 
 
 @pytest.fixture
-def page(tmp_path: Path) -> Iterator[Page]:
+def page(tmp_path: Path) -> Iterator[Console]:
     """Start it in an empty lake."""
     with opened(tmp_path) as found:
         yield found
 
 
-def test_a_run_from_the_page_fills_all_tables_and_ctrl_c_leaves_nothing_running(page: Page) -> None:
+def test_a_run_from_the_page_fills_all_tables_and_ctrl_c_leaves_nothing_running(
+    page: Console,
+) -> None:
     """No process, no broker; and the lake is as after ``strandline run``."""
     succeeded("produce", "--events", EVENTS, "--hours", 3, "--lake", page.lake)
 
@@ -59,7 +61,9 @@ def test_a_port_that_is_taken_is_refused_before_anything_starts(tmp_path: Path) 
     assert strandline("status", "--lake", lake, "--json").json["broker_pid"] is None
 
 
-def test_a_second_one_is_refused_and_one_that_was_killed_is_ended_by_the_next(page: Page) -> None:
+def test_a_second_one_is_refused_and_one_that_was_killed_is_ended_by_the_next(
+    page: Console,
+) -> None:
     """Two daemons of one home would start every run twice."""
     second = strandline("ui", "--lake", page.lake)
     family = psutil.Process(page.program.pid).children(recursive=True)

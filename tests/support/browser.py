@@ -28,6 +28,10 @@ OPTIONS = (
     "--disable-dev-shm-usage",
     "--hide-scrollbars",
     "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    # Neither a page nor the browser itself reaches anything beyond this machine.
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--remote-debugging-pipe",
 )
 
@@ -54,6 +58,10 @@ class Seen:
     answers: dict[str, Any]
 
 
+class RefusedError(Exception):
+    """The browser does not do what it was told."""
+
+
 class Browser:
     """A browser that is open."""
 
@@ -67,20 +75,20 @@ class Browser:
     def look(self, file: Path, *, width: int, height: int, dark: bool, ask: dict[str, str]) -> Seen:
         """Open a file in a window of a size, by day or by night, and ask it some questions in JavaScript."""
         self._events.clear()
-        target = self._say("Target.createTarget", url="about:blank")["targetId"]
-        tab = self._say("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        target = self.say("Target.createTarget", url="about:blank")["targetId"]
+        tab = self.say("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
-            self._say(f"{domain}.enable", tab)
+            self.say(f"{domain}.enable", tab)
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
-        self._say("Emulation.setDeviceMetricsOverride", tab, **size)
+        self.say("Emulation.setDeviceMetricsOverride", tab, **size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self._say("Emulation.setEmulatedMedia", tab, features=[scheme])
-        self._say("Page.navigate", tab, url=file.as_uri())
+        self.say("Emulation.setEmulatedMedia", tab, features=[scheme])
+        self.say("Page.navigate", tab, url=file.as_uri())
         while not any(event["method"] == "Page.loadEventFired" for event in self._events):
             self._hear()
         answers = {name: self._asked(tab, question) for name, question in ask.items()}
-        shot = self._say("Page.captureScreenshot", tab, captureBeyondViewport=True)["data"]
-        self._say("Target.closeTarget", targetId=target)
+        shot = self.say("Page.captureScreenshot", tab, captureBeyondViewport=True)["data"]
+        self.say("Target.closeTarget", targetId=target)
         return Seen(
             complaints=[text for event in self._events for text in _complaint(event)],
             requests=[
@@ -93,11 +101,12 @@ class Browser:
         )
 
     def _asked(self, tab: str, question: str) -> Any:  # noqa: ANN401  # whatever the page answers
-        told = self._say("Runtime.evaluate", tab, expression=question, returnByValue=True)
+        told = self.say("Runtime.evaluate", tab, expression=question, returnByValue=True)
         assert "exceptionDetails" not in told, told
         return told["result"].get("value")
 
-    def _say(self, method: str, tab: str | None = None, **words: object) -> dict[str, Any]:
+    def say(self, method: str, tab: str | None = None, **words: object) -> dict[str, Any]:
+        """Tell the browser, or one of its tabs, to do something, and return its answer."""
         number = next(self._numbers)
         told = {"id": number, "method": method, "params": words}
         if tab:
@@ -106,7 +115,8 @@ class Browser:
         while True:
             answer = self._hear()
             if answer.get("id") == number:
-                assert "error" not in answer, answer
+                if "error" in answer:
+                    raise RefusedError(f"{method}: {answer['error']}")
                 return dict(answer["result"])
 
     def _hear(self) -> dict[str, Any]:

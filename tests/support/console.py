@@ -38,7 +38,7 @@ query ($job: String!) {
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class Console:
     """What was started, and where it answers."""
 
     program: subprocess.Popen[bytes]
@@ -74,7 +74,10 @@ class Page:
 
     def run(self, job: str) -> str:
         """Launch a job and return how it ended."""
-        run = self.launch(job)
+        return self.ended(self.launch(job))
+
+    def ended(self, run: str) -> str:
+        """Wait until a run has ended, and return how."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             status = self.ask(STATUS, id=run)["runOrError"]["status"]
@@ -91,7 +94,7 @@ class Page:
 @contextmanager
 def opened(
     folder: Path, *words: object, env: Mapping[str, str] | None = None, name: str = "ui"
-) -> Iterator[Page]:
+) -> Iterator[Console]:
     """Start it for the lake of a folder, and end it in the end; a second one has a log of another name."""
     lake, log = folder / "lake", folder / f"{name}.log"
     program = start("ui", *words, "--lake", lake, log=log, env=env)
@@ -101,7 +104,7 @@ def opened(
             assert program.poll() is None, log.read_text()
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.5)
-        yield Page(program, lake, found[1])
+        yield Console(program, lake, found[1])
     finally:
         if program.poll() is None:
             program.send_signal(signal.SIGINT)

@@ -1,0 +1,153 @@
+"""A tab of a real browser that somebody works in: they read what is to be seen, and click on words.
+
+Nothing is found by a class or a position in the page, only by its role and its visible words, and a click is the
+mouse's own: on something covered, hidden or greyed out it waits, and in the end fails with what was to be seen.
+"""
+
+import base64
+import json
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.support.browser import Browser, RefusedError
+
+PATIENCE = 60.0
+POLL = 0.25
+KNOBS = "button, a, [role=button], [role=tab], [role=menuitem], [role=option], [role=radio], label"
+
+FIND = """
+((knobs, words, exact, nth) => {
+  const said = e => (e.innerText || e.getAttribute('aria-label') || e.value || e.placeholder || '')
+    .replace(/\\s+/g, ' ').trim();
+  const found = [...document.querySelectorAll(knobs)].filter(e =>
+    e.checkVisibility({visibilityProperty: true}) && (exact ? said(e) === words : said(e).includes(words)));
+  const knob = found.at(nth);
+  if (!knob) return null;
+  if (knob.disabled || knob.getAttribute('aria-disabled') === 'true') return null;
+  knob.scrollIntoView({block: 'center', inline: 'center'});
+  const box = knob.getBoundingClientRect();
+  const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
+  const top = document.elementFromPoint(x, y);
+  return top && (knob.contains(top) || top.contains(knob)) ? [x, y] : null;
+})
+"""
+
+
+@dataclass(slots=True)
+class Tab:
+    """One tab.
+
+    Args:
+        browser: In which it is open.
+        session: Under which the browser knows it.
+        pictures: A folder for what it looked like, in the order in which it was looked at.
+    """
+
+    browser: Browser
+    session: str
+    pictures: Path
+
+    def go(self, address: str) -> None:
+        """Open an address."""
+        self.browser.say("Page.navigate", self.session, url=address)
+
+    @property
+    def words(self) -> str:
+        """Return everything that is to be read."""
+        return str(self.ask("document.body ? document.body.innerText : ''"))
+
+    def sees(self, *patterns: str, within: float = PATIENCE) -> None:
+        """Wait until all patterns are to be read."""
+
+        def missing() -> list[str]:
+            words = self.words
+            return [each for each in patterns if not re.search(each, words)]
+
+        deadline = time.monotonic() + within
+        while left := missing():
+            if time.monotonic() > deadline:
+                self.shot("missing")
+                raise AssertionError(f"{left} is not to be seen in {within:.0f} s:\n{self.words}")
+            time.sleep(POLL)
+
+    def click(
+        self,
+        words: str,
+        *,
+        on: str = KNOBS,
+        exact: bool = True,
+        nth: int = 0,
+        within: float = PATIENCE,
+    ) -> None:
+        """Click on what says some words, as soon as it can be clicked."""
+        find = f"{FIND}({', '.join(json.dumps(each) for each in (on, words, exact, nth))})"
+        deadline = time.monotonic() + within
+        last = None
+        # Where it is twice is where it stays: a dialog that opens still moves.
+        while (at := self.ask(find)) is None or at != last:
+            if time.monotonic() > deadline:
+                self.shot("missing")
+                raise AssertionError(f"{words!r} cannot be clicked:\n{self.words}")
+            last = at
+            time.sleep(POLL)
+        x, y = at
+        spot = {"x": x, "y": y, "button": "left", "clickCount": 1}
+        self.browser.say("Input.dispatchMouseEvent", self.session, type="mouseMoved", x=x, y=y)
+        for kind in ("mousePressed", "mouseReleased"):
+            self.browser.say("Input.dispatchMouseEvent", self.session, type=kind, **spot)
+
+    def write(self, text: str) -> None:
+        """Type over what stands where the cursor is, and leave it with the key that ends it."""
+        self.ask("document.activeElement.select && document.activeElement.select()")
+        self.browser.say("Input.insertText", self.session, text=text)
+        for kind in ("keyDown", "keyUp"):
+            key = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13}
+            self.browser.say("Input.dispatchKeyEvent", self.session, type=kind, **key)
+
+    def click_out(self, words: str, **options: Any) -> "Tab":  # noqa: ANN401  # handed on as they are
+        """Click on what opens another tab, and return that."""
+        before = {each["targetId"] for each in self._pages()}
+        self.click(words, **options)
+        deadline = time.monotonic() + PATIENCE
+        while not (new := [each for each in self._pages() if each["targetId"] not in before]):
+            assert time.monotonic() < deadline, f"{words!r} opens no other tab"
+            time.sleep(POLL)
+        return _attached(self.browser, new[0]["targetId"], self.pictures)
+
+    def shot(self, name: str) -> None:
+        """Keep what it looks like."""
+        told = self.browser.say("Page.captureScreenshot", self.session)
+        number = len(list(self.pictures.iterdir()))
+        (self.pictures / f"{number:02} {name}.png").write_bytes(base64.b64decode(told["data"]))
+
+    def ask(self, question: str) -> Any:  # noqa: ANN401  # whatever the page answers
+        """Ask the page in JavaScript; while it is being exchanged for another it answers nothing."""
+        words = {"expression": question, "returnByValue": True}
+        try:
+            told = self.browser.say("Runtime.evaluate", self.session, **words)
+        except RefusedError:
+            return None
+        return None if "exceptionDetails" in told else told["result"].get("value")
+
+    def _pages(self) -> list[dict[str, Any]]:
+        found = self.browser.say("Target.getTargets")["targetInfos"]
+        return [each for each in found if each["type"] == "page"]
+
+
+def tab(browser: Browser, pictures: Path, *, width: int = 1600, height: int = 1000) -> Tab:
+    """Open a tab of a size."""
+    target = browser.say("Target.createTarget", url="about:blank")["targetId"]
+    new = _attached(browser, target, pictures)
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    browser.say("Emulation.setDeviceMetricsOverride", new.session, **size)
+    return new
+
+
+def _attached(browser: Browser, target: str, pictures: Path) -> Tab:
+    session = browser.say("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+    for domain in ("Page", "Runtime"):
+        browser.say(f"{domain}.enable", session)
+    return Tab(browser, session, pictures)
