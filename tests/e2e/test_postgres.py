@@ -41,7 +41,7 @@ def setting(server: Server) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def page(setting: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
     """Start ``strandline ui`` with it."""
-    with opened(tmp_path_factory.mktemp("ui"), setting) as page:
+    with opened(tmp_path_factory.mktemp("ui"), env=setting) as page:
         yield page
 
 
