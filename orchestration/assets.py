@@ -17,7 +17,6 @@ from dagster import (
     DailyPartitionsDefinition,
     MaterializeResult,
     MetadataValue,
-    RetryPolicy,
     TableColumn,
     TableColumnDep,
     TableColumnLineage,
@@ -34,13 +33,10 @@ from jobs.run.report import Report
 from jobs.run.settings import settings
 from jobs.run.span import Span
 from orchestration import checks
-from orchestration.failures import failure
+from orchestration.failures import again_or_failed, failure
 from orchestration.keys import key, plain, pool, topic_key
 from orchestration.links import linked
 from orchestration.resources import LakeResource, SparkResource
-
-AGAIN = RetryPolicy(max_retries=2, delay=30)
-"""For what is not ready; what cannot be otherwise the next time says so itself."""
 
 
 def assets() -> list[AssetsDefinition]:
@@ -77,18 +73,22 @@ def asset_of(table: Table, days: DailyPartitionsDefinition) -> AssetsDefinition:
         check_specs=checks.specs(table, key(table)),
         pool=pool(table),
         backfill_policy=BackfillPolicy.single_run(),
-        retry_policy=AGAIN,
     )
     def materialise(
         context: AssetExecutionContext, lake: LakeResource, spark: SparkResource
     ) -> Iterator[MaterializeResult[object] | AssetCheckResult]:
-        yield from made(table, lake, spark, _chosen(context))
+        yield from made(table, lake, spark, _chosen(context), tried=context.retry_number)
 
     return materialise
 
 
 def made(
-    table: Table, lake: LakeResource, spark: SparkResource, span: Span | None = None
+    table: Table,
+    lake: LakeResource,
+    spark: SparkResource,
+    span: Span | None = None,
+    *,
+    tried: int,
 ) -> Iterator[MaterializeResult[object] | AssetCheckResult]:
     """Compute a range of a table again, or bring it up to date, and say what was made and what was found.
 
@@ -96,6 +96,7 @@ def made(
 
     Raises:
         Failure: It cannot be done, or is not believed.
+        RetryRequested: It cannot be done at the moment, and was not tried often yet.
     """
     try:
         if span is None or table.speaks is Speaks.AFRESH:  # which finds itself what has changed
@@ -106,7 +107,7 @@ def made(
         yield from checks.of_gate(table, key(table), error, linked(lake))
         raise failure(error) from error
     except LakeError as error:
-        raise failure(error) from error
+        raise again_or_failed(error, tried) from error
     yield _result(table, report, lake, spark)
     yield from checks.of_report(table, key(table), report, linked(lake))
 

@@ -23,7 +23,7 @@ from dagster import (
 from jobs import catalog
 from jobs.core.table import Table
 from orchestration import checks
-from orchestration.assets import AGAIN, made
+from orchestration.assets import made
 from orchestration.keys import key, plain, pool
 from orchestration.resources import LakeResource, SparkResource
 
@@ -49,7 +49,6 @@ def _step(table: Table) -> OpDefinition:
         ins={AFTER: In(Nothing)} if table.needs else {},
         out=Out(Nothing),
         pool=pool(table),
-        retry_policy=AGAIN,
         tags={"dagster/kind/spark": "", "dagster/kind/delta": ""},
     )
     def step(context: OpExecutionContext, lake: LakeResource, spark: SparkResource) -> None:
@@ -63,7 +62,7 @@ def told(
 ) -> None:
     """Bring a table up to date and say what its asset would."""
     is_made = False
-    for each in made(table, lake, spark):
+    for each in made(table, lake, spark, tried=context.retry_number):
         if isinstance(each, MaterializeResult):
             context.log_event(AssetMaterialization(key(table), metadata=each.metadata))
             is_made = True

@@ -1,0 +1,34 @@
+"""Only what is transient is tried again, and not for ever; nothing makes Dagster try again what was asked to end."""
+
+import pytest
+from dagster import AssetsDefinition, Failure, RetryRequested
+
+from jobs.core.errors import DataError, DefinitionError, LakeError, TransientError
+from orchestration.catch_up import job
+from orchestration.definitions import DEFINITIONS
+from orchestration.failures import TRIES, again_or_failed
+
+
+def test_what_is_transient_is_tried_again_and_then_told() -> None:
+    away = TransientError("the broker is away", hint="wait.")
+
+    found = [again_or_failed(away, tried) for tried in range(TRIES + 1)]
+
+    assert [type(each) for each in found] == [RetryRequested, RetryRequested, Failure]
+    assert "the broker is away" in str(found[-1].description)  # type: ignore[union-attr]  # a Failure
+
+
+@pytest.mark.parametrize("error", [DataError("x", hint="y."), DefinitionError("x", hint="y.")])
+def test_what_only_a_person_can_mend_is_told_at_once(error: LakeError) -> None:
+    found = again_or_failed(error, 0)
+
+    assert isinstance(found, Failure)
+    assert not found.allow_retries
+
+
+def test_no_policy_of_retries_keeps_a_run_from_ending() -> None:
+    """Dagster respects one also when a run is interrupted."""
+    made = [each for each in DEFINITIONS.assets or () if isinstance(each, AssetsDefinition)]
+
+    assert all(each.op.retry_policy is None for each in made)
+    assert all(node.retry_policy is None for node in job().graph.node_defs)  # type: ignore[attr-defined]  # all are ops
