@@ -43,7 +43,7 @@ WHOLE = 430
 
 PARTS_OF_A_DAY = WHOLE // 3
 ALIKE = ", like with like"
-"""What computes whole days reads more of a day the later it is, on the first day as on the last."""
+"""What computes whole days reads more of a day the later it is, and the days beside it, of which the first has none."""
 
 SPEAKS_AT = {"gold.ip_holds": 30}
 """From batch 40 to 56 no hold ends, so the young table writes nothing, and around 400 every other batch does."""
@@ -125,8 +125,7 @@ class History:
         """Yield under which names a table is measured, and how young the young one is."""
         yield table.id, YOUNG
         if computes_days(table):
-            days = (self._old(table) - YOUNG) // PARTS_OF_A_DAY
-            yield f"{table.id}{ALIKE}", self._old(table) - days * PARTS_OF_A_DAY
+            yield f"{table.id}{ALIKE}", self._old(table) - PARTS_OF_A_DAY
         if table.id in SPEAKS_AT:
             yield f"{table.id}{ALIKE}", SPEAKS_AT[table.id]
 
