@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -44,7 +45,7 @@ def asked(
     address: str, path: str, *, method: str = "GET", host: str | None = None
 ) -> tuple[int, dict[str, str], str]:
     """Ask for a path exactly as it is written; urllib would tidy it up."""
-    there = http.client.HTTPConnection(address.removeprefix("http://"), timeout=10)
+    there = http.client.HTTPConnection(urlsplit(address).netloc, timeout=10)
     there.request(method, path, headers={"Host": host} if host else {})
     answer = there.getresponse()
     found = (answer.status, dict(answer.getheaders()), answer.read().decode())
