@@ -233,6 +233,7 @@ def _replace(work: _Work, rows: DataFrame, entry: Entry) -> Entry:
     swap(
         work.spark,
         work.lake.table(work.table),
+        moment,
         lambda held: held.where(work.span.holds(moment)),
         lambda held: held.where(~work.span.holds(moment)),
         rows,

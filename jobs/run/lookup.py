@@ -127,6 +127,7 @@ class Again:
             swap(
                 self.spark,
                 path,
+                str(self.table.event_at),
                 lambda held: self._near(held, span).join(keys, key, "left_semi"),
                 lambda held: held.join(keys, key, "left_anti"),
                 changed.where("_more > 0").drop("_more"),

@@ -231,6 +231,7 @@ def _bring(work: _Work, found: Healing, begun: Entry, released: Mapping[str, int
         swap(
             spark,
             lake.table(table),
+            str(table.event_at),
             lambda rows: rows.join(places, [*PLACE], "left_semi"),
             lambda rows: rows.join(places, [*PLACE], "left_anti"),
             found.rows,

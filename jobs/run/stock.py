@@ -82,22 +82,30 @@ class Stock:
     def _read(self, line: str) -> None:
         if line.startswith('{"add":'):
             add = json.loads(line)["add"]
-            self._files[add["path"]] = _File(line, *self._span(add))
+            self._files[add["path"]] = _File(line, *span_of(add, self._begins, self._ends))
         elif line.startswith('{"remove":'):
             self._files.pop(json.loads(line)["remove"]["path"], None)
         elif line.startswith('{"metaData":'):
             self._is_other = True
 
-    def _span(self, add: Mapping[str, Any]) -> tuple[int, int]:
-        told = json.loads(add.get("stats") or "{}")
-        lowest, highest = (
-            {**told.get(name, {}), **add["partitionValues"]} for name in ("minValues", "maxValues")
-        )
-        first = micros(lowest[self._begins]) if self._begins in lowest else -OPEN
-        if self._ends is None:
-            return first, _until(highest, self._begins)
-        is_open = told.get("nullCount", {}).get(self._ends, 1) > 0
-        return first, OPEN if is_open else _until(highest, self._ends)
+
+def span_of(add: Mapping[str, Any], begins: str, ends: str | None = None) -> tuple[int, int]:
+    """Return the microseconds between which the rows of a file say something; all time where the log does not tell.
+
+    Args:
+        add: The file, as the log says it.
+        begins: The column with the moment from which a row says something.
+        ends: That with the moment until which it does.
+    """
+    told = json.loads(add.get("stats") or "{}")
+    lowest, highest = (
+        {**told.get(name, {}), **add["partitionValues"]} for name in ("minValues", "maxValues")
+    )
+    first = micros(lowest[begins]) if begins in lowest else -OPEN
+    if ends is None:
+        return first, _until(highest, begins)
+    is_open = told.get("nullCount", {}).get(ends, 1) > 0
+    return first, OPEN if is_open else _until(highest, ends)
 
 
 def _until(highest: Mapping[str, str], name: str) -> int:

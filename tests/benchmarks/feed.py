@@ -57,6 +57,13 @@ class Versions:
         (target / "_delta_log").mkdir(parents=True)
         self.give()
 
+    def give_until(self, version: int) -> bool:
+        """Make all versions up to one appear; tell whether a row is among what is new."""
+        has_rows = False
+        while self._next <= version and self.give():
+            has_rows |= self.has_rows
+        return has_rows
+
     def give(self) -> bool:
         """Make the next version appear, its files first; tell whether there was one."""
         name = f"_delta_log/{self._next:020d}"

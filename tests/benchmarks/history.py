@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
+from math import ceil
 from pathlib import Path
 from shutil import copytree, rmtree
 
@@ -28,7 +29,7 @@ from jobs.run.runner import Site
 from jobs.run.session import start
 from jobs.run.settings import settings
 from jobs.run.span import length
-from tests.benchmarks.life import Life, steps
+from tests.benchmarks.life import WHOLE, Life, steps
 from tests.benchmarks.samples import Sample, Samples
 
 PART = "history"
@@ -38,9 +39,6 @@ ROUNDS, STEPS = 3, 9
 SPAN = ROUNDS * (STEPS + 1)
 """So many batches are run to measure; the first of each round starts a stream and does not count."""
 
-WHOLE = 430
-"""So many parts the events are read in."""
-
 PARTS_OF_A_DAY = WHOLE // 3
 ALIKE = ", like with like"
 """What computes whole days reads more of a day the later it is, and the days beside it, of which the first has none."""
@@ -49,8 +47,9 @@ SPEAKS_AT = {"gold.ip_holds": 30}
 """From batch 40 to 56 no hold ends, so the young table writes nothing, and around 400 every other batch does."""
 
 DAY = datetime(2026, 10, 1, tzinfo=UTC)
-PLAN = Plan(since=DAY, until=DAY + timedelta(days=3), events=66_000, seed=7)
-"""About a hundred readings a batch, and a tenth of that of most others."""
+PLAN = Plan(since=DAY, until=DAY + timedelta(days=3), events=200 * WHOLE, seed=7)
+"""Some 130 readings a batch, and a tenth of that or less of the others: a number of which each has about a whole
+number for each part, so that no source comes to its end hours before another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +163,7 @@ class History:
             lake=self._lake(age, table),
             site=self._site(),
             prepared=[self._path("old", source) for source in table.needs],
-            records=max(there // WHOLE, 1),
+            records=ceil(there / WHOLE),
         )
 
     def _path(self, age: str, table: Table) -> Path:

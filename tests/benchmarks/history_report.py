@@ -15,7 +15,7 @@ METHOD = f"""\
 {PLAN.events:,} events of the whole domain over three days, in {WHOLE} parts; each table runs alone, always on, and is given a part of each of its sources at a time, by links.
 What a table makes is what the tables above it are fed with.
 When all have grown old, each goes on in turns with a new table in the same warm process: {ROUNDS} rounds of {STEPS} batches each, those around batch {OLD} and those around batch {YOUNG}, the order changing from round to round.
-Time is from the end of one batch to the end of the next, the median of a round; a ratio is taken within its round, and its median and its ends are shown.
+Time is from the end of one batch to the end of the next, the median of a round; bytes are the mean of a round; a ratio is taken within its round, and its median and its ends are shown.
 Bytes are what the JVM read through Hadoop's file system, whose vectored reads were switched off because it does not count them, and what Python asked the system for, whether it came from the disk or from memory.
 Two tables have a second row, for which the target is: one that computes whole days again is measured against the same hour of the day before, because it reads more of its day the later the hour, and of the days beside it; and one that says nothing around batch 40, and much around 400, against batches that speak.
 After each run the table's ledger must balance; where it does not, the benchmark ends.

@@ -1,0 +1,81 @@
+"""Rows are exchanged where they lie, and what is written again is no more the next time."""
+
+import json
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from jobs.run import delta
+from jobs.run.ledger import commit_file, latest_version
+from jobs.run.rows import rows_at
+from jobs.run.swap import HOUR, swap
+from tests.support.rows import NOON
+
+HOURS = 12
+PER_HOUR = 6
+LATE = f"n % {HOURS * PER_HOUR // 2} = 0"
+"""The first row, and one of six hours later."""
+
+
+def grown(spark: SparkSession, path: Path) -> None:
+    """Make a table as a stream does, a file every ten minutes."""
+    for n in range(HOURS * PER_HOUR):
+        row = [(n, NOON + timedelta(minutes=10 * n), 0)]
+        rows = spark.createDataFrame(row, "n long, event_at timestamp, said long")
+        if not n:
+            delta.create(spark, path, rows.schema)
+        commit = delta.Commit(spark, path)
+        commit.write(rows.coalesce(1))
+        commit.commit("")
+
+
+def corrected(spark: SparkSession, path: Path, which: str) -> None:
+    """Let some rows say one more than before."""
+    live = rows_at(spark, path, latest_version(path))
+    come = live.where(which).withColumn("said", F.col("said") + 1)
+    literal = spark.createDataFrame(come.collect(), come.schema)
+
+    def goes(held: DataFrame) -> DataFrame:
+        return held.where(which)
+
+    swap(spark, path, "event_at", goes, lambda held: held.where(f"not ({which})"), literal, "")
+
+
+def written(path: Path) -> list[int]:
+    """Return how many rows each file of the last commit holds."""
+    lines = commit_file(path, latest_version(path)).read_text().splitlines()
+    adds = [json.loads(line)["add"] for line in lines if line.startswith('{"add":')]
+    return sorted(json.loads(add["stats"])["numRecords"] for add in adds)
+
+
+def test_rows_that_are_far_apart_stay_apart_however_often_they_are_corrected(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """One file of both would hold half a day, and whatever comes between would write all of it again."""
+    path = tmp_path / "table"
+    grown(spark, path)
+
+    for _ in range(3):
+        corrected(spark, path, LATE)
+        assert written(path) == [1, 1]
+
+    found = Counter(row["said"] for row in rows_at(spark, path, latest_version(path)).collect())
+    assert found == {0: HOURS * PER_HOUR - 2, 3: 2}
+
+
+def test_files_of_an_hour_become_one(spark: SparkSession, tmp_path: Path) -> None:
+    """So that corrections leave fewer files behind them, and none of a long time."""
+    path = tmp_path / "table"
+    grown(spark, path)
+
+    corrected(spark, path, "true")
+
+    sizes = written(path)
+    assert sum(sizes) == HOURS * PER_HOUR
+    assert HOURS * 6 // 7 <= len(sizes) <= HOURS, (
+        "an hour's files and the first of the next are seven"
+    )
+    assert timedelta(hours=1) // timedelta(microseconds=1) == HOUR
