@@ -73,6 +73,12 @@ def told(
             context.instance.report_runless_asset_event(checks.evaluation(each))
 
 
+def bring_up(context: OpExecutionContext, lake: LakeResource, spark: SparkResource) -> None:
+    """Bring all tables up to date in one step."""
+    for table in catalog.tables():
+        told(context, table, lake, spark)
+
+
 def name(table: Table) -> str:
     """Return a step's name; without the ending it would be that of the asset's own."""
     return f"{plain(table.id)}_catch_up"

@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from dagster import (
     AssetSelection,
     Config,
-    Failure,
+    MetadataValue,
     OpExecutionContext,
     RunRequest,
     ScheduleDefinition,
@@ -23,6 +23,7 @@ from dagster import (
 from pydantic import Field
 
 from jobs import catalog
+from jobs.cli.certify import refuse_different
 from jobs.core.errors import LakeError
 from jobs.core.table import Layer, Speaks
 from jobs.run.always import Always
@@ -31,7 +32,7 @@ from jobs.run.lake import Lake
 from jobs.run.order import order
 from jobs.run.settings import settings
 from jobs.run.verify import Trial, verify
-from orchestration.catch_up import told
+from orchestration.catch_up import bring_up
 from orchestration.checks import evaluation
 from orchestration.failures import failure
 from orchestration.keys import key
@@ -88,8 +89,7 @@ def certify_tables(
     rest = _Rest(stream)
     try:
         if rest.begin():
-            for table in catalog.tables():
-                told(context, table, lake, spark)
+            bring_up(context, lake, spark)
         found = verify(tables, where, trial, spark.site(), tell=context.log.info, pinned=rest.end)
     except LakeError as error:
         raise failure(error) from error
@@ -98,14 +98,12 @@ def certify_tables(
     for table in tables:
         for each in answered(table, lake):
             context.instance.report_runless_asset_event(evaluation(each))
-    different = [each for each in found if not each.equal]
-    if different:
-        raise Failure(
-            f"{', '.join(each.table for each in different)}: the live rows are not what bronze says\n\n"
-            f"hint: the same again: `strandline verify --all --seed {trial.seed}`.",
-            metadata={each.table: "\n".join(each.differences) for each in different},
-            allow_retries=False,
-        )
+    try:
+        refuse_different(found, trial.seed)
+    except LakeError as error:
+        said = {each.table: "\n".join(each.differences) for each in found if not each.equal}
+        told = {table: MetadataValue.text(rows) for table, rows in said.items()}
+        raise failure(error, told) from error
 
 
 @job(name="certify", description="Prove every silver and gold table, and keep the certificates.")

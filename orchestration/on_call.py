@@ -19,7 +19,6 @@ from dagster import (
 )
 from pydantic import Field
 
-from jobs import catalog
 from jobs.cli import goback, place
 from jobs.cli.again import again
 from jobs.core.errors import LakeError
@@ -30,7 +29,7 @@ from jobs.run.order import order
 from jobs.run.rewind import rewind
 from jobs.run.tidy import left, take_away
 from jobs.run.watch import Ill
-from orchestration.catch_up import told
+from orchestration.catch_up import bring_up
 from orchestration.failures import failure
 from orchestration.keys import key
 from orchestration.resources import LakeResource, SparkResource
@@ -79,8 +78,7 @@ def resume_stream(context: OpExecutionContext, config: Said, lake: LakeResource)
 )
 def restart_stream(context: OpExecutionContext, config: Said, lake: LakeResource) -> None:
     """Restart."""
-    _stream(context, lake).pause(config.why)
-    _lives(context, lambda stream: stream.resume(None, config.why), lake)
+    _lives(context, lambda stream: stream.restart(config.why), lake)
 
 
 @op(
@@ -91,8 +89,7 @@ def drain_stream(
 ) -> None:
     """Drain."""
     _stream(context, lake).pause(config.why)
-    for table in catalog.tables():
-        told(context, table, lake, spark)
+    bring_up(context, lake, spark)
 
 
 @op(
@@ -144,8 +141,8 @@ def tidy_up(context: OpExecutionContext, lake: LakeResource) -> None:
 
 
 def _again(table: Table, entry: Entry) -> AssetMaterialization:
-    told = {"since": entry.since, "until": entry.until, "came": entry.came, "gone": entry.gone}
-    return AssetMaterialization(key(table), metadata=told)
+    said = {"since": entry.since, "until": entry.until, "came": entry.came, "gone": entry.gone}
+    return AssetMaterialization(key(table), metadata=said)
 
 
 def _given_up(context: OpExecutionContext, incident: Incident, lake: LakeResource) -> Failure:

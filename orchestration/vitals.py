@@ -22,7 +22,6 @@ from jobs import catalog
 from jobs.cli.place import now
 from jobs.core.table import Table
 from jobs.run.beat import heartbeat
-from jobs.run.lake import Lake
 from jobs.run.order import order
 from jobs.run.vitals import QUESTIONS, Sign, questions, signs
 from jobs.run.watch import watch
@@ -56,9 +55,10 @@ def answered(table: Table, lake: LakeResource) -> Iterator[AssetCheckResult]:
     yield from (_answer(table, sign, link) for sign in signs(table, lake.lake(), now()))
 
 
-def word(table: Table, lake: Lake) -> AssetCheckResult:
+def word(table: Table, lake: LakeResource) -> AssetCheckResult:
     """Say whether a table's stream is well now; how it does over time, the watchdog says."""
-    found = watch(order(lake), heartbeat(lake), now())
+    stream = lake.stream("a look")
+    found = watch(order(stream.lake), heartbeat(stream.lake), now(), starting=stream.is_starting())
     return AssetCheckResult(
         asset_key=key(table),
         check_name=KEEPS_UP,
@@ -80,10 +80,9 @@ def _of(table: Table) -> AssetChecksDefinition:
     def vitals(
         context: AssetCheckExecutionContext, lake: LakeResource
     ) -> Iterator[AssetCheckResult]:
-        where = lake.lake()
-        where.refuse_missing(table)
+        lake.lake().refuse_missing(table)
         chosen = {each.name for each in context.selected_asset_check_keys}
-        answers = [*answered(table, lake), word(table, where)]
+        answers = [*answered(table, lake), word(table, lake)]
         yield from (each for each in answers if each.check_name in chosen)
 
     return vitals

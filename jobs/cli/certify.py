@@ -1,5 +1,6 @@
 """``verify``: the proof that a table is what its log says, whichever way it is computed."""
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Annotated
 
@@ -66,12 +67,22 @@ def verify_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         emit([asdict(each) for each in certificates])
     else:
         _print(certificates)
+    refuse_different(certificates, trial.seed)
+
+
+def refuse_different(certificates: Iterable[Certificate], seed: int) -> None:
+    """See that all tables are equal.
+
+    Raises:
+        DataError: One is not.
+    """
     different = [each.table for each in certificates if not each.equal]
     if different:
         raise DataError(
             f"{', '.join(different)}: the live rows are not what bronze says",
-            hint=f"the same cuts and kills again: --seed {trial.seed}. Rows that only the quarantine has are held by rules "
-            "that have changed since: `strandline quarantine replay TABLE --dry-run` says which would come, and when.",
+            hint=f"the same cuts and kills again: `strandline verify --all --seed {seed}`. Rows that only the quarantine "
+            "has are held by rules that have changed since: `strandline quarantine replay TABLE --dry-run` says which "
+            "would come, and when.",
             tables=different,
         )
 

@@ -1,12 +1,11 @@
 """``rewind``: what arrived from a moment or an offset on, read again from bronze."""
 
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
-from jobs.cli import engine, place
+from jobs.cli import engine, place, ranges
 from jobs.cli.again import again, tell_changed
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say, show
@@ -77,13 +76,12 @@ def begin(text: str) -> From:
     if is_offset and topic and partition.isdigit() and offset.isdigit():
         return Spot(topic, int(partition), int(offset))
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
+        return ranges.moment(text, "--to")
+    except DefinitionError as error:
         raise DefinitionError(
             f"{text!r} is no moment and no offset",
             hint="write 2026-11-01T06:00, or topic/partition:offset.",
         ) from error
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def possible(table: Table, lake: Lake, plan: Rewind) -> Span:

@@ -98,9 +98,7 @@ def restart(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = 
     """
     found, where = place.existing(lake)
     place.demanded_address(found, where)
-    stream = always(found, where)
-    stream.pause(why)
-    pid = stream.resume(None, why)
+    pid = always(found, where).restart(why)
     if as_json:
         emit({"pid": pid})
     else:

@@ -15,7 +15,7 @@ def typed(since: str, until: str) -> Span:
     Raises:
         DefinitionError: An end of it is no moment, or it is empty.
     """
-    first, last = (_moment(name, text) for name, text in (("--since", since), ("--until", until)))
+    first, last = (moment(text, name) for name, text in (("--since", since), ("--until", until)))
     if first >= last:
         raise DefinitionError(
             f"the range is empty: {since} is not before {until}",
@@ -40,12 +40,17 @@ def both(since: str | None, until: str | None, otherwise: str) -> Span | None:
     return None
 
 
-def _moment(option: str, text: str) -> datetime:
+def moment(text: str, option: str) -> datetime:
+    """Read a moment; one without a zone is in UTC.
+
+    Raises:
+        DefinitionError: It is none.
+    """
     try:
-        moment = datetime.fromisoformat(text)
+        found = datetime.fromisoformat(text)
     except ValueError as error:
         raise DefinitionError(
             f"{option} {text!r} is no date and no moment",
             hint="write it like 2026-11-01 or 2026-11-01T06:00; it is read as UTC.",
         ) from error
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

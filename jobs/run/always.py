@@ -54,10 +54,18 @@ class Always:
             TransientError: It ended while starting, or says nothing in time.
         """
         with self._alone():
-            last = order(self.lake)
-            asked = tuple(words) if words is not None else last.words if last else ()
-            write(self.lake, self._order(runs=True, why=why, words=asked))
-            return self._started(asked)
+            return self._resumed(words, why)
+
+    def restart(self, why: str = "") -> int:
+        """End the stream after its batches and start it with the options that it had, with nobody between.
+
+        Raises:
+            DefinitionError: As for ``resume``.
+            TransientError: As for ``resume``.
+        """
+        with self._alone():
+            self._stop()
+            return self._resumed(None, why)
 
     def again(self, *, ends: bool) -> int:
         """Start a stream that is not well once more, and count it as an attempt.
@@ -110,6 +118,12 @@ class Always:
     @property
     def _mark(self) -> str:
         return f"strandline-stream={self.lake.root}"
+
+    def _resumed(self, words: Sequence[str] | None, why: str) -> int:
+        last = order(self.lake)
+        asked = tuple(words) if words is not None else last.words if last else ()
+        write(self.lake, self._order(runs=True, why=why, words=asked))
+        return self._started(asked)
 
     def _order(self, *, runs: bool, why: str, words: tuple[str, ...]) -> Order:
         at = self.clock().isoformat(timespec="seconds")
