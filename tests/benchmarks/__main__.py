@@ -1,7 +1,7 @@
-"""Measure: ``python -m tests.benchmarks [engine | history | rules]``, or ``make bench``.
+"""Measure: ``python -m tests.benchmarks [engine | history | rules | share]``, or ``make bench``.
 
 ``engine`` compares with jobs written by hand, ``history`` an old table with a young one, ``rules`` a batch with fifty
-rules and their gate with one that has none.
+rules and their gate with one that has none, ``share`` a run that Dagster launched with one from the command line.
 An interrupted run goes on where it was; ``--fresh`` begins anew.
 """
 
@@ -21,13 +21,14 @@ from jobs.play.domain import readings
 from jobs.play.plan import Plan
 from jobs.play.send import send
 from jobs.run import broker, topics
-from jobs.run.kafka import Log
-from tests.benchmarks import catch_up, history, machine, rules
+from tests.benchmarks import catch_up, history, machine, rules, share
+from tests.benchmarks.feed import events_in
 from tests.benchmarks.ground import Ground
 from tests.benchmarks.history_report import HistoryReport
 from tests.benchmarks.report import Report
 from tests.benchmarks.rules_report import RulesReport
 from tests.benchmarks.samples import Samples
+from tests.benchmarks.share_report import ShareReport
 from tests.benchmarks.small_batches import SmallBatches
 from tests.benchmarks.workers import workers
 
@@ -137,16 +138,24 @@ def _rules(wanted: Wanted, work: Path, address: str) -> RulesReport:
     return RulesReport(command=wanted.command, machine=machine.facts(), samples=samples)
 
 
-MEASURES: dict[str, Callable[[Wanted, Path, str], Report | HistoryReport | RulesReport]] = {
+def _share(wanted: Wanted, work: Path, address: str) -> ShareReport:
+    samples = Samples(work / "samples.jsonl")
+    share.measure(work, address, samples, partial(screen.print, markup=False))
+    return ShareReport(command=wanted.command, machine=machine.facts(), samples=samples)
+
+
+AnyReport = Report | HistoryReport | RulesReport | ShareReport
+MEASURES: dict[str, Callable[[Wanted, Path, str], AnyReport]] = {
     "engine": _engine,
     "history": _history,
     "rules": _rules,
+    "share": _share,
 }
 
 
 def _preload(plan: Plan, address: str, topic: Topic) -> None:
     """Send the events unless the topic has them."""
-    there = _events_in(address, topic) if topic.name in topics.topics(address, {}) else 0
+    there = events_in(address, topic) if topic.name in topics.topics(address, {}) else 0
     if there == plan.events:
         return
     if there:
@@ -154,14 +163,6 @@ def _preload(plan: Plan, address: str, topic: Topic) -> None:
         raise SystemExit(message)
     sent = send(plan, address, {}, parts=readings(plan, topic))
     screen.print(f"preloaded {sent.events:,} events in {sent.seconds:.1f} s")
-
-
-def _events_in(address: str, topic: Topic) -> int:
-    log = Log(address, {}, topic)
-    try:
-        return sum(end for _, end in log.bounds().values())
-    finally:
-        log.close()
 
 
 def _wanted(arguments: list[str]) -> Wanted:

@@ -15,10 +15,12 @@ from urllib.parse import unquote
 import pyarrow.parquet as pq
 from confluent_kafka import Producer
 
+from jobs.core.table import Topic
 from jobs.play.plan import Plan
 from jobs.play.player import Chunk
 from jobs.play.telemetry import Fleet
 from jobs.run.delta import SUMS_KEPT, forget_sum
+from jobs.run.kafka import Log
 from jobs.run.ledger import is_table, latest_version
 from jobs.run.topics import create_topic
 
@@ -153,6 +155,15 @@ class Tail:
             self.rows += sum(found["numRecords"] for found in stats)
             self.versions += 1
         return self.rows
+
+
+def events_in(address: str, topic: Topic) -> int:
+    """Return how many records a topic has been given."""
+    log = Log(address, {}, topic)
+    try:
+        return sum(end for _, end in log.bounds().values())
+    finally:
+        log.close()
 
 
 def adds(table: Path, version: int) -> list[dict[str, str]]:

@@ -21,7 +21,6 @@ from pyspark.sql import SparkSession
 
 from jobs import catalog
 from jobs.core.table import Layer, Speaks, Table
-from jobs.play.domain import domain
 from jobs.play.plan import Plan
 from jobs.play.send import send
 from jobs.run.lake import Lake
@@ -29,6 +28,7 @@ from jobs.run.runner import Site
 from jobs.run.session import start
 from jobs.run.settings import settings
 from jobs.run.span import length
+from tests.benchmarks.feed import events_in
 from tests.benchmarks.life import WHOLE, Life, steps
 from tests.benchmarks.samples import Sample, Samples
 
@@ -152,19 +152,26 @@ class History:
     def _old(self, table: Table) -> int:
         """Return the batch that is measured: the four hundredth, or the last one with enough behind it."""
         if table.layer is Layer.BRONZE:
-            return OLD
-        prepared = [self._lake("old", source).table(source) for source in table.needs]
-        return min(OLD, steps(prepared) - SPAN // 2)
+            batches = self._events(table) // self._records(table)
+        else:
+            batches = steps([self._lake("old", source).table(source) for source in table.needs])
+        return min(OLD, batches - SPAN // 2)
 
     def _life(self, age: str, table: Table) -> Life:
-        there = sum(part.events for part in domain(PLAN) if part.topic in table.topics)
         return Life(
             table=table,
             lake=self._lake(age, table),
             site=self._site(),
             prepared=[self._path("old", source) for source in table.needs],
-            records=ceil(there / WHOLE),
+            records=self._records(table),
         )
+
+    def _records(self, table: Table) -> int:
+        """Return how many records of its topics make a batch."""
+        return ceil(self._events(table) / WHOLE)
+
+    def _events(self, table: Table) -> int:
+        return sum(events_in(self.address, topic) for topic in table.topics)
 
     def _path(self, age: str, table: Table) -> Path:
         return self.work / age / table.id

@@ -24,7 +24,7 @@ class Sample:
         wall: Seconds: of the whole run, or of one batch (median).
         cpu: Seconds of CPU of the process tree: of the whole run, or of one batch (mean).
         slowest: The slowest batch in seconds.
-        read: Bytes read by one batch (median).
+        read: Bytes read by one batch (mean).
         load: The machine's load average at the end.
         steal: Share of the time that the hypervisor took, in percent.
         others: Share of both cores that went to processes other than the contestant and the broker.

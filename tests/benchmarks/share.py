@@ -1,0 +1,151 @@
+"""What do Dagster and the gates take of a scheduled run? The job ``catch_up`` beside ``strandline run``.
+
+Both bring all tables up to date in an empty lake, from topics with the same 100,000 events, each in a process and a JVM
+of its own that did nothing before. ``dagster`` is launched as the schedule launches it: through the queue and the
+daemon of ``strandline ui``, which goes on answering its page meanwhile. What ``strandline run`` takes for the same
+tables is the work; the rest is Dagster's. The time in the gates is taken within ``strandline run``, by a clock around
+every function in which a gate stands (tests/benchmarks/gates_timed.py).
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import mkdtemp
+
+from jobs import catalog
+from jobs.core.table import Topic
+from jobs.play.plan import Plan
+from jobs.play.send import send
+from jobs.run import topics
+from jobs.run.balance import balance
+from jobs.run.lake import Lake
+from jobs.run.ledger import entries
+from tests.benchmarks.feed import events_in
+from tests.benchmarks.machine import Noise
+from tests.benchmarks.samples import Sample, Samples
+from tests.cli.typed import ENVIRONMENT
+from tests.support.console import opened
+
+PART, ROW = "share", "100,000 events"
+EVENTS, ROUNDS = 100_000, 3
+SINCE = datetime(2026, 10, 1, tzinfo=UTC)
+TIMES = """
+query ($id: ID!) {
+  runOrError(runId: $id) {
+    ... on Run { stats { ... on RunStatsSnapshot { enqueuedTime launchTime startTime endTime } } }
+  }
+}
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """One run of the comparison."""
+
+    work: Path
+    address: str
+    samples: Samples
+    tell: Callable[[str], None]
+
+    def run(self) -> None:
+        """Measure the rounds that nobody has measured."""
+        self._send()
+        for number in range(ROUNDS):
+            if self.samples.has(PART, ROW, number):
+                continue
+            order = [self._by_hand, self._by_dagster]
+            taken = [
+                sample
+                for one in (order if number % 2 == 0 else reversed(order))
+                for sample in self._taken(one, number)
+            ]
+            self.samples.add(taken)
+
+    def _taken(self, one: Callable[[Lake], dict[str, float]], number: int) -> list[Sample]:
+        lake, before = Lake(Path(mkdtemp(dir=self.work)) / "lake"), Noise.now()
+        found = one(lake)
+        noise = Noise.now().since(before, own=0.0)
+        told = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in found.items())
+        self.tell(f"round {number + 1}: {told}, steal {noise['steal']:.0f} %")
+        return [
+            Sample(
+                part=PART,
+                row=ROW,
+                contestant=name,
+                number=number,
+                wall=round(seconds, 3),
+                cpu=0.0,
+                load=noise["load"],
+                steal=noise["steal"],
+            )
+            for name, seconds in found.items()
+        ]
+
+    def _by_hand(self, lake: Lake) -> dict[str, float]:
+        """Run the tables from the command line."""
+        told, log = lake.root.with_name("gates.json"), lake.root.with_name("run.log")
+        words = ["-m", "tests.benchmarks.gates_timed", str(told), "run", "--lake", str(lake.root)]
+        began = time.monotonic()
+        with log.open("wb") as stream:
+            subprocess.run(
+                [sys.executable, *words],
+                env={**ENVIRONMENT, "STRANDLINE_KAFKA": self.address},
+                stdout=stream,
+                stderr=stream,
+                check=True,
+            )
+        wall = time.monotonic() - began
+        return {"run": wall, "run tables": _in_tables(lake), "gates": json.loads(told.read_text())}
+
+    def _by_dagster(self, lake: Lake) -> dict[str, float]:
+        """Let Dagster's daemon launch the job."""
+        env = {"STRANDLINE_KAFKA": self.address}
+        with opened(lake.root.parent, env=env) as console:
+            run = console.launch("catch_up")
+            ended = console.ended(run)
+            times = console.ask(TIMES, id=run)["runOrError"]["stats"]
+        if ended != "SUCCESS":
+            message = f"the run has ended with {ended}; see {lake.root}"
+            raise SystemExit(message)
+        return {
+            "dagster": times["endTime"] - times["launchTime"],
+            "dagster tables": _in_tables(lake),
+            "before the first step": times["startTime"] - times["launchTime"],
+            "queued": times["launchTime"] - times["enqueuedTime"],
+        }
+
+    def _send(self) -> None:
+        """Send the events unless they are there; events of another benchmark would be read as well."""
+        there = sum(events_in(self.address, topic) for topic in _topics(self.address))
+        if there == EVENTS:
+            return
+        if there:
+            message = f"the topics have {there:,} events of others; name another folder with --work"
+            raise SystemExit(message)
+        plan = Plan(since=SINCE, until=SINCE + timedelta(days=1), events=EVENTS, seed=7)
+        sent = send(plan, self.address, {})
+        self.tell(f"sent {sent.events:,} events in {sent.seconds:.1f} s")
+
+
+def _topics(address: str) -> list[Topic]:
+    there = topics.topics(address, {})
+    own = [topic for table in catalog.tables() for topic in table.topics]
+    return [topic for topic in own if topic.name in there]
+
+
+def _in_tables(lake: Lake) -> float:
+    """Return the seconds that the batches of all tables say they took, having seen that every event is in its place."""
+    tables = catalog.tables()
+    wrong = [fault for table in tables for fault in balance(table, lake).faults]
+    assert not wrong, wrong
+    return sum(e.duration_ms for t in tables for _, e in entries(lake.table(t))) / 1000
+
+
+def measure(work: Path, address: str, samples: Samples, tell: Callable[[str], None]) -> None:
+    """Measure what is not measured yet."""
+    Share(work=work, address=address, samples=samples, tell=tell).run()
