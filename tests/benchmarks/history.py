@@ -143,7 +143,7 @@ class History:
                 found.append(Sample(**told, **asdict(cost), at=at[age]))
         for age, life in lives.items():
             life.prove()
-            rmtree(life.lake.root)
+            rmtree(life.lake.root, ignore_errors=True)  # Spark may still tidy up there
             mine = sorted(each.wall for each in found if each.contestant == age)
             shown = ", ".join(f"{wall * 1e3:.0f}" for wall in mine)
             self.tell(f"{row:28} batch {at[age]:3}: {shown} ms")

@@ -2,19 +2,21 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jobs import catalog
 from jobs.core.table import Layer
 from jobs.run.lake import Lake
-from jobs.run.ledger import entries
+from jobs.run.ledger import Entry, entries
 from jobs.silver import device_telemetry as silver
 from orchestration import checks
 from orchestration.keys import key
-from tests.cli.typed import succeeded
+from tests.cli.typed import start, succeeded
 from tests.support.browser import found
 from tests.support.browser import opened as browser_opened
 from tests.support.console import ENDED, Console, opened
@@ -26,8 +28,13 @@ EVENTS = 3_000
 DAYS = 3
 """So many are closed, and are computed again; half of the next one has come, and the streams still own it."""
 
+MORE = 1_500
+A_SECOND = 10
+"""So many events of that day's other half come while the days before are computed again."""
+
 CODE = "/locations/__repository__@orchestration.definitions"
 ASSET = f"/assets/{silver.TABLE.id.replace('.', '/')}"
+PROOF = ("--splits", 2, "--kills", 1)
 LONG = 240.0
 """Seconds for what Spark has to do before it is to be seen."""
 
@@ -60,20 +67,50 @@ def page(tmp_path: Path) -> Iterator[Tab]:
 
 
 def test_a_lake_is_operated_by_clicks(console: Console, page: Tab, first: date) -> None:
-    """From its first event to the report, and nobody types a command."""
-    last = first + timedelta(days=DAYS - 1)
+    """From its first event to the report, with a stream beside the backfill, and nobody types a command."""
+    today = first + timedelta(days=DAYS)
 
     launch(console, page, "catch_up")
     find_every_table(console, page)
     see_green_checks(console, page)
-    backfill(console, page, f"[{first}...{last}]")
+    launch(console, page, "resume")
+    with events_coming(console, today):
+        backfill(console, page, f"[{first}...{today - timedelta(days=1)}]")
+        see_today_refused(console, page, today)
+    launch(console, page, "pause")
     launch(console, page, "report")
     read_the_report(console, page)
 
-    versions = entries(Lake(console.lake).table(silver.TABLE))
-    (again,) = (entry for _, entry in versions if entry.mode == "backfill")
+    before, again, after = around_the_backfill(console)
     assert str(again.since).startswith(str(first)), "the days are one range"
-    assert str(again.until).startswith(str(last + timedelta(days=1)))
+    assert str(again.until).startswith(str(today))
+    assert (again.came, again.gone) == (0, 0)
+    assert before, "the stream ran before the days were computed again"
+    assert after, "and after"
+    proof: Any = succeeded("verify", silver.TABLE.id, *PROOF, "--lake", console.lake, "--json").json
+    assert [each["equal"] for each in proof] == [True]
+
+
+def around_the_backfill(console: Console) -> tuple[list[Entry], Entry, list[Entry]]:
+    """Return what the stream committed before the backfill, the backfill, and what the stream committed after it."""
+    told = [entry for _, entry in entries(Lake(console.lake).table(silver.TABLE))]
+    (at,) = (number for number, entry in enumerate(told) if entry.mode == "backfill")
+    streamed = [[e for e in part if e.mode == "micro-batch"] for part in (told[:at], told[at:])]
+    return streamed[0], told[at], streamed[1]
+
+
+@contextmanager
+def events_coming(console: Console, today: date) -> Iterator[None]:
+    """Let events of the day that is still open come meanwhile."""
+    words = ("--events", MORE, "--since", f"{today}T12:00:00", "--until", f"{today}T20:00:00")
+    log = console.lake.with_name("produce.log")
+    producer = start("produce", *words, "--rate", A_SECOND, "--lake", console.lake, log=log)
+    try:
+        yield
+        assert producer.poll() is None, log.read_text()
+    finally:
+        producer.kill()
+        producer.wait()
 
 
 def launch(console: Console, page: Tab, job: str) -> None:
@@ -117,20 +154,42 @@ def backfill(console: Console, page: Tab, days: str) -> None:
     page.go(f"{console.address}{ASSET}?view=partitions")
     page.sees(rf"Materialized \({DAYS}\)", within=LONG)
     page.shot("days are closed")
-    page.click("Materialize…")
-    page.click("", on="[role=dialog] input", exact=False)
-    page.write(days)
+    choose(page, days)
     page.sees(f"{DAYS} partitions", "all partitions in a single run")
     page.shot("days are chosen")
     page.click("Launch backfill")
     page.sees("Created backfill")
-    deadline = time.monotonic() + LONG
-    while not (runs := console.runs("__ASSET_JOB")) or not ENDED.issuperset(runs):
-        assert time.monotonic() < deadline, runs
-        time.sleep(1)
-    assert runs == ["SUCCESS"], "all days in one run"
+    assert asset_runs(console, 1) == ["SUCCESS"], "all days in one run"
     page.sees(rf"Materialized \({DAYS}\)")
     page.shot("days are filled")
+
+
+def see_today_refused(console: Console, page: Tab, today: date) -> None:
+    """Choose the day that the stream still owns, and read in the run why not, and from when on."""
+    page.go(f"{console.address}{ASSET}?view=partitions")
+    choose(page, f"[{today}]")
+    page.sees("1 partition")
+    page.click("Launch 1 run")
+    assert asset_runs(console, 2) == ["FAILURE", "SUCCESS"]
+    page.go(f"{console.address}/runs/{console.newest('__ASSET_JOB')}")
+    page.sees("the earliest possible moment")
+    page.shot("today is refused")
+
+
+def choose(page: Tab, days: str) -> None:
+    """Choose days in the dialog of an asset."""
+    page.click("Materialize…")
+    page.click("", on="[role=dialog] input", exact=False)
+    page.write(days)
+
+
+def asset_runs(console: Console, many: int) -> list[str]:
+    """Wait until so many runs of assets have ended, and return how, the newest first."""
+    deadline = time.monotonic() + LONG
+    while len(runs := console.runs("__ASSET_JOB")) < many or not ENDED.issuperset(runs):
+        assert time.monotonic() < deadline, runs
+        time.sleep(1)
+    return runs
 
 
 def read_the_report(console: Console, page: Tab) -> None:

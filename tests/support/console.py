@@ -88,7 +88,14 @@ class Console:
 
     def runs(self, job: str) -> list[str]:
         """Return how the runs of a job stand, the newest first."""
-        return [run["status"] for run in self.ask(RUNS, job=job)["runsOrError"]["results"]]
+        return [run["status"] for run in self._runs(job)]
+
+    def newest(self, job: str) -> str:
+        """Return the name of a job's newest run."""
+        return str(self._runs(job)[0]["runId"])
+
+    def _runs(self, job: str) -> Any:  # noqa: ANN401  # as above
+        return self.ask(RUNS, job=job)["runsOrError"]["results"]
 
 
 @contextmanager
