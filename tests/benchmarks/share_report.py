@@ -12,7 +12,7 @@ MOST = 0.25
 """Most that Dagster and the gates together may take of the run."""
 
 METHOD = f"""\
-{EVENTS:,} events of all topics, into an empty lake, all tables to gold; {ROUNDS} rounds, `strandline run` first in the first, Dagster's run first in the second, and so on.
+{EVENTS:,} new events of all topics, into a lake that was brought up to date once before, all tables to gold; {ROUNDS} rounds, `strandline run` first in the first, Dagster's run first in the second, and so on.
 `dagster` is the run of the job catch_up as the schedule launches it, from the moment at which the daemon launches its process to the moment at which the run is marked as done; `run` is `strandline run`, from the start of its process to its end. Both pay for their imports and their JVM.
 Dagster's share is what its run takes longer than `run`, of its run; that of the gates is the time within their functions, taken inside of `run`, of Dagster's run as well. What rules cost inside of the plan of a batch is not in it: rules.md has that.
 """
