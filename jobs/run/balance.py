@@ -5,11 +5,10 @@ watermark), each table with the one before it (what was read is what was there, 
 with the rows that the table's files really hold.
 """
 
-from bisect import bisect_right
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,16 @@ from deltalake import DeltaTable
 
 from jobs.core.table import Layer, Speaks, Table
 from jobs.run.lake import Lake
+from jobs.run.lease import is_written
 from jobs.run.ledger import Entry, added, entries, is_table
 from jobs.run.resolutions import REPLAY, released, unfinished, unfollowed
 from jobs.run.tail import right_until
+from jobs.run.totals import Totals
 
 Entries = Sequence[tuple[int, Entry]]
+
+PATIENCE, AGAIN = 10.0, 0.2
+"""Seconds to wait for a batch that is between its commits, and from look to look."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,7 +50,22 @@ class Balance:
 
 
 def balance(table: Table, lake: Lake) -> Balance:
-    """Draw up a table's balance sheet; what does not agree is named with its batch."""
+    """Draw up a table's balance sheet; what does not agree is named with its batch.
+
+    A writer commits to the quarantine first and to the table later, and may do so while the books are read. So what
+    does not agree counts only if it still does not when nobody writes, or after a while.
+    """
+    sheet, deadline = _drawn(table, lake), time.monotonic() + PATIENCE
+    while not sheet.balanced and time.monotonic() < deadline:
+        has_writer = is_written(table, lake)
+        sheet = _drawn(table, lake)
+        if not has_writer:
+            break
+        time.sleep(AGAIN)
+    return sheet
+
+
+def _drawn(table: Table, lake: Lake) -> Balance:
     found = in_force(list(entries(lake.table(table))))
     sheet = Balance(table=table.id, batches=len(found), rows=live_rows(lake.table(table)))
     held: Counter[str] = Counter()
@@ -145,53 +164,13 @@ def _source_faults(table: Table, lake: Lake, found: Entries, sheet: Balance) -> 
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """How many rows a source had after each of its versions."""
-
-    versions: list[int]
-    totals: list[int]
-
-    @classmethod
-    def all(cls, path: Path) -> "_Rows":
-        """Count as a reader of the whole table does."""
-        there = list(entries(path))
-        totals = accumulate(
-            (entry for _, entry in there),
-            lambda total, entry: entry.written + (0 if entry.replaced else total),
-            initial=0,
-        )
-        return cls([version for version, _ in there], list(totals))
-
-    @classmethod
-    def appended(cls, path: Path) -> "_Rows":
-        """Count as a stream does, which passes over what a backfill changed."""
-        there = list(entries(path))
-        totals = accumulate((entry.appended for _, entry in there), initial=0)
-        return cls([version for version, _ in there], list(totals))
-
-    @classmethod
-    def standing(cls, path: Path, begun: int) -> "_Rows":
-        """Count as a stream does that began with the table as it stood at a version."""
-        appended = cls.appended(path)
-        more = cls.all(path).up_to(begun) - appended.up_to(begun)
-        return cls(appended.versions, [total + more for total in appended.totals])
-
-    @property
-    def total(self) -> int:
-        return self.totals[-1]
-
-    def up_to(self, version: int) -> int:
-        return self.totals[bisect_right(self.versions, version)]
-
-
-def _waiting(table: Table, lake: Lake, found: Entries, sources: "Mapping[str, _Rows]") -> int:
+def _waiting(table: Table, lake: Lake, found: Entries, sources: Mapping[str, Totals]) -> int:
     if table.speaks is Speaks.AFRESH:
         return _unseen(table, lake, found)
     return _unread(found, sources) + _not_looked_up(table, lake)
 
 
-def _unread(found: Entries, sources: "Mapping[str, _Rows]") -> int:
+def _unread(found: Entries, sources: Mapping[str, Totals]) -> int:
     """Return how many rows were appended to its sources since a stream read them last."""
     there = sum(rows.total for rows in sources.values())
     return there - sum(entry.read for _, entry in found)
@@ -222,19 +201,19 @@ def _came_or_went(path: Path, before: int) -> int:
     )
 
 
-def _inputs(table: Table, lake: Lake, found: Entries) -> "dict[str, _Rows]":
+def _inputs(table: Table, lake: Lake, found: Entries) -> dict[str, Totals]:
     """Return how many rows each source had for this table, by the way in which the table reads it."""
     paths = {source.id: lake.table(source) for source in table.upstream}
     first = next((entry for _, entry in found if not entry.is_backfill), None)
     if table.speaks is Speaks.AFRESH or (first and first.replaced and not first.promoted):
-        return {name: _Rows.all(path) for name, path in paths.items()}
+        return {name: Totals.all(path) for name, path in paths.items()}
     if first and first.whole:
         begun = {name: versions[0] for name, versions in first.versions.items()}
         return {
-            name: _Rows.standing(path, begun[name]) if name in begun else _Rows.appended(path)
+            name: Totals.standing(path, begun[name]) if name in begun else Totals.appended(path)
             for name, path in paths.items()
         }
-    return {name: _Rows.appended(path) for name, path in paths.items()}
+    return {name: Totals.appended(path) for name, path in paths.items()}
 
 
 def _lasts(entry: Entry) -> str:

@@ -122,6 +122,17 @@ def refuse_if_taken(table: Table, lake: Lake) -> None:
             raise _taken(table, path, WRITER)
 
 
+def is_written(table: Table, lake: Lake) -> bool:
+    """Tell whether a process writes the table, in whichever role."""
+    writer = lake.lease(table)
+    for path in (writer, *writer.parent.glob(f"{table.id}.*{writer.suffix}")):
+        if path.exists():
+            with path.open("r+") as file:
+                if _is_free(file) is None:
+                    return True
+    return False
+
+
 @contextmanager
 def _once(table: Table, path: Path, role: str) -> Iterator[None]:
     """Refuse a second writer in this process before the file is touched.
