@@ -172,7 +172,7 @@ def see_today_refused(console: Console, page: Tab, today: date) -> None:
     page.click("Launch backfill" if "Launch backfill" in page.words else "Launch 1 run")
     assert asset_runs(console, 2) == ["FAILURE", "SUCCESS"]
     page.go(f"{console.address}/runs/{console.newest('__ASSET_JOB')}")
-    page.sees("the earliest possible moment")
+    page.sees(r"Errored \(1\)", "the earliest possible moment")
     page.shot("today is refused")
 
 
@@ -193,8 +193,9 @@ def asset_runs(console: Console, many: int) -> list[str]:
 
 
 def read_the_report(console: Console, page: Tab) -> None:
-    """Follow the link that stands beside the answer of a check."""
-    page.go(f"{console.address}{ASSET}?view=checks")
+    """Follow the link that stands beside the answer of a check; each batch of the stream answers it again."""
+    asked = checks.specs(silver.TABLE, key(silver.TABLE))[0].name
+    page.go(f"{console.address}{ASSET}?view=checks&checkDetail={asked}")
     report = page.click_out("/report-", on="a", exact=False)
     report.sees("Data quality of lake", "The numbers of .* can be trusted", silver.TABLE.id)
     report.shot("the report")

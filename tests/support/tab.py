@@ -51,7 +51,8 @@ class Tab:
     pictures: Path
 
     def go(self, address: str) -> None:
-        """Open an address."""
+        """Open an address, in front of the other tabs: what lies behind is not drawn, and its lists stay empty."""
+        self.browser.say("Page.bringToFront", self.session)
         self.browser.say("Page.navigate", self.session, url=address)
 
     @property
