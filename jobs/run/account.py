@@ -17,8 +17,9 @@ from pyspark.sql import functions as F
 from jobs.core.table import Table
 from jobs.core.verdict import judged
 from jobs.run.checkpoint import Planned, stream_id
+from jobs.run.files import Added
 from jobs.run.lake import Lake
-from jobs.run.ledger import Added, Entry
+from jobs.run.ledger import Entry
 from jobs.run.meter import code_version
 
 Parts = Mapping[str, Sequence[tuple[int, Added]]]

@@ -22,9 +22,10 @@ from jobs.core.table import Table
 from jobs.run import gates
 from jobs.run.above import led
 from jobs.run.balance import read_until, rows_until
+from jobs.run.files import files_between
 from jobs.run.gates import READ_AS_IT_WAS, Shut, Where
 from jobs.run.lake import Lake
-from jobs.run.ledger import files_between, is_passed_over, latest_version
+from jobs.run.ledger import is_passed_over, latest_version
 from jobs.run.notes import put
 from jobs.run.rows import rows_at
 from jobs.run.span import Span

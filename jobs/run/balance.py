@@ -15,9 +15,10 @@ from typing import Any
 from deltalake import DeltaTable
 
 from jobs.core.table import Layer, Speaks, Table
+from jobs.run.files import added
 from jobs.run.lake import Lake
 from jobs.run.lease import is_written
-from jobs.run.ledger import Entry, added, entries, is_table
+from jobs.run.ledger import Entry, entries, is_table
 from jobs.run.resolutions import REPLAY, released, unfinished, unfollowed
 from jobs.run.tail import right_until
 from jobs.run.totals import Totals

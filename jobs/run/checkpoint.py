@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from jobs.run.balance import live_rows
-from jobs.run.ledger import Added, added, is_passed_over
+from jobs.run.files import Added, added
+from jobs.run.ledger import is_passed_over
 from jobs.run.standing import table_id
 
 NOTHING_YET = "-"

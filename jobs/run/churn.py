@@ -1,5 +1,10 @@
-"""What of a table differs between two of its versions, from the files that came and went; no change feed is kept."""
+"""Of which time a table says something else between two of its versions; no change feed is kept.
 
+Who put rows in the place of others knows best, and says it in the entry (jobs/run/windows.py). Where somebody did not,
+the files that came and went are compared.
+"""
+
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -7,21 +12,44 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.core.table import Table
-from jobs.run.ledger import files_between
+from jobs.run.files import files_between
+from jobs.run.ledger import between
 from jobs.run.rows import OPEN
+from jobs.run.swap import changes
+
+Reach = tuple[int, int]
+"""The first and the last microsecond of a time."""
+
+NO_TIME = (0, -1)
+"""A reach in which no moment lies."""
 
 
 def changed_span(
     spark: SparkSession, source: Table, path: Path, before: int, now: int
-) -> tuple[int, int] | None:
-    """Return the first and the last microsecond of which a table says something else; None when it does of none.
+) -> Reach | None:
+    """Return the first and the last microsecond of which a table says something else; None when it does of none."""
+    said = [entry.speaks_of for entry in between(path, before + 1, now)]
+    told = [reach for reach in said if reach is not None]
+    if len(told) == now - before:
+        return hull([reach for reach in told if reach != NO_TIME])
+    rows = _changed_rows(spark, path, before, now)
+    return None if rows is None else reach_of(rows, source)
+
+
+def hull(reaches: Sequence[Reach]) -> Reach | None:
+    """Return the shortest time that holds all of some; None for none."""
+    if not reaches:
+        return None
+    firsts, lasts = zip(*reaches, strict=True)
+    return min(firsts), max(lasts)
+
+
+def reach_of(rows: DataFrame, source: Table) -> Reach | None:
+    """Return of which time rows speak that only one of two versions has; None when there is no row.
 
     An interval that has ended meanwhile says nothing new of the time before its end: from there on it counts, and
     not from its beginning, which may lie months back.
     """
-    rows = changed_rows(spark, path, before, now)
-    if rows is None:
-        return None
     begins = F.unix_micros(str(source.event_at))
     if source.valid_until is None:
         spans = rows.select(begins.alias("first"), begins.alias("last"))
@@ -35,7 +63,7 @@ def changed_span(
     return None if lowest is None else (lowest, highest)
 
 
-def changed_rows(spark: SparkSession, path: Path, before: int, now: int) -> DataFrame | None:
+def _changed_rows(spark: SparkSession, path: Path, before: int, now: int) -> DataFrame | None:
     """Return the rows that one version has and the other has not; None when no file came or went."""
     came, went = files_between(path, before + 1, now)
     # With the base, a column that divides the table's folders is read from their names.
@@ -44,4 +72,4 @@ def changed_rows(spark: SparkSession, path: Path, before: int, now: int) -> Data
     old = read(*sorted(went)) if went else None
     if new is None or old is None:
         return new if old is None else old
-    return new.exceptAll(old).unionByName(old.exceptAll(new))
+    return changes(new, old).drop("_more")

@@ -14,8 +14,6 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
-from urllib.parse import unquote
 
 from jobs.core.errors import DataError
 
@@ -57,6 +55,8 @@ class Entry:
         until: Of a backfill, where its range ends.
         came: Of a backfill, rows that were not there before.
         gone: Of a backfill, rows that are there no longer.
+        speaks_of: Of a batch that put rows in the place of others, the first and the last microsecond of which the
+            table says something else since, so that who follows it need not compare files; unknown when None.
         broke: How many rows broke each rule, a row counting under every one; reasons of parsing and of time as well.
         failed: The expectations that the batch did not meet: those that only warn, and those for which a gate was opened.
         opened: Why somebody opened the gate for this batch.
@@ -91,6 +91,7 @@ class Entry:
     until: str | None = None
     came: int = 0
     gone: int = 0
+    speaks_of: tuple[int, int] | None = None
     broke: Mapping[str, int] = field(default_factory=dict)
     failed: tuple[str, ...] = ()
     opened: str | None = None
@@ -205,55 +206,6 @@ def latest_version(path: Path) -> int:
     return version
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Added:
-    """What one version added: how many rows, in which files, and the smallest time in each column."""
-
-    rows: int
-    lowest: Mapping[str, str]
-    files: tuple[str, ...]
-
-
-def added(path: Path, version: int, *, files: tuple[int, int | None] = (0, None)) -> Added:
-    """Read from the log what a version added, or only its files from one position to another."""
-    stats: list[dict[str, Any]] = []
-    names: list[str] = []
-    with commit_file(path, version).open() as log:
-        adds = [line for line in log if line.startswith('{"add":')]
-    for line in adds[files[0] : files[1]]:
-        add = json.loads(line)["add"]
-        if add.get("dataChange", True):
-            stats.append(json.loads(add["stats"]))
-            names.append(_file(path, add))
-    lowest: dict[str, str] = {}
-    for file in stats:
-        for name, value in file.get("minValues", {}).items():
-            if isinstance(value, str):
-                lowest[name] = min(value, lowest.get(name, value))
-    rows = sum(file["numRecords"] for file in stats)
-    return Added(rows=rows, lowest=lowest, files=tuple(names))
-
-
-def files_between(path: Path, first: int, last: int) -> tuple[set[str], set[str]]:
-    """Return the files that some versions added, and those that they took away, less what came and went."""
-    came: set[str] = set()
-    went: set[str] = set()
-    for version in range(first, last + 1):
-        with commit_file(path, version).open() as log:
-            actions = [
-                json.loads(line) for line in log if line.startswith(('{"add":', '{"remove":'))
-            ]
-        added_now = {_file(path, each["add"]) for each in actions if "add" in each}
-        gone = {_file(path, each["remove"]) for each in actions if "remove" in each}
-        went |= gone - came
-        came = (came - gone) | added_now
-    return came, went
-
-
-def _file(path: Path, action: Mapping[str, Any]) -> str:
-    return str(path / unquote(action["path"]))
-
-
 def _commits(path: Path) -> list[Path]:
     """List the commits of a table's log, which holds other JSON files as well."""
     files = (path / "_delta_log").glob("[0-9]*.json")
@@ -282,6 +234,7 @@ def entry_of(file: Path) -> Entry | None:
     known = {f.name for f in fields(Entry)}
     values = {name: value for name, value in found.items() if name in known}
     values["failed"] = tuple(found.get("failed") or ())
+    values["speaks_of"] = tuple(found.get("speaks_of") or ()) or None
     source, versions = found["source"], found["versions"] or {}
     if isinstance(versions, list):  # as written while a table had one source only
         versions = {source: versions}

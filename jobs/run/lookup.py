@@ -4,6 +4,8 @@ Each entry says at which version of the static side its rows were looked up. Wha
 for the rows of that time alone, and the rows that differ are exchanged in a commit that streams pass over.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from pyspark import StorageLevel
@@ -12,7 +14,7 @@ from pyspark.sql import functions as F
 
 from jobs.core.table import LookUp, Table
 from jobs.run import delta
-from jobs.run.churn import changed_span
+from jobs.run.churn import NO_TIME, Reach, changed_span
 from jobs.run.lake import Lake
 from jobs.run.lease import turn
 from jobs.run.ledger import LOOKED_AGAIN, Entry, between, is_table, latest_version
@@ -23,14 +25,37 @@ from jobs.run.stock import Stock
 from jobs.run.swap import came_and_gone, changes, swap
 from jobs.run.tail import Tail
 
-NOTHING = (0, -1)
-"""A span in which no moment lies."""
+
+@contextmanager
+def beside(
+    spark: SparkSession, table: Table, lake: Lake, batch: DataFrame, stock: Stock | None
+) -> Iterator[tuple[DataFrame, dict[str, int]]]:
+    """Add what is looked up to the rows of a batch, which are kept, because their time is asked first.
+
+    That costs a job, and saves reading what ended before that time, of which there is ever more.
+    """
+    if table.looks_up is None:
+        yield batch, {}
+        return
+    kept = batch.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        at = F.unix_micros(str(table.event_at))
+        first, last = kept.agg(F.min(at), F.max(at)).collect()[0]
+        reach = NO_TIME if first is None else (first, last)
+        yield adorned(spark, table, lake, kept, stock, reach)
+    finally:
+        kept.unpersist()
 
 
-def adorned(
-    spark: SparkSession, table: Table, lake: Lake, rows: DataFrame, stock: Stock | None = None
+def adorned(  # noqa: PLR0913, PLR0917  # which rows of what, and where to look
+    spark: SparkSession,
+    table: Table,
+    lake: Lake,
+    rows: DataFrame,
+    stock: Stock | None = None,
+    reach: Reach = (-OPEN, OPEN),
 ) -> tuple[DataFrame, dict[str, int]]:
-    """Add what is looked up to a table's rows, and return the versions at which it was."""
+    """Add what is looked up to a table's rows, which lie within a reach; return the versions at which it was."""
     wanted = table.looks_up
     if wanted is None:
         return rows, {}
@@ -38,7 +63,7 @@ def adorned(
     if not lake.exists(source):
         return unknown(table, rows), {source.id: -1}
     version = latest_version(lake.table(source))
-    intervals = (stock or Stock.of(spark, source, lake)).rows(version)
+    intervals = (stock or Stock.of(spark, source, lake)).rows(version, *reach)
     return _found(table, wanted, rows, intervals), {source.id: version}
 
 
@@ -86,7 +111,7 @@ class Again:
         self._tail.follow()
         return self._tail.right_until
 
-    def _span(self, source: Table, before: int, now: int) -> tuple[int, int] | None:
+    def _span(self, source: Table, before: int, now: int) -> Reach | None:
         """Return the time of which the static side says something else, all of it where that cannot be told."""
         path = self.lake.table(source)
         is_new = before < 0 or before > now  # never looked up, or the static side was made anew
@@ -99,7 +124,7 @@ class Again:
         path, key = self.lake.table(self.table), list(self.table.key)
         source = wanted.source
         span = self._span(source, before, now)
-        reach = span or NOTHING
+        reach = span or NO_TIME
         rows = self._near(self._own.rows(latest_version(path), *reach), span)
         intervals = self._static[source].rows(now, *reach)
         plain = rows.drop(*wanted.columns)
@@ -132,13 +157,14 @@ class Again:
                 lambda held: held.join(keys, key, "left_anti"),
                 changed.where("_more > 0").drop("_more"),
                 entry.encoded(),
+                ends=self.table.valid_until,
                 among=lambda version: self._own.files(version, *reach),
             )
             return entry
         finally:
             changed.unpersist()
 
-    def _near(self, rows: DataFrame, span: tuple[int, int] | None) -> DataFrame:
+    def _near(self, rows: DataFrame, span: Reach | None) -> DataFrame:
         """Return the rows whose time it is, said so that files of other times need not be opened."""
         if span is None:
             return rows.limit(0)

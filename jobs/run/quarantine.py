@@ -13,8 +13,9 @@ from deltalake import DeltaTable
 
 from jobs.core.received import PLACE
 from jobs.core.table import Table
+from jobs.run.files import added
 from jobs.run.lake import Lake
-from jobs.run.ledger import added, entries, is_table
+from jobs.run.ledger import entries, is_table
 from jobs.run.resolutions import State, offer, refuse_unheld
 
 Place: TypeAlias = tuple[str, int, int]

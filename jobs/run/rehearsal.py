@@ -21,8 +21,9 @@ import psutil
 from jobs.core.errors import TransientError
 from jobs.core.table import Layer, Table
 from jobs.run.balance import waiting
+from jobs.run.files import added
 from jobs.run.lake import Lake
-from jobs.run.ledger import added, latest_version
+from jobs.run.ledger import latest_version
 from jobs.run.processes import family
 from jobs.run.streams import is_settled
 

@@ -35,7 +35,7 @@ from jobs.run.gates import refuse_behind
 from jobs.run.guard import Guard
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, last_entry, was_put_right
-from jobs.run.lookup import adorned, unknown
+from jobs.run.lookup import beside, unknown
 from jobs.run.meter import Meter
 from jobs.run.session import for_rows_alone, for_sorted_state
 from jobs.run.stock import Stock
@@ -108,15 +108,15 @@ class Writer:
             )
         if table.looks_up and self._static is None:
             self._static = Stock.of(spark, table.looks_up.source, lake)
-        rows, looked = adorned(spark, table, lake, rows, self._static)
-        entry = replace(entry, looked=looked)
         write = self._windows.change if table.rewrites else self._windows.append
+        with beside(spark, table, lake, rows, self._static) as (found, looked):
 
-        def settle() -> Entry:
-            refused = lost()
-            return entry.settled(good=entry.read - refused, held={}, dropped=refused)
+            def settle() -> Entry:
+                refused = lost()
+                here = replace(entry, looked=looked)
+                return here.settled(good=entry.read - refused, held={}, dropped=refused)
 
-        return write(rows, settle, meter)
+            return write(found, settle, meter)
 
     def _has(self, path: Path, number: int) -> bool:
         newest = last_entry(path)

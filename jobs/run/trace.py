@@ -16,16 +16,15 @@ from typing import Any
 from jobs.core.received import IDENTITY, PLACE
 from jobs.core.table import Table
 from jobs.run.balance import in_force
+from jobs.run.files import added, files_between
 from jobs.run.lake import Lake
 from jobs.run.ledger import (
     LOOKED_AGAIN,
     Entry,
-    added,
     between,
     commit_file,
     entries,
     entry_of,
-    files_between,
     latest_version,
 )
 from jobs.run.needle import Found, Where, look

@@ -5,7 +5,8 @@ partitioned by the start of its windows, so it is known which files a batch touc
 what those hold beside the changed rows is copied within the same write.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark import StorageLevel
@@ -14,9 +15,11 @@ from pyspark.sql import functions as F
 
 from jobs.core.table import Table
 from jobs.run import delta
+from jobs.run.churn import NO_TIME, Reach, hull, reach_of
 from jobs.run.lease import turn
 from jobs.run.ledger import Entry
 from jobs.run.meter import Meter
+from jobs.run.pieces import apart
 from jobs.run.shelf import Shelf
 
 Settle = Callable[[], Entry]
@@ -42,32 +45,52 @@ class Windows:
 
     def change(self, rows: DataFrame, settle: Settle, meter: Meter) -> Entry | None:
         """Put windows in the place of what was known of them."""
-        starts = str(self._table.window_from)
         kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            touched = {row[0] for row in kept.select(F.unix_micros(starts)).distinct().collect()}
+            touched = self._touched(kept)
             with turn(rows.sparkSession, self._path):  # a backfill might take the same files away
                 return self._put(kept, touched, settle, meter)
         finally:
             kept.unpersist()
 
+    def _touched(self, rows: DataFrame) -> dict[int, Reach]:
+        """Return where the windows of some rows start, and of which time the rows of each speak."""
+        at = F.unix_micros(str(self._table.event_at))
+        by_start = rows.groupBy(F.unix_micros(str(self._table.window_from)))
+        return {row[0]: (row[1], row[2]) for row in by_start.agg(F.min(at), F.max(at)).collect()}
+
     def _put(
-        self, rows: DataFrame, touched: set[int], settle: Settle, meter: Meter
+        self, rows: DataFrame, touched: Mapping[int, Reach], settle: Settle, meter: Meter
     ) -> Entry | None:
         commit = delta.Commit(rows.sparkSession, self._path)
         older = self._shelf.holding(commit, touched)
-        latest = rows
+        latest, stood = rows, None
         if older:
             key = list(self._table.key)
             changed = F.broadcast(rows.select(*key))
-            others = commit.take_out(older).join(changed, key, "left_anti")
-            latest = rows.unionByName(others)
-        written = commit.write(latest.coalesce(1)) if touched else delta.NOTHING
+            held = commit.take_out(older)
+            stood = held.join(changed, key, "left_semi")
+            latest = rows.unionByName(held.join(changed, key, "left_anti"))
+        pieces = apart(latest, self._table.valid_until)
+        written = commit.write(pieces) if touched else delta.NOTHING
         entry = _entry(settle(), written.rows, meter)
         if entry is not None:
-            version = commit.commit(entry.encoded())
+            told = replace(entry, speaks_of=self._speaks_of(rows, stood, touched))
+            version = commit.commit(told.encoded())
             self._shelf.replaced(version, touched, written)
         return entry
+
+    def _speaks_of(
+        self, rows: DataFrame, stood: DataFrame | None, touched: Mapping[int, Reach]
+    ) -> Reach | None:
+        """Return of which time the table says something else.
+
+        What stood there before need not be read where a row with the same key has the same time, and only that one.
+        """
+        table = self._table
+        if not touched or (table.valid_until is None and table.event_at in table.key):
+            return hull([reach for reach in touched.values() if None not in reach]) or NO_TIME
+        return reach_of(rows if stood is None else rows.unionByName(stood), table)
 
 
 def _entry(entry: Entry, written: int, meter: Meter) -> Entry | None:

@@ -7,7 +7,8 @@ import pytest
 from deltalake import DeltaTable
 
 from jobs.core.errors import DataError
-from jobs.run.ledger import Entry, added, entries, last_entry, latest_version
+from jobs.run.files import added
+from jobs.run.ledger import Entry, entries, last_entry, latest_version
 from jobs.run.tail import Tail
 from tests.run.written import BRONZE, SILVER, entry, numbers, written
 

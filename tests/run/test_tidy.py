@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.run.balance import balance
+from jobs.run.files import added
 from jobs.run.lake import Lake
-from jobs.run.ledger import added
 from jobs.run.tidy import UNTOUCHED, left, take_away
 from jobs.silver import device_telemetry as silver
 from tests.support.events import Event, reading, received

@@ -1,0 +1,142 @@
+"""A table that is rewritten says of which time it speaks, and keeps what holds apart from what has ended."""
+
+import json
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import zip_longest
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.gold import attributed_connections
+from jobs.run import delta
+from jobs.run.churn import changed_span
+from jobs.run.ledger import Entry, commit_file, entry_of, latest_version
+from jobs.run.meter import Meter
+from jobs.run.rows import OPEN, rows_at
+from jobs.run.windows import Windows
+from jobs.silver import devices
+from tests.run.written import entry
+from tests.support.rows import NOON, micros
+
+KINDS = "device_id string, valid_from timestamp, valid_until timestamp, site string, window_from timestamp"
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Where a device was, from when until when."""
+
+    device: str
+    begins: datetime
+    ends: datetime | None
+    site: str
+
+    @property
+    def row(self) -> tuple[object, ...]:
+        """Return it as the table has it."""
+        day = self.begins.replace(hour=0, minute=0, second=0, microsecond=0)
+        return (self.device, self.begins, self.ends, self.site, day)
+
+    @property
+    def last(self) -> int:
+        """Return the last microsecond of which it speaks."""
+        return micros(self.ends) if self.ends else OPEN
+
+
+def told(changes: Iterable[tuple[str, datetime, str]]) -> set[Interval]:
+    """Return the intervals that all changes together make."""
+    by_device: dict[str, dict[datetime, str]] = {}
+    for device, moment, site in changes:
+        by_device.setdefault(device, {})[moment] = site
+    found = set()
+    for device, sites in by_device.items():
+        moments = sorted(sites)
+        for begins, ends in zip_longest(moments, moments[1:]):
+            found.add(Interval(device, begins, ends, sites[begins]))
+    return found
+
+
+def change(chance: random.Random, day: int) -> tuple[str, datetime, str]:
+    """Return a change of some device, perhaps a late one."""
+    late = timedelta(days=chance.choice([0, 0, 0, 1, 2]))
+    moment = NOON + timedelta(days=day, minutes=chance.randrange(600)) - late
+    return chance.choice("abcdef"), moment, chance.choice(["lima", "osaka"])
+
+
+def spoken_of(before: set[Interval], after: set[Interval]) -> tuple[int, int]:
+    """Return the first and the last moment of which a table says something else."""
+    were = {replace(each, ends=None): each for each in before - after}
+    reaches = []
+    for new in after - before:
+        old = were.pop(replace(new, ends=None), None)
+        first = min(old.last, new.last) if old else micros(new.begins)
+        reaches.append((first, max(old.last, new.last) if old else new.last))
+    reaches += [(micros(old.begins), old.last) for old in were.values()]
+    return min(first for first, _ in reaches), max(last for _, last in reaches)
+
+
+def test_the_entry_says_of_which_time_and_files_keep_apart_what_holds(
+    spark: SparkSession, tmp_path: Path, chance: random.Random
+) -> None:
+    """Whatever comes, late or twice: a follower need compare no files, nor read what has ended."""
+    path, known, changes = tmp_path / "devices", set[Interval](), []
+    delta.create(spark, path, spark.createDataFrame([], KINDS).schema, partition_by=["window_from"])
+    windows = Windows(devices.TABLE, path)
+
+    for number in range(8):
+        changes += [change(chance, number // 2) for _ in range(5)]
+        intervals = told(changes)
+        rows = spark.createDataFrame([each.row for each in intervals - known], KINDS)
+        windows.change(rows, lambda: entry(devices.TABLE, read=5), Meter(spark))
+
+        version = latest_version(path)
+        live = {tuple(row) for row in rows_at(spark, path, version).collect()}
+        assert live == {
+            tuple(row) for row in spark.createDataFrame([i.row for i in intervals], KINDS).collect()
+        }
+        spoken = spoken_of(known, intervals)
+        assert changed_span(spark, devices.TABLE, path, version - 1, version) == spoken
+        assert said(path, version).speaks_of == spoken
+        assert all(open_ in {0, rows_} for rows_, open_ in open_rows(path, version))
+        known = intervals
+
+
+def said(path: Path, version: int) -> Entry:
+    found = entry_of(commit_file(path, version))
+    assert found is not None
+    return found
+
+
+def open_rows(path: Path, version: int) -> list[tuple[int, int]]:
+    """Return of each file that a version added how many rows it holds, and how many have no end."""
+    lines = commit_file(path, version).read_text().splitlines()
+    stats = [
+        json.loads(json.loads(line)["add"]["stats"]) for line in lines if '{"add":' in line[:8]
+    ]
+    assert stats
+    return [(each["numRecords"], each["nullCount"]["valid_until"]) for each in stats]
+
+
+@pytest.mark.parametrize("minutes", [[], [3, 70]], ids=["nothing", "two windows"])
+def test_rows_of_a_moment_speak_of_it(
+    spark: SparkSession, tmp_path: Path, minutes: list[int]
+) -> None:
+    """Also a batch that changes nothing says so."""
+    table, path = attributed_connections.TABLE, tmp_path / "connections"
+    kinds = "connection_id string, event_at timestamp, device_id string, window_from timestamp"
+    delta.create(spark, path, spark.createDataFrame([], kinds).schema, partition_by=["window_from"])
+    windows = Windows(table, path)
+    moments = [NOON + timedelta(minutes=minute) for minute in minutes]
+
+    for holder in ("nobody", "d1"):
+        rows = [(str(at), at, holder, at.replace(minute=0)) for at in moments]
+        windows.change(
+            spark.createDataFrame(rows, kinds), lambda: entry(table, read=2), Meter(spark)
+        )
+
+    version = latest_version(path)
+    expected = (micros(moments[0]), micros(moments[-1])) if moments else None
+    assert changed_span(spark, table, path, version - 2, version) == expected
