@@ -23,6 +23,7 @@ from dagster import (
 from jobs import catalog
 from jobs.core.table import Table
 from orchestration import checks
+from orchestration.answers import Answers
 from orchestration.assets import made
 from orchestration.keys import key, plain, pool
 from orchestration.resources import LakeResource, SparkResource
@@ -51,32 +52,40 @@ def _step(table: Table) -> OpDefinition:
         pool=pool(table),
         tags={"dagster/kind/spark": "", "dagster/kind/delta": ""},
     )
-    def step(context: OpExecutionContext, lake: LakeResource, spark: SparkResource) -> None:
-        told(context, table, lake, spark)
+    def step(
+        context: OpExecutionContext, lake: LakeResource, spark: SparkResource, answers: Answers
+    ) -> None:
+        told(context, table, lake, spark, answers)
 
     return step
 
 
 def told(
-    context: OpExecutionContext, table: Table, lake: LakeResource, spark: SparkResource
+    context: OpExecutionContext,
+    table: Table,
+    lake: LakeResource,
+    spark: SparkResource,
+    answers: Answers,
 ) -> None:
-    """Bring a table up to date and say what its asset would."""
-    is_made = False
-    for each in made(table, lake, spark, tried=context.retry_number):
-        if isinstance(each, MaterializeResult):
-            context.log_event(AssetMaterialization(key(table), metadata=each.metadata))
-            is_made = True
-        else:  # a step that is no asset's may not answer its checks by itself
-            if is_made:
-                checks.let_the_second_pass()
-                is_made = False
-            context.instance.report_runless_asset_event(checks.evaluation(each))
+    """Bring a table up to date and say what its asset would; a step that is no asset's may not answer its checks."""
+    try:
+        for each in made(table, lake, spark, tried=context.retry_number):
+            if isinstance(each, MaterializeResult):
+                answers.hand_in(context.instance)  # those of the table before
+                context.log_event(AssetMaterialization(key(table), metadata=each.metadata))
+            else:
+                answers.keep(checks.evaluation(each))
+    except Exception:  # which one of them explains
+        answers.hand_in(context.instance)
+        raise
 
 
 def bring_up(context: OpExecutionContext, lake: LakeResource, spark: SparkResource) -> None:
     """Bring all tables up to date in one step."""
+    answers = Answers()
     for table in catalog.tables():
-        told(context, table, lake, spark)
+        told(context, table, lake, spark, answers)
+    answers.hand_in(context.instance)
 
 
 def name(table: Table) -> str:

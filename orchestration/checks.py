@@ -1,6 +1,5 @@
 """A table's expectations as Dagster's checks: known without Spark, answered by what each run counted anyway."""
 
-import time
 from collections.abc import Iterator, Mapping
 
 from dagster import (
@@ -78,15 +77,6 @@ def of_gate(
                     **more,
                 },
             )
-
-
-def let_the_second_pass() -> None:
-    """Let no check be answered without a run within the second in which its table was made.
-
-    SQLite keeps the moment of an answer in whole seconds, and the page (1.13.27) takes an answer that seems older than
-    the table for one about another: it said "not evaluated" of ten checks that had passed.
-    """
-    time.sleep(1 - time.time() % 1)
 
 
 def evaluation(found: AssetCheckResult) -> AssetCheckEvaluation:

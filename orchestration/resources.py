@@ -28,6 +28,7 @@ from jobs.run.needle import kinds
 from jobs.run.report import Report
 from jobs.run.runner import Site, run
 from jobs.run.span import Span
+from orchestration.answers import Answers
 from quality.report.findings import Findings
 
 
@@ -112,5 +113,5 @@ class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resou
                 yield table, ends_of(table, lake, address, found.kafka_options)
 
 
-RESOURCES = {"lake": LakeResource(), "spark": SparkResource()}
+RESOURCES = {"lake": LakeResource(), "spark": SparkResource(), "answers": Answers()}
 """By the names under which assets, steps and sensors ask for them."""
