@@ -3,6 +3,8 @@
 import threading
 import time
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from deltalake import DeltaTable
@@ -101,6 +103,36 @@ def test_without_a_static_side_nothing_is_known_until_there_is_one(
     looked_long_ago(spark, lake)
     assert again.look() is not None, "a backfill may have looked before the last word came"
     assert again.look() is None
+
+
+def test_what_ended_before_the_rows_of_a_batch_is_not_opened(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """Of it there is ever more; here its file is gone, and nobody misses it."""
+    inventory = {device_inventory.TABLE: (arrived(device_inventory.FIELDS), INVENTORY)}
+    for batch in "134":
+        put(spark, lake, inventory, batch)
+    derive(spark, lake, devices.TABLE)
+    (ended,) = ended_files(lake.table(devices.TABLE))
+    ended.unlink()
+
+    telemetry = {device_telemetry.TABLE: (READING, READINGS)}
+    for batch in "34":
+        put(spark, lake, telemetry, batch)
+    derive(spark, lake, TABLE)
+
+    found = shown(DeltaTable(lake.table(TABLE)).to_pyarrow_table().to_pylist(), *SHOWN)
+    assert found == rows("""
+        device_id | window_from | site | owner
+        d1        | 11:00:00    | lima | bob
+    """)
+
+
+def ended_files(path: Path) -> list[Path]:
+    """Return the files of the intervals in which no row is open."""
+    actions: Any = DeltaTable(path).get_add_actions(flatten=True)
+    found = zip(actions["path"], actions["null_count.valid_until"], strict=True)
+    return [path / unquote(file.as_py()) for file, open_rows in found if not open_rows.as_py()]
 
 
 def looked_long_ago(spark: SparkSession, lake: Lake) -> None:
