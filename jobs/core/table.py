@@ -105,7 +105,8 @@ class Table:
         sensitive: Columns that are never shown in the clear outside the lake, here and in every table above.
         speaks: When a table above the judged ones says something about a row.
         window: The length of a gold table's windows, as Spark reads it; of unequal ones the longest.
-        window_from: The column with the start of a row's window, by which a table that is rewritten is divided.
+        window_from: The column with the start of a row's window, by which a table that is rewritten is divided; a row in
+            whose place others come lies in the window of one of them.
         closes_at: The gold column with the end of a row's window.
         looks_up: What stands beside its rows as of their time, from a static side.
         valid_until: The column with the end of what a row says, where that is longer than a moment; open when NULL.
@@ -172,6 +173,11 @@ class Table:
     def is_put_right(self) -> bool:
         """Tell whether rows are replaced at all, so that a table above it must look at them again."""
         return self.rewrites or self.looks_up is not None
+
+    @property
+    def compares(self) -> "tuple[Table, ...]":
+        """Return the tables of which it must know what has changed, because it takes their later words as well."""
+        return self.upstream if self.speaks is Speaks.AFRESH else self.needs[len(self.upstream) :]
 
     @property
     def needs(self) -> "tuple[Table, ...]":

@@ -238,7 +238,6 @@ def _replace(work: _Work, rows: DataFrame, entry: Entry) -> Entry:
         lambda held: held.where(~work.span.holds(moment)),
         rows,
         final.encoded(),
-        ends=work.table.valid_until,
         may_fill=not work.table.judges,
     )
     return final

@@ -196,20 +196,23 @@ class Commit:
             self._actions.add(file.remove())
         return _frame(self._spark, self._transaction.snapshot(), found)
 
-    def bring_in(self, files: Iterable[str], columns: str) -> None:
+    def bring_in(self, files: Iterable[str], columns: str, folders: Sequence[str]) -> None:
         """Add files that lie in the table's folder already, and see that the table has their columns.
 
         Args:
             files: As the log says them.
             columns: As Delta's metadata has them.
+            folders: The columns by which they are divided into folders; all older ones must go in the same commit.
         """
         action = self._jvm.org.apache.spark.sql.delta.actions.Action
         for file in files:
             self._actions.add(action.fromJson(file))
         metadata = self._transaction.snapshot().metadata()
-        if metadata.schemaString() != columns:
-            told = json.loads(metadata.json())
-            told["metaData"]["schemaString"] = columns
+        told = json.loads(metadata.json())
+        if told["metaData"]["schemaString"] != columns or told["metaData"]["partitionColumns"] != [
+            *folders
+        ]:
+            told["metaData"] |= {"schemaString": columns, "partitionColumns": [*folders]}
             self._transaction.updateMetadata(
                 action.fromJson(json.dumps(told)), False
             )  # not a new table

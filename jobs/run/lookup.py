@@ -157,7 +157,6 @@ class Again:
                 lambda held: held.join(keys, key, "left_anti"),
                 changed.where("_more > 0").drop("_more"),
                 entry.encoded(),
-                ends=self.table.valid_until,
                 among=lambda version: self._own.files(version, *reach),
             )
             return entry

@@ -183,7 +183,7 @@ def _go_back(spark: SparkSession, path: Path, version: int, entry: Entry) -> Non
 def _replace_all(spark: SparkSession, path: Path, coming: Standing, entry: Entry) -> None:
     commit = delta.Commit(spark, path)
     commit.take_out_all()
-    commit.bring_in(coming.files.values(), coming.columns)
+    commit.bring_in(coming.files.values(), coming.columns, coming.folders)
     commit.commit(entry.encoded())
 
 

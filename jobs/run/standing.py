@@ -14,16 +14,18 @@ class Standing:
     Args:
         files: The log's lines that added them, by their paths as the log writes them.
         columns: The columns, as Delta's metadata has them.
+        folders: The columns by which it is divided into folders.
     """
 
     files: dict[str, str]
     columns: str
+    folders: tuple[str, ...] = ()
 
 
 def standing(path: Path, version: int) -> Standing:
     """Return a table as it stood at a version."""
     files: dict[str, str] = {}
-    columns = ""
+    columns, folders = "", ()
     for number in range(version + 1):
         added: dict[str, str] = {}
         with commit_file(path, number).open() as log:
@@ -33,9 +35,10 @@ def standing(path: Path, version: int) -> Standing:
                 elif line.startswith('{"remove":'):
                     files.pop(json.loads(line)["remove"]["path"], None)
                 elif line.startswith('{"metaData":'):
-                    columns = json.loads(line)["metaData"]["schemaString"]
+                    told = json.loads(line)["metaData"]
+                    columns, folders = told["schemaString"], tuple(told["partitionColumns"])
         files |= added
-    return Standing(files, columns)
+    return Standing(files, columns, folders)
 
 
 def table_id(path: Path) -> str:

@@ -5,11 +5,16 @@ away, because that is what tells a stream that follows the table to pass over it
 first file that there is is written again as it was.
 
 All of it happens in one turn: a table that its stream rewrites as well has files that both might take away.
+
+Files that are written again stay files of a short time. One file instead of all that were touched would be touched
+by whatever comes next, and grow: of a table whose static side spoke every ten minutes for three days, each word
+rewrote half a megabyte in the end, and whoever followed the table read it.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,14 +22,23 @@ from pyspark.sql import functions as F
 
 from jobs.core.errors import DefinitionError
 from jobs.run import delta
+from jobs.run.fork import SMALL
 from jobs.run.lease import turn
-from jobs.run.pieces import divided
+from jobs.run.rows import OPEN
+from jobs.run.stock import span_of
 
 Choose = Callable[[DataFrame], DataFrame]
 """Chooses some of the rows that it is given."""
 
 Among = Callable[[int], list[str]]
 """Names files of a version, as the log says them."""
+
+Add = Mapping[str, Any]
+"""A file that the log adds."""
+
+
+HOUR = 3_600_000_000
+"""Files that together hold no longer time than this, in microseconds, become one."""
 
 
 def swap(  # noqa: PLR0913, PLR0917  # where, what goes, what stays, what comes, and what is said of it
@@ -36,7 +50,6 @@ def swap(  # noqa: PLR0913, PLR0917  # where, what goes, what stays, what comes,
     come: DataFrame,
     metadata: str,
     *,
-    ends: str | None = None,
     among: Among | None = None,
     may_fill: bool = False,
 ) -> None:
@@ -50,7 +63,6 @@ def swap(  # noqa: PLR0913, PLR0917  # where, what goes, what stays, what comes,
         stays: Chooses the others.
         come: The rows to put in, computed before.
         metadata: Stands in the commit.
-        ends: The column with the end of what a row says, where that is longer than a moment.
         may_fill: Whether a table without a row gets those that come; who follows it by a stream would read them.
         among: Names the files in which the rows to be taken away can lie; all are looked through when absent.
 
@@ -74,7 +86,7 @@ def swap(  # noqa: PLR0913, PLR0917  # where, what goes, what stays, what comes,
             )
         touched = touched or list(files.values())[:1]
         left = stays(commit.take_out(touched)).unionByName(come)
-        commit.write(divided(left, at, ends, [json.loads(file)["add"] for file in touched]))
+        commit.write(_divided(left, at, [json.loads(file)["add"] for file in touched]))
         commit.commit(metadata)
 
 
@@ -84,8 +96,32 @@ def _holding(rows: DataFrame, goes: Choose) -> list[str]:
     return [row[0] for row in goes(located).select("_file").distinct().collect()]
 
 
+def _divided(rows: DataFrame, at: str, instead_of: Sequence[Add]) -> DataFrame:
+    """Return rows in as many pieces as files are to be written, each of a time of its own.
+
+    Folders that the table is divided into keep times apart by themselves.
+    """
+    pieces = 1 if any(add["partitionValues"] for add in instead_of) else _pieces(instead_of, at)
+    if pieces > 1:
+        return rows.repartitionByRange(pieces, at)
+    return rows.coalesce(1) if sum(map(_rows, instead_of)) <= SMALL else rows
+
+
+def _pieces(files: Sequence[Add], at: str) -> int:
+    """Return how many files are left when those of an hour become one."""
+    pieces, begun = 0, -OPEN
+    for first, last in sorted(span_of(file, at) for file in files):
+        if not pieces or last - begun > HOUR:
+            pieces, begun = pieces + 1, first
+    return pieces
+
+
 def _name(file: str) -> str:
     return Path(unquote(json.loads(file)["add"]["path"])).name
+
+
+def _rows(add: Add) -> int:
+    return int(json.loads(add["stats"])["numRecords"])
 
 
 def changes(rows: DataFrame, live: DataFrame) -> DataFrame:

@@ -3,6 +3,9 @@
 Why a change is no MERGE: MERGE reads its target twice and joins it whole. A table that speaks on change is
 partitioned by the start of its windows, so it is known which files a batch touches (jobs/run/shelf.py), and
 what those hold beside the changed rows is copied within the same write.
+
+Where another table compares what came and went, the entry says of which time this one speaks anew: the batch has both
+sides at hand, and each follower would have to read every file that was written again.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,13 +16,13 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from jobs import catalog
 from jobs.core.table import Table
 from jobs.run import delta
-from jobs.run.churn import NO_TIME, Reach, hull, reach_of
+from jobs.run.churn import NO_TIME, Reach, hull, reach_of, reach_of_change
 from jobs.run.lease import turn
 from jobs.run.ledger import Entry
 from jobs.run.meter import Meter
-from jobs.run.pieces import apart
 from jobs.run.shelf import Shelf
 
 Settle = Callable[[], Entry]
@@ -33,6 +36,7 @@ class Windows:
         self._table = table
         self._path = path
         self._shelf = Shelf(str(table.window_from))
+        self._is_compared = any(table in each.compares for each in catalog.tables())
 
     def append(self, rows: DataFrame, settle: Settle, meter: Meter) -> Entry | None:
         """Add windows that are final."""
@@ -64,33 +68,32 @@ class Windows:
     ) -> Entry | None:
         commit = delta.Commit(rows.sparkSession, self._path)
         older = self._shelf.holding(commit, touched)
-        latest, stood = rows, None
+        latest, held = rows, None
         if older:
             key = list(self._table.key)
-            changed = F.broadcast(rows.select(*key))
             held = commit.take_out(older)
-            stood = held.join(changed, key, "left_semi")
-            latest = rows.unionByName(held.join(changed, key, "left_anti"))
-        pieces = apart(latest, self._table.valid_until)
-        written = commit.write(pieces) if touched else delta.NOTHING
+            latest = rows.unionByName(held.join(F.broadcast(rows.select(*key)), key, "left_anti"))
+        written = commit.write(latest.coalesce(1)) if touched else delta.NOTHING
         entry = _entry(settle(), written.rows, meter)
         if entry is not None:
-            told = replace(entry, speaks_of=self._speaks_of(rows, stood, touched))
+            told = replace(entry, speaks_of=self._speaks_of(rows, held, touched))
             version = commit.commit(told.encoded())
             self._shelf.replaced(version, touched, written)
         return entry
 
     def _speaks_of(
-        self, rows: DataFrame, stood: DataFrame | None, touched: Mapping[int, Reach]
+        self, rows: DataFrame, held: DataFrame | None, touched: Mapping[int, Reach]
     ) -> Reach | None:
-        """Return of which time the table says something else.
+        """Return of which time the table says something else, if somebody asks.
 
         What stood there before need not be read where a row with the same key has the same time, and only that one.
         """
         table = self._table
+        if not self._is_compared:
+            return None
         if not touched or (table.valid_until is None and table.event_at in table.key):
             return hull([reach for reach in touched.values() if None not in reach]) or NO_TIME
-        return reach_of(rows if stood is None else rows.unionByName(stood), table)
+        return reach_of(rows, table) if held is None else reach_of_change(rows, held, table)
 
 
 def _entry(entry: Entry, written: int, meter: Meter) -> Entry | None:

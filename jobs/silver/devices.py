@@ -7,6 +7,7 @@ moment the one that arrived later counts.
 """
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Any
 
@@ -20,6 +21,14 @@ from jobs.core.table import Layer, Speaks, Table
 from jobs.silver import device_inventory
 
 STATIC = ("site", "model", "owner")
+
+NOT_ENDED = datetime(1970, 1, 1, tzinfo=UTC)
+"""What still holds lies together: whoever asks at each batch what holds now must not read all that ever ended.
+
+What has ended lies by the day on which it did, so that a change, which ends what held until now, writes two small
+files anew and not one for each day from which something still held. A later word that divides an interval ends its
+last part where the whole ended, and so finds the folder in which the whole lies.
+"""
 
 INTERVAL = (
     StructType()
@@ -67,13 +76,13 @@ def devices(changes: DataFrame) -> DataFrame:
     """Fold the changes of each device into intervals."""
     arrived = changes.withColumn("arrived", F.unix_micros("_arrived_at"))
     intervals = folded(arrived, FOLD, time="event_at")
-    valid_from = F.timestamp_micros("from_us")
+    valid_from, valid_until = F.timestamp_micros("from_us"), F.timestamp_micros("until_us")
     return intervals.select(
         "device_id",
         valid_from.alias("valid_from"),
-        F.timestamp_micros("until_us").alias("valid_until"),
+        valid_until.alias("valid_until"),
         *STATIC,
-        F.date_trunc("day", valid_from).alias("window_from"),
+        F.coalesce(F.date_trunc("day", valid_until), F.lit(NOT_ENDED)).alias("ended_on"),
     )
 
 
@@ -116,6 +125,6 @@ TABLE = Table(
     key=("device_id", "valid_from"),
     event_at="valid_from",
     speaks=Speaks.ON_CHANGE,
-    window_from="window_from",
+    window_from="ended_on",
     valid_until="valid_until",
 )

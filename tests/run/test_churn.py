@@ -2,13 +2,14 @@
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from jobs.gold import site_traffic_1h
 from jobs.run.churn import changed_span
 from jobs.run.lake import Lake
 from jobs.run.ledger import latest_version
 from jobs.run.rows import OPEN
-from jobs.silver.devices import TABLE
+from jobs.silver.devices import NOT_ENDED, TABLE
 from tests.support.rows import at, lines, micros
 
 BEFORE = """
@@ -69,7 +70,8 @@ def test_an_interval_counts_from_where_it_differs(
             for row in lines(text)
         ]
         kinds = "device_id string, valid_from timestamp, valid_until timestamp, site string"
-        frame = spark.createDataFrame(shown, kinds).coalesce(1)
+        folder = F.coalesce(F.date_trunc("day", "valid_until"), F.lit(NOT_ENDED))
+        frame = spark.createDataFrame(shown, kinds).coalesce(1).withColumn("ended_on", folder)
         frame.write.format("delta").mode("overwrite").save(str(path))
     now = latest_version(path)
 

@@ -10,9 +10,8 @@ from pyspark.sql import functions as F
 
 from jobs.run import delta
 from jobs.run.ledger import commit_file, latest_version
-from jobs.run.pieces import HOUR
 from jobs.run.rows import rows_at
-from jobs.run.swap import swap
+from jobs.run.swap import HOUR, swap
 from tests.support.rows import NOON
 
 HOURS = 12
