@@ -37,6 +37,7 @@ from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, last_entry, was_put_right
 from jobs.run.lookup import beside, unknown
 from jobs.run.meter import Meter
+from jobs.run.moved import settle
 from jobs.run.session import for_rows_alone, for_sorted_state
 from jobs.run.stock import Stock
 from jobs.run.windows import Windows
@@ -144,6 +145,7 @@ def start(
         DefinitionError: Table and checkpoint do not belong together.
     """
     refuse_strangers(table, lake)
+    settle(lake.checkpoint(table))
     session = _session(spark, table)
     whole = _begins_whole(table, lake)
     sources = [_followed(session, lake.table(source), whole=whole) for source in table.upstream]
