@@ -1,7 +1,9 @@
 """A stream on trial: fed one commit after the other, killed in between, until it has read them all.
 
 The log's commits lie ready in another lake and are shown to the stream one by one, by links: data files first and
-the commit last, as a writer would. The stream is the very command that people run, in a process of its own.
+the commit last, as a writer would. The stream is the very command that people run, in a process of its own. Where it
+ends with the word to try again it is started again, as whoever is on call would: seen with three Sparks on two cores,
+where the certificate of a sound table was lost after ten minutes.
 """
 
 import json
@@ -35,6 +37,9 @@ ENOUGH = 4.0
 
 LOOK = 0.2
 
+TRIES = 3
+"""So often a stream that asks for it is started again; then the machine is not fit for a verification."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Rehearsal:
@@ -56,6 +61,7 @@ class Rehearsal:
     seed: int
     tell: Callable[[str], None]
     _process: "subprocess.Popen[bytes]" = field(init=False)
+    _again: int = 0
 
     def play(self) -> None:
         """Stream the whole log.
@@ -108,8 +114,7 @@ class Rehearsal:
         """Wait until every table has read all there is."""
         progress, moved_at = "", time.monotonic()
         while not all(self._is_settled(table) for table in self.tables):
-            if self._process.poll() is not None:
-                raise self._stuck("it ended by itself")
+            self._tend()
             now = str([latest_version(self.lake.table(table)) for table in self.tables])
             if now != progress:
                 progress, moved_at = now, time.monotonic()
@@ -121,11 +126,24 @@ class Rehearsal:
         """Wait until the process says that its queries run: a kill before that would prove little."""
         deadline = time.monotonic() + PATIENCE
         while self._beating() != self._process.pid:
-            if self._process.poll() is not None:
-                raise self._stuck("it ended by itself")
+            self._tend()
             if time.monotonic() > deadline:
                 raise self._stuck("it never came to life")
             time.sleep(LOOK)
+
+    def _tend(self) -> None:
+        """Start the stream again if it has ended and says that this may help."""
+        code = self._process.poll()
+        if code is None:
+            return
+        if code != TransientError.exit_code or self._again == TRIES:
+            raise self._stuck("it ended by itself")
+        self._again += 1
+        why = next(
+            (line for line in self._last_words() if line.startswith("error: ")), "error: unknown"
+        )
+        self.tell(f"started the stream again, {why}")
+        self._start()
 
     def _beating(self) -> int | None:
         try:
@@ -170,9 +188,12 @@ class Rehearsal:
             self._kill()
 
     def _stuck(self, why: str) -> TransientError:
-        log = self.lake.log("rehearsal")
-        last = log.read_text(errors="replace").strip().splitlines()[-6:] if log.exists() else []
         return TransientError(
-            f"the stream of the verification does not get on: {why}\n  " + "\n  ".join(last),
+            f"the stream of the verification does not get on: {why}\n  "
+            + "\n  ".join(self._last_words()),
             hint="look at the machine's load and memory, then verify again.",
         )
+
+    def _last_words(self) -> list[str]:
+        log = self.lake.log("rehearsal")
+        return log.read_text(errors="replace").strip().splitlines()[-6:] if log.exists() else []
