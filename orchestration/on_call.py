@@ -98,7 +98,7 @@ def drain_stream(
 def revive_stream(context: OpExecutionContext, config: Incident, lake: LakeResource) -> None:
     """Revive."""
     context.log.warning(config.says)
-    context.log.warning("its last words: %s", last_words(lake.lake()))
+    context.log.warning("its last words: %s", last_words(lake.lake().log("stream")))
     if config.gives_up:
         raise _given_up(context, config, lake)
     _lives(context, lambda stream: stream.again(ends=config.ill != Ill.DEAD), lake)
@@ -155,7 +155,7 @@ def _given_up(context: OpExecutionContext, incident: Incident, lake: LakeResourc
         f"{incident.says}. It was started again {tried} times; a person is needed.\n\n"
         "hint: remove the cause, then launch the job `restart` or type `strandline restart`.",
         metadata={
-            "last words": last_words(stream.lake),
+            "last words": last_words(stream.lake.log("stream")),
             "attempts": MetadataValue.json(list(asked.attempts) if asked else []),
             "log": MetadataValue.path(str(stream.lake.log("stream"))),
             "runbook": MetadataValue.md(section(incident.ill)),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from jobs.core.errors import DefinitionError, TransientError
 from jobs.run import processes
@@ -160,7 +161,7 @@ class Always:
         while not self._lives(pid):
             if not processes.is_ours(pid, self._mark):
                 raise TransientError(
-                    f"the stream ended while starting: {last_words(self.lake)}",
+                    f"the stream ended while starting: {last_words(self.lake.log('stream'))}",
                     hint=f"read {self.lake.log('stream')}, then `strandline resume`.",
                     log=str(self.lake.log("stream")),
                 )
@@ -185,9 +186,8 @@ class Always:
             yield
 
 
-def last_words(lake: Lake) -> str:
-    """Return what the stream said last that is not its own account of batches."""
-    log = lake.log("stream")
+def last_words(log: Path) -> str:
+    """Return what a stream said last that is not its own account of batches."""
     lines = log.read_text(errors="replace").splitlines()[-LAST:] if log.exists() else []
     told = [line.strip() for line in lines if line.strip()]
     errors = [n for n, line in enumerate(told) if line.startswith("error")]

@@ -22,6 +22,7 @@ import psutil
 
 from jobs.core.errors import TransientError
 from jobs.core.table import Layer, Table
+from jobs.run.always import last_words
 from jobs.run.balance import waiting
 from jobs.run.files import added
 from jobs.run.lake import Lake
@@ -139,9 +140,7 @@ class Rehearsal:
         if code != TransientError.exit_code or self._again == TRIES:
             raise self._stuck("it ended by itself")
         self._again += 1
-        why = next(
-            (line for line in self._last_words() if line.startswith("error: ")), "error: unknown"
-        )
+        why, _, _ = last_words(self.lake.log("rehearsal")).partition(" hint: ")
         self.tell(f"started the stream again, {why}")
         self._start()
 
@@ -188,12 +187,9 @@ class Rehearsal:
             self._kill()
 
     def _stuck(self, why: str) -> TransientError:
+        log = self.lake.log("rehearsal")
+        last = log.read_text(errors="replace").strip().splitlines()[-6:] if log.exists() else []
         return TransientError(
-            f"the stream of the verification does not get on: {why}\n  "
-            + "\n  ".join(self._last_words()),
+            f"the stream of the verification does not get on: {why}\n  " + "\n  ".join(last),
             hint="look at the machine's load and memory, then verify again.",
         )
-
-    def _last_words(self) -> list[str]:
-        log = self.lake.log("rehearsal")
-        return log.read_text(errors="replace").strip().splitlines()[-6:] if log.exists() else []

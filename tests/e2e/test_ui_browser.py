@@ -23,6 +23,7 @@ from tests.support.browser import opened as browser_opened
 from tests.support.console import ENDED, Console, opened
 from tests.support.tab import Tab, tab
 
+# Seven minutes alone, thirteen with a suite of two workers beside it.
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 EVENTS = 3_000
