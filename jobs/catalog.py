@@ -46,6 +46,7 @@ def tables() -> tuple[Table, ...]:
         ) from error
     for table, module in declared:
         _refuse_incomplete(table, module)
+        _refuse_null_keys(table, module)
         _refuse_look_up(table, module)
         _refuse_rules(table, module)
     return tuple(found[name] for name in sorted(order, key=lambda name: _rank(found, name)))
@@ -117,6 +118,17 @@ def _refuse_incomplete(table: Table, module: ModuleType) -> None:
         raise DefinitionError(
             f"{_place(module)}: {table.id} does not say its {' and its '.join(missing)}",
             hint=f"add {', '.join(f'{name}=…' for name in missing)} to its TABLE.",
+            table=table.id,
+        )
+
+
+def _refuse_null_keys(table: Table, module: ModuleType) -> None:
+    """See that only a part of a derived table's key is said to be NULL."""
+    odd = [name for name in table.key_null_ok if table.judges or name not in table.key]
+    if odd:
+        raise DefinitionError(
+            f"{_place(module)}: {table.id} says that {' and '.join(odd)} may be NULL in its key",
+            hint="a judged table holds such rows back; of a derived one name columns of its `key`.",
             table=table.id,
         )
 

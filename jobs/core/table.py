@@ -93,6 +93,8 @@ class Table:
         reads: The topic or tables that its rows come from.
         transform: The pure function from what it reads to its rows; bronze has none.
         key: The columns that tell one row from another.
+        key_null_ok: Columns of the key that may be NULL in a derived table, such as what a join did not find. A judged
+            table holds every row back that lacks a part of its key.
         event_at: The column with the time at which the event happened.
         lateness: The law of time for its rows; gold follows the silver table it reads.
         rules: What must hold of each row, or it goes to the quarantine.
@@ -119,6 +121,7 @@ class Table:
     reads: "tuple[Topic | Table, ...]"
     transform: Transform | None = None
     key: tuple[str, ...] = ()
+    key_null_ok: tuple[str, ...] = ()
     event_at: str | None = None
     lateness: Lateness = field(default_factory=Lateness)
     rules: tuple[Rule, ...] = ()

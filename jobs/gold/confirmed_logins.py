@@ -46,6 +46,7 @@ TABLE = Table(
     reads=(user_actions.TABLE, user_confirmations.TABLE),
     transform=confirmed_logins,
     key=("action_id", "confirmation_id"),
+    key_null_ok=("confirmation_id",),  # nobody confirmed it in time
     event_at="login_at",
     speaks=Speaks.ON_CLOSE,
     closes_at="closes_at",

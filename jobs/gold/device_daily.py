@@ -51,6 +51,7 @@ TABLE = Table(
     reads=(device_signal_10m.TABLE, devices.TABLE),
     transform=device_daily,
     key=("device_id", "signal", "site", "day"),
+    key_null_ok=("site",),  # nobody said yet where the device is
     event_at="day_from",
     speaks=Speaks.AFRESH,
     window="25 hours",

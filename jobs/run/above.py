@@ -22,6 +22,7 @@ from jobs.run.lease import lease
 from jobs.run.ledger import Entry
 from jobs.run.lookup import Again
 from jobs.run.rows import rows_now
+from jobs.run.same_key import by_key
 from jobs.run.shelf import EPOCH
 from jobs.run.span import (
     Span,
@@ -126,7 +127,7 @@ def _differing(spark: SparkSession, table: Table, lake: Lake) -> Span | None:
     different = changes(rows, live)
     key = list(table.key)
     owned = [each.where(is_open(table, left)).select(*key) for each in (rows, live)]
-    different = different.join(owned[0].union(owned[1]).distinct(), key, "left_anti")
+    different = by_key(different, owned[0].union(owned[1]).distinct(), key, "left_anti")
     moment = F.col(str(table.event_at))
     closed = different.where(moment < F.lit(left))
     first, last = closed.agg(*(F.unix_micros(f(moment)) for f in (F.min, F.max))).collect()[0]

@@ -134,6 +134,18 @@ def expected(table: Table, totals: Mapping[str, int] | None = None) -> tuple[Exp
     )
     own += [
         Within(
+            name=f"missing:{name}",
+            aggregate=f"count_if(`{name}` IS NULL)",
+            high=0,
+            severity=Severity.CRITICAL,
+            about="a part of the key that the table does not say may be NULL",
+        )
+        for name in table.key
+        if not table.judges
+        and name not in table.key_null_ok  # a judging table holds such rows back
+    ]
+    own += [
+        Within(
             name=f"{aggregate} as others say",
             aggregate=aggregate,
             low=total,

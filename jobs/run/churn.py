@@ -15,6 +15,7 @@ from jobs.core.table import Table
 from jobs.run.files import files_between
 from jobs.run.ledger import between
 from jobs.run.rows import OPEN
+from jobs.run.same_key import by_key
 from jobs.run.swap import changes
 
 Reach = tuple[int, int]
@@ -76,7 +77,7 @@ def reach_of_change(rows: DataFrame, held: DataFrame, source: Table) -> Reach | 
     old = held.select(*source.key, *told).withColumnsRenamed(
         {name: f"{name}_before" for name in ("_begins", "_end", "_says")}
     )
-    both = new.join(old, list(source.key), "left")
+    both = by_key(new, old, source.key, "left")
     since = F.least("_begins", F.coalesce("_begins_before", "_begins"))
     until = F.coalesce("_end_before", "_end")
     is_same = F.col("_says").eqNullSafe(F.col("_says_before"))

@@ -20,6 +20,7 @@ from jobs.run.lease import turn
 from jobs.run.ledger import LOOKED_AGAIN, Entry, between, is_table, latest_version
 from jobs.run.meter import Meter, code_version
 from jobs.run.rows import OPEN
+from jobs.run.same_key import by_key
 from jobs.run.shelf import EPOCH, MICROSECOND
 from jobs.run.stock import Stock
 from jobs.run.swap import came_and_gone, changes, swap
@@ -153,8 +154,8 @@ class Again:
                 self.spark,
                 path,
                 str(self.table.event_at),
-                lambda held: self._near(held, span).join(keys, key, "left_semi"),
-                lambda held: held.join(keys, key, "left_anti"),
+                lambda held: by_key(self._near(held, span), keys, key, "left_semi"),
+                lambda held: by_key(held, keys, key, "left_anti"),
                 changed.where("_more > 0").drop("_more"),
                 entry.encoded(),
                 among=lambda version: self._own.files(version, *reach),

@@ -23,6 +23,7 @@ from jobs.run.churn import NO_TIME, Reach, hull, reach_of, reach_of_change
 from jobs.run.lease import turn
 from jobs.run.ledger import Entry
 from jobs.run.meter import Meter
+from jobs.run.same_key import by_key
 from jobs.run.shelf import Shelf
 
 Settle = Callable[[], Entry]
@@ -72,7 +73,8 @@ class Windows:
         if older:
             key = list(self._table.key)
             held = commit.take_out(older)
-            latest = rows.unionByName(held.join(F.broadcast(rows.select(*key)), key, "left_anti"))
+            coming = F.broadcast(rows.select(*key))
+            latest = rows.unionByName(by_key(held, coming, key, "left_anti"))
         written = commit.write(latest.coalesce(1)) if touched else delta.NOTHING
         entry = _entry(settle(), written.rows, meter)
         if entry is not None:

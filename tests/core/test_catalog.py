@@ -167,8 +167,15 @@ def test_a_table_that_reads_one_which_is_in_no_layer_is_told(declare: Declare) -
         ("from jobs.core.table import Tabel\n", 1, "Tabel"),
         (derived("SILVER", "pings", "scratch_bronze.pongs"), 2, "scratch_bronze.pongs"),
         (derived("SILVER", "pings", "scratch_bronze.pings").replace("key=('id',), ", ""), 3, "key"),
+        (
+            derived("SILVER", "pings", "scratch_bronze.pings").replace(
+                "key=", "key_null_ok=('id',), key="
+            ),
+            3,
+            "may be NULL",
+        ),
     ],
-    ids=["a field", "syntax", "an import", "a module", "no key"],
+    ids=["a field", "syntax", "an import", "a module", "no key", "a NULL in a judged key"],
 )
 def test_a_mistake_is_told_with_its_file_and_line(
     declare: Declare, code: str, line: int, word: str

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from jobs.core.table import Table
 from jobs.gold import device_signal_10m as gold
@@ -181,3 +182,18 @@ def test_nothing_is_replayed_that_could_not_be_followed(spark: SparkSession, lak
 
     assert latest_version(wrong.table(silver.TABLE)) == before
     assert unfinished(silver.TABLE, wrong) is None
+
+
+def test_a_key_with_null_is_found_unless_the_table_admits_it(
+    spark: SparkSession, morning: Lake
+) -> None:
+    """The catalog says which parts of a derived table's key may be NULL; any other is a row that nobody finds again."""
+    path = str(morning.table(gold.TABLE))
+    rows = spark.read.format("delta").load(path).withColumn("signal", F.lit(None).cast("string"))
+    rows.limit(1).write.format("delta").mode("append").save(path)
+
+    found = look(spark, gold.TABLE, morning)
+    admitted = look(spark, replace(gold.TABLE, key_null_ok=("signal",)), morning)
+
+    assert "missing:signal" in unexpected(found)
+    assert "missing:signal" not in unexpected(admitted)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.gold import attributed_connections
+from jobs.gold import attributed_connections, device_daily
 from jobs.run import delta
 from jobs.run.churn import changed_span
 from jobs.run.ledger import Entry, commit_file, entry_of, latest_version
@@ -131,3 +131,28 @@ def test_rows_of_a_moment_speak_of_it(
     version = latest_version(path)
     expected = (micros(moments[0]), micros(moments[-1])) if moments else None
     assert changed_span(spark, table, path, version - 2, version) == expected
+
+
+def test_a_row_with_null_in_its_key_takes_the_place_of_its_older_self(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """To SQL's `=` it has no equal, and each change would leave one more row behind."""
+    path, columns = (
+        tmp_path / "daily",
+        "device_id string, site string, day_from timestamp, windows long",
+    )
+    delta.create(spark, path, spark.createDataFrame([], columns).schema, partition_by=["day_from"])
+    table = replace(device_daily.TABLE, key=("device_id", "site"))
+    windows = Windows(table, path)
+
+    for count in (1, 2):
+        rows = spark.createDataFrame(
+            [("d1", None, NOON, count), ("d2", "lima", NOON, count)], columns
+        )
+        windows.change(rows, lambda: entry(table, read=2), Meter(spark))
+
+    live = rows_at(spark, path, latest_version(path)).orderBy("device_id").collect()
+    assert [(row["device_id"], row["site"], row["windows"]) for row in live] == [
+        ("d1", None, 2),
+        ("d2", "lima", 2),
+    ]
