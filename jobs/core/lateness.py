@@ -10,9 +10,14 @@ passed the law never meets a watermark beyond it:
     watermark               =   newest event time seen - (late + early + disorder)
                             <=  newest arrival seen - late - disorder
     an admitted row has     event time >= its arrival - late
+                            >   newest arrival before its commit - disorder - late
 
-Arrivals may run backwards by ``disorder`` between two committed batches before any row is in danger, and
-the reader of Kafka aligns partitions by time so that a backlog does not exceed it (see jobs/run/backlog.py).
+An arrival is Kafka's timestamp, which the producer may have set: a gateway that buffers, a mirror that catches up and
+history that is sent again all hand in rows that arrived, by their own word, long before the rows that bronze has.
+Such a row is *disordered*: it arrived ``disorder`` or more before the newest arrival in the commits before its own,
+which bronze writes into each row. It is held with that reason in every mode, because a stream would drop it below its
+watermark and a batch would not; once its time is closed, a replay or a backfill brings it in.
+The reader of Kafka aligns partitions by time, so that a backlog is in order (see jobs/run/backlog.py).
 """
 
 from dataclasses import dataclass
@@ -20,6 +25,9 @@ from datetime import timedelta
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+
+DISORDERED = "disordered"
+"""The reason of a row that arrived too far behind the rows of earlier commits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,12 +37,23 @@ class Lateness:
     Args:
         late: How far an event may lie before its arrival.
         early: How far a device's clock may run ahead.
-        disorder: How far arrivals may run backwards between batches.
+        disorder: By less than this arrivals may run backwards from one commit of bronze to the next; at least a
+            millisecond, which two commits may share.
     """
 
     late: timedelta = timedelta(hours=1)
     early: timedelta = timedelta(minutes=5)
     disorder: timedelta = timedelta(minutes=10)
+
+    def __post_init__(self) -> None:
+        """See that two commits may share a moment.
+
+        Raises:
+            ValueError: They may not.
+        """
+        if self.disorder < timedelta(milliseconds=1):
+            message = "disorder must be a millisecond or more: two commits may share a moment"
+            raise ValueError(message)
 
     @property
     def delay(self) -> timedelta:
@@ -46,11 +65,22 @@ class Lateness:
         """Return the delay as Spark reads it."""
         return f"{milliseconds(self.delay)} milliseconds"
 
-    def reasons(self, event_at: Column, arrived_at: Column) -> list[Column]:
-        """Return a NULL or a reason for each way in which a row can miss its time."""
+    def reasons(self, event_at: Column) -> list[Column]:
+        """Return a NULL or a reason for each way in which a row of bronze can miss its time.
+
+        An event beyond the reader's clock is from the future also where its arrival is, by a little, as well:
+        otherwise it would be ahead of the newest arrival by twice ``early``, and the sum above would not hold.
+        """
+        arrived_at, seen_at = F.col("_arrived_at"), F.col("_ingested_at")
+        is_early = event_at > arrived_at + interval(self.early)
+        latest = seen_at + interval(self.early)
+        is_ahead = (arrived_at > latest) | ((event_at > latest) & ~is_early)
+        is_behind = arrived_at <= F.col("_newest_before") - interval(self.disorder)
         return [
             F.when(event_at < arrived_at - interval(self.late), F.lit("late")),
-            F.when(event_at > arrived_at + interval(self.early), F.lit("early")),
+            F.when(is_early, F.lit("early")),
+            F.when(is_ahead, F.lit("from_the_future")),
+            F.when(is_behind, F.lit(DISORDERED)),
         ]
 
 

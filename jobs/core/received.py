@@ -6,6 +6,9 @@ Every name begins with an underscore, so that none can meet a column of a user's
 ``_batch`` numbers the commits, because commit order, then arrival is the order in which every replay settles
 duplicates; a commit may be cut anywhere along it without changing which copy is the first. ``_ingested_at`` is the clock of the reader: a record whose timestamp lies
 beyond it was stamped by a broken clock and must not move the watermark.
+``_newest_before`` is the newest arrival in all commits before the row's own, no later than the clock of their reader;
+NULL in the first commit. It is written into the row so that every mode, every recut and every replay measures
+disorder against the same moment (jobs/core/lateness.py).
 """
 
 from pyspark.sql.types import (
@@ -31,6 +34,7 @@ RECEIVED = (
     .add("_headers", HEADERS)
     .add("_batch", LongType())
     .add("_ingested_at", TimestampType())
+    .add("_newest_before", TimestampType())
 )
 
 ORDER = ("_batch", "_arrived_at", "_topic", "_partition", "_offset")

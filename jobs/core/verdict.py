@@ -4,7 +4,8 @@
 one reason, because rules judge rows and it is none.
 
 ``_key`` and ``_time`` are what a duplicate shares: the table's key and the event time of a good row. A bad
-row is known by its identity instead and keeps its arrival as time, since nothing in it can be believed.
+row is known by its identity instead and has a time of its own, since nothing in it can be believed: its arrival, or
+the newest arrival before its commit where that is later, so that no state refuses it.
 ``_warned`` names the rules that a row breaks and may break, believed or not; it is counted and goes no further.
 
 Payload, key and headers stay with bad rows only: for good ones bronze has them, and carrying them through
@@ -14,10 +15,10 @@ the shuffle would triple its bytes.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from jobs.core.lateness import interval
+from jobs.core.lateness import DISORDERED
 from jobs.core.received import CARRIED, IDENTITY
 from jobs.core.table import Table
-from quality.rules import broken, judging, warning
+from quality.rules import Rule, broken, judging, required, warning
 
 DUPLICATE_OF = ("_key", "_bad", "_time")
 """Rows that agree in these are copies of one event."""
@@ -25,22 +26,26 @@ DUPLICATE_OF = ("_key", "_bad", "_time")
 WARNED = "_warned"
 
 
-def judged(events: DataFrame, table: Table) -> DataFrame:
-    """Run a silver table's function over bronze events and say of each what it is."""
+def judged(events: DataFrame, table: Table, *, in_any_order: bool = False) -> DataFrame:
+    """Run a silver table's function over bronze events and say of each what it is.
+
+    Args:
+        events: Rows of bronze.
+        table: A judged table.
+        in_any_order: Whether a row is believed of which nothing is wrong but the order in which it arrived. That is so
+            where a closed range is computed again; a stream has dropped the state that could take it in.
+    """
     rows = _transformed(events, table)
-    event_at, arrived_at = F.col(_event_at(table)), F.col("_arrived_at")
-    seen_at = F.col("_ingested_at")
-    early = interval(table.lateness.early)
-    from_the_future = F.when(arrived_at > seen_at + early, F.lit("from_the_future"))
-    times = [*table.lateness.reasons(event_at, arrived_at), from_the_future]
+    event_at = F.col(_event_at(table))
     # A column of its own, or each use of it is a copy: with fifty rules three of them cost a batch 0.1 s of planning.
-    broken_ones = F.array_compact(F.concat(broken(judging(table.rules)), F.array(*times)))
-    rows = rows.withColumn("_broken", F.when(F.col("_problem").isNull(), broken_ones))
-    # An event time that is absent without a rule against it is still no time to compare with.
-    verdict = (
-        F.when(F.col("_problem").isNotNull(), F.array("_problem"))
-        .when(F.size("_broken") > 0, F.col("_broken"))
-        .when(event_at.isNull(), F.array(F.lit(f"missing:{table.event_at}")))
+    times = F.array(*table.lateness.reasons(event_at))
+    faults = F.array_compact(F.concat(broken(_judging(table)), times))
+    rows = rows.withColumn("_broken", F.when(F.col("_problem").isNull(), faults))
+    passes = F.size("_broken") == 0
+    if in_any_order:
+        passes |= F.col("_broken") == F.array(F.lit(DISORDERED))
+    verdict = F.when(F.col("_problem").isNotNull(), F.array("_problem")).when(
+        ~passes, F.col("_broken")
     )
     rows = rows.withColumn("_reasons", verdict).drop("_broken")
     return rows.withColumns({**_handles(table), **_warnings(table)})
@@ -64,10 +69,28 @@ def bad_rows(rows: DataFrame, table: Table) -> DataFrame:
     )
 
 
+def time_of_a_bad_row() -> Column:
+    """Return the time under which state keeps a row of bronze that is not believed."""
+    arrival = F.least("_arrived_at", "_ingested_at")
+    return F.greatest(arrival, "_newest_before")
+
+
 def own_columns(rows: DataFrame) -> list[str]:
     """Return the columns that the table's function made."""
     added = {*CARRIED, *DUPLICATE_OF, "_reasons", WARNED}
     return [name for name in rows.columns if name not in added]
+
+
+def _judging(table: Table) -> tuple[Rule, ...]:
+    """Return the rules that decide whether a row is believed, with those that no table can be without.
+
+    Two NULLs are not the same event, yet state would take the second for a copy of the first; and an event without its
+    time lies in no window.
+    """
+    own = judging(table.rules)
+    demanded = {rule.holds for rule in own}
+    always = required(*dict.fromkeys((*table.key, _event_at(table))))
+    return (*own, *(rule for rule in always if rule.holds not in demanded))
 
 
 def _transformed(events: DataFrame, table: Table) -> DataFrame:
@@ -96,11 +119,10 @@ def _handles(table: Table) -> dict[str, Column]:
     is_good = F.col("_reasons").isNull()
     key = F.col(table.key[0]) if len(table.key) == 1 else F.struct(*table.key)
     identity = F.concat_ws("/", "_topic", "_partition", "_offset")
-    arrival = F.least("_arrived_at", "_ingested_at")
     return {
         "_key": F.when(is_good, key),
         "_bad": F.when(~is_good, identity),
-        "_time": F.when(is_good, F.col(_event_at(table))).otherwise(arrival),
+        "_time": F.when(is_good, F.col(_event_at(table))).otherwise(time_of_a_bad_row()),
         **{
             name: F.when(~is_good, F.col(name)) for name in ("_message_key", "_payload", "_headers")
         },

@@ -75,7 +75,7 @@ def _below(table: Table) -> set[Table]:
 
 
 def _receive(site: Site, bronze: Table, lake: Lake) -> None:
-    row: tuple[object, ...] = (bronze.name, 0, 0, THEN, None, b"{}", [], 0, THEN)
+    row: tuple[object, ...] = (bronze.name, 0, 0, THEN, None, b"{}", [], 0, THEN, None)
     delta.create(site.spark, lake.table(bronze), RECEIVED)
     commit = delta.Commit(site.spark, lake.table(bronze))
     commit.write(site.spark.createDataFrame([row], RECEIVED).coalesce(1))

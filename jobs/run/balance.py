@@ -128,6 +128,8 @@ def _entry_faults(version: int, entry: Entry) -> Iterator[str]:
     where = f"batch {entry.batch} (version {version})"
     if entry.read != entry.accounted:
         yield f"{where} read {entry.read} rows and accounts for {entry.accounted}"
+    if entry.dropped_by_watermark:
+        yield f"{where} dropped {entry.dropped_by_watermark} rows below the watermark, which the law of disorder rules out"
     if entry.duplicates < 0 and not entry.is_backfill:
         yield f"{where} wrote {-entry.duplicates} rows more than it read"
 

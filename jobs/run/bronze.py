@@ -18,16 +18,17 @@ from jobs.core.errors import DataError
 from jobs.core.received import RECEIVED
 from jobs.core.table import Table
 from jobs.run import delta, kafka
+from jobs.run.arrivals import newest_before, newest_with
 from jobs.run.backlog import Backlog, Bounds, Part, Positions, name_of, part_of
 from jobs.run.lake import Lake
-from jobs.run.ledger import Entry, last_entry
+from jobs.run.ledger import Entry, is_table, last_entry
 from jobs.run.meter import Meter, code_version
 
 SMALL = 50_000
 """Up to so many records one file is enough; a file a partition would only make small files."""
 
 PROPERTIES = {
-    "delta.dataSkippingStatsColumns": "_partition,_offset,_arrived_at,_ingested_at,_batch"
+    "delta.dataSkippingStatsColumns": "_partition,_offset,_arrived_at,_ingested_at,_batch,_newest_before"
 }
 
 
@@ -64,7 +65,15 @@ class Intake:
         self._log = Backlog(address, options, table.topics)
         self._stream = _identity(self._log.identities())
         self._refuse_another_topic()
-        delta.create(spark, self._path, RECEIVED, properties=PROPERTIES)
+        self._make()
+
+    def _make(self) -> None:
+        """Make the table, or add what one of an older version lacks: its rows so far know no newest arrival."""
+        if is_table(self._path) and delta.lacks(self._path, RECEIVED):
+            commit = delta.Commit(self._spark, self._path)
+            commit.widen(RECEIVED)
+            commit.commit("")
+        delta.create(self._spark, self._path, RECEIVED, properties=PROPERTIES)
 
     def close(self) -> None:
         """Disconnect from Kafka."""
@@ -124,7 +133,15 @@ class Intake:
         number = newest[1].batch + 1 if newest else 0
         span = sum(stops[p] - start[p] for p in stops)
         commit = delta.Commit(self._spark, self._path)
-        written = commit.write(self._records(start, stops, number, span))
+        seen_at, known = self._clock(), newest_before(newest[1] if newest else None)
+        records = self._records(start, stops, span).select(
+            "*",
+            F.lit(number).cast("bigint").alias("_batch"),
+            F.lit(seen_at).cast("timestamp").alias("_ingested_at"),
+            F.lit(known).cast("timestamp").alias("_newest_before"),
+        )
+        written = commit.write(records)
+        arrived = newest_with(known, written, seen_at)
         if written.rows != span:
             self._prove_complete(start, stops, written.rows)
         ranges = {part: (offset, stops.get(part, offset)) for part, offset in start.items()}
@@ -139,6 +156,7 @@ class Intake:
             good=written.rows,
             written=written.rows,
             without_record=span - written.rows,
+            newest_arrival=arrived.isoformat() if arrived else None,
             duration_ms=meter.wall_ms(),
             cpu_ms=meter.cpu_ms(),
             code=code_version(self._table),
@@ -146,7 +164,7 @@ class Intake:
         commit.commit(entry.encoded())
         return entry
 
-    def _records(self, start: Positions, stops: Positions, number: int, span: int) -> DataFrame:
+    def _records(self, start: Positions, stops: Positions, span: int) -> DataFrame:
         records = (
             self._spark.read.format("kafka")
             .options(**self._java)
@@ -166,8 +184,6 @@ class Intake:
             F.col("key").alias("_message_key"),
             F.col("value").alias("_payload"),
             F.col("headers").alias("_headers"),
-            F.lit(number).cast("bigint").alias("_batch"),
-            F.lit(self._clock()).cast("timestamp").alias("_ingested_at"),
         )
 
     def _prove_complete(self, start: Positions, stops: Positions, rows: int) -> None:

@@ -77,10 +77,14 @@ def create(
     table.execute()
 
 
-def _refuse_lack(path: Path, schema: StructType) -> None:
+def lacks(path: Path, schema: StructType) -> list[str]:
+    """Return the columns that a table was made without."""
     known = {field.name for field in deltalake.DeltaTable(path).schema().fields}
-    lacking = [name for name in schema.fieldNames() if name not in known]
-    if lacking:
+    return [name for name in schema.fieldNames() if name not in known]
+
+
+def _refuse_lack(path: Path, schema: StructType) -> None:
+    if lacking := lacks(path, schema):
         table = f"{path.parent.name}.{path.name}"
         raise DefinitionError(
             f"{table} was made without the column {' and '.join(lacking)}, which its function makes by now",
@@ -216,6 +220,15 @@ class Commit:
             self._transaction.updateMetadata(
                 action.fromJson(json.dumps(told)), False
             )  # not a new table
+
+    def widen(self, schema: StructType) -> None:
+        """Add the columns that the table lacks; its rows so far have NULL there."""
+        metadata = json.loads(self._transaction.snapshot().metadata().json())
+        known = StructType.fromJson(json.loads(metadata["metaData"]["schemaString"]))
+        lacking = [each for each in schema.fields if each.name not in known.names]
+        metadata["metaData"]["schemaString"] = StructType([*known.fields, *lacking]).json()
+        action = self._jvm.org.apache.spark.sql.delta.actions.Action
+        self._transaction.updateMetadata(action.fromJson(json.dumps(metadata)), False)
 
     def take_out_all(self) -> None:
         """Take away every file."""

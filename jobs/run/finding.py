@@ -35,6 +35,7 @@ class Verdict(StrEnum):
     QUARANTINED = "quarantined"
     LATE = "late"
     EARLY = "early"
+    DISORDERED = "disordered"
     DUPLICATE = "duplicate"
     DROPPED = "dropped by the watermark"
     NO_MATCH = "no match in the static table"

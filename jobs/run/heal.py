@@ -175,7 +175,7 @@ def healing(
         closed: The moment before which every range of the table is closed; None when none is.
     """
     chosen = chosen.select(*PLACE, "_arrived_at", F.col("reasons").alias("_were")).persist()
-    verdicts = judged(_events(spark, table, lake, chosen), table)
+    verdicts = judged(_events(spark, table, lake, chosen), table, in_any_order=True)
     verdicts = verdicts.persist(StorageLevel.MEMORY_AND_DISK)
     is_closed = F.lit(False) if closed is None else F.col("_time") < F.lit(closed)
     good = verdicts.where(F.col("_reasons").isNull() & is_closed)

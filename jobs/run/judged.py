@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from jobs.core.lateness import DISORDERED
 from jobs.core.received import PLACE
 from jobs.core.table import Table
 from jobs.run.balance import read_until
@@ -36,7 +37,7 @@ from jobs.run.trace import (
 from jobs.run.unread import outside, waits
 
 FIRST = ("_arrived_at", *PLACE)
-TIMES = {"late": Verdict.LATE, "early": Verdict.EARLY}
+TIMES = {"late": Verdict.LATE, "early": Verdict.EARLY, DISORDERED: Verdict.DISORDERED}
 
 Told = tuple[Finding, Found | None]
 """What a judging table says, and the row if the event is one."""
@@ -120,6 +121,9 @@ def _held(silver: Table, kept: Found, world: World) -> Finding:
         by = event_at - arrived_at - silver.lateness.early
         sentence = f"it says it happened {event_at - arrived_at} after it arrived, {by} more than {silver.id} admits"
         evidence["early_by_seconds"] = by.total_seconds()
+    if verdict is Verdict.DISORDERED:
+        sentence, behind = _behind(silver, row, world)
+        evidence |= behind
     done = done_about(silver, lake, row)
     if done:
         evidence["done"] = done
@@ -130,6 +134,19 @@ def _held(silver: Table, kept: Found, world: World) -> Finding:
         evidence["was_in_the_table"] = replaced(silver, gone).evidence
         sentence += f"; it was one until version {gone.version}"
     return found(silver, verdict, sentence, **evidence)
+
+
+def _behind(silver: Table, row: Mapping[str, Any], world: World) -> tuple[str, dict[str, object]]:
+    """Say how far a record arrived behind those of earlier commits, as bronze wrote it down."""
+    (bronze,) = silver.upstream
+    took = taken(world.lake.table(bronze), Spot.of(row))
+    newest = took.record.row.get("_newest_before") if took and took.record else None
+    behind = f"{newest - row['_arrived_at']} " if newest else ""
+    sentence = (
+        f"it was stamped {behind}before the newest arrival in earlier commits, and {silver.id} admits less than "
+        f"{silver.lateness.disorder}: `strandline quarantine replay {silver.id} --reason {DISORDERED}` brings it in"
+    )
+    return sentence, {"newest_before": newest} if newest else {}
 
 
 def _commit(path: Path, row: Found) -> dict[str, object]:

@@ -42,7 +42,8 @@ class Entry:
         good: Rows believed (for a window: rows counted in it).
         duplicates: Copies of rows believed earlier.
         quarantined: Rows held back, by reason.
-        dropped_by_watermark: Rows that Spark's state refused; the law of lateness makes it 0.
+        dropped_by_watermark: Rows that Spark's state refused; the law of lateness and disorder makes it 0, and anything
+            else is a fault.
         without_record: Kafka offsets that hold no record: transaction markers, aborted or compacted away.
         written: Rows in the files of this commit.
         replaced: Whether the commit replaced everything before it.
@@ -63,6 +64,7 @@ class Entry:
         rules: Fingerprint of the rules by which it was judged.
         contract: Fingerprint of the columns that its rows have.
         newest: The newest event time among its good rows, as text.
+        newest_arrival: Of bronze, the newest arrival up to this commit and with it, as text (jobs/run/arrivals.py).
         watermark: Where event time stood, as text.
         duration_ms: From the start of the batch to its commit.
         cpu_ms: CPU of the process in that time; queries that run beside it are in it.
@@ -98,6 +100,7 @@ class Entry:
     rules: str = ""
     contract: str = ""
     newest: str | None = None
+    newest_arrival: str | None = None
     watermark: str | None = None
     duration_ms: int = 0
     cpu_ms: int = 0

@@ -19,7 +19,7 @@ from jobs.core.errors import DefinitionError
 from jobs.core.received import ORDER, PLACE
 from jobs.core.stateful import first_copies
 from jobs.core.table import Table
-from jobs.core.verdict import DUPLICATE_OF, bad_rows, good_rows, judged
+from jobs.core.verdict import DUPLICATE_OF, bad_rows, good_rows, judged, time_of_a_bad_row
 from jobs.run.balance import read_until
 from jobs.run.closing import records
 from jobs.run.lake import Lake
@@ -57,7 +57,7 @@ def rejudged(spark: SparkSession, table: Table, lake: Lake, span: Span) -> Itera
     Raises:
         DefinitionError: By today's code a row would leave the range, or come into it from outside.
     """
-    verdicts = judged(_events(spark, table, lake, span), table)
+    verdicts = judged(_events(spark, table, lake, span), table, in_any_order=True)
     verdicts = verdicts.persist(StorageLevel.MEMORY_AND_DISK)
     firsts = first_copies(verdicts, DUPLICATE_OF, ORDER).persist(StorageLevel.MEMORY_AND_DISK)
     live = rows_now(spark, table, lake)
@@ -92,9 +92,7 @@ def _events(spark: SparkSession, table: Table, lake: Lake, span: Span) -> DataFr
     (source,) = table.upstream
     bronze = rows_at(spark, lake.table(source), read_until(table, source, lake))
     near = span.wider(before=table.lateness.early, after=table.lateness.late)
-    return bronze.where(
-        near.holds("_arrived_at") | span.holds(F.least("_arrived_at", "_ingested_at"))
-    )
+    return bronze.where(near.holds("_arrived_at") | span.holds(time_of_a_bad_row()))
 
 
 def _moves(

@@ -134,21 +134,23 @@ def replay(  # noqa: PLR0913  # where, what, who, and one who listens
     refuse_behind_above(table, lake)
     with lease(spark, table, lake, role=ROLE):
         refuse_half_backfilled(table, lake)
-        work = _Work(
+        work = Work(
             spark=spark, table=table, lake=lake, signed=signed, tell=tell, meter=Meter(spark)
         )
         _finish(work)
         chosen = open_records(spark, table, lake).where((choice or Choice()).holds())
         with healing(spark, table, lake, chosen, closed_above(table, lake)) as found:
             told = _told(table, lake, found)
-            done = _begin(work, found, found.touched) if found.touched else None
+            done = begin(work, found, found.touched) if found.touched else None
         if done is not None:
             _follow(work, done)
         return told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Work:
+class Work:
+    """What a replay works with."""
+
     spark: SparkSession
     table: Table
     lake: Lake
@@ -175,7 +177,7 @@ def _told(table: Table, lake: Lake, found: Healing) -> Replayed:
     )
 
 
-def _begin(work: _Work, found: Healing, span: Span) -> Entry:
+def begin(work: Work, found: Healing, span: Span) -> Entry:
     """Release what moves, and bring it where it belongs."""
     begun = Entry(
         table=work.table.id,
@@ -192,7 +194,7 @@ def _begin(work: _Work, found: Healing, span: Span) -> Entry:
     return _bring(work, found, begun, released)
 
 
-def _release(work: _Work, moving: DataFrame, entry: Entry) -> None:
+def _release(work: Work, moving: DataFrame, entry: Entry) -> None:
     status = F.col("_fate")
     became = F.when(status == F.lit(Fate.HEALS.value), STATUS[Fate.HEALS].value)
     for fate in (Fate.DUPLICATE, Fate.CHANGES):
@@ -208,7 +210,7 @@ def _release(work: _Work, moving: DataFrame, entry: Entry) -> None:
     )
 
 
-def _bring(work: _Work, found: Healing, begun: Entry, released: Mapping[str, int]) -> Entry:
+def _bring(work: Work, found: Healing, begun: Entry, released: Mapping[str, int]) -> Entry:
     """Put what was released where it belongs: the quarantine again, or the table."""
     spark, table, lake, meter = work.spark, work.table, work.lake, work.meter
     if found.gained:
@@ -241,7 +243,7 @@ def _bring(work: _Work, found: Healing, begun: Entry, released: Mapping[str, int
     return final
 
 
-def _finish(work: _Work) -> None:
+def _finish(work: Work) -> None:
     """Finish a replay that was killed, if there is one."""
     spark, table, lake = work.spark, work.table, work.lake
     half = unfinished(table, lake)
@@ -266,7 +268,7 @@ def _finish(work: _Work) -> None:
         _follow(work, unled)
 
 
-def _follow(work: _Work, done: Entry) -> None:
+def _follow(work: Work, done: Entry) -> None:
     """Compute again what rests on the range of a replay, and say that it was."""
     spark, table, lake = work.spark, work.table, work.lake
     if not done.came and not done.gone:

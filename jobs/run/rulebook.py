@@ -5,6 +5,7 @@ To show more of a rule, add a line to ``COLUMNS``.
 
 from collections.abc import Callable, Iterator
 
+from jobs.core.lateness import DISORDERED
 from jobs.core.table import Table
 from quality.report.words import span
 from quality.rules import Rule
@@ -38,6 +39,10 @@ def _law(table: Table) -> Iterator[dict[str, str]]:
         (
             "early",
             f"{table.event_at} is at most {span(law.early.total_seconds())} after the arrival",
+        ),
+        (
+            DISORDERED,
+            f"the arrival is less than {span(law.disorder.total_seconds())} before the newest of earlier commits",
         ),
     ):
         said = {"rule": name, "holds": holds, "when unknown": "is broken"}

@@ -132,7 +132,7 @@ def _lost(sums: Flow) -> Iterator[_Why]:
     if sums.read != accounted:
         yield Verdict.UNBALANCED, f"{sums.read:,} rows were read and {accounted:,} accounted for"
     if sums.dropped:
-        yield Verdict.WARNED, f"{sums.dropped:,} rows were refused by Spark's watermark"
+        yield Verdict.UNBALANCED, f"{sums.dropped:,} rows were dropped below Spark's watermark"
 
 
 def _noticed(hour: Batch) -> Iterator[_Why]:

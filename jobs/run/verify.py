@@ -14,9 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pyspark.sql import DataFrame
+
 from jobs.core.errors import DefinitionError
 from jobs.core.modes import Batch
 from jobs.core.table import Layer, Table
+from jobs.run.admit import admit, admitted
 from jobs.run.balance import read_until, waiting
 from jobs.run.certificate import Certificate, keep
 from jobs.run.compare import Range, compare
@@ -83,6 +86,7 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
     refuse_unsettled(derived, lake)
     logs = [_log(table, needed, lake) for table in needed if table.layer is Layer.BRONZE]
     versions = {table: [latest_version(path) for path in lake.books(table)] for table in tables}
+    brought_in = _brought_in(derived, lake, site)
     pinned()
     with _scratch(lake) as root:
         cut = Lake(root / "log").open_for_writing()
@@ -96,11 +100,16 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
         for table in derived:
             done = run(table, Batch(), whole, site=site)
             tell(f"{table.id}: as one batch in {done.seconds:.1f} s")
+            if table in brought_in:
+                admit(site.spark, table, whole, brought_in[table])
         streamed = Lake(root / "stream").open_for_writing()
         stand_open(streamed)
         Rehearsal(
             tables=derived, log=cut, lake=streamed, kills=trial.kills, seed=trial.seed, tell=tell
         ).play()
+        for table, places in brought_in.items():
+            came = admit(site.spark, table, streamed, places)
+            tell(f"{table.id}: brought in {came:,} disordered rows, as in the live table")
         found = {
             table: _differences(
                 table, lake, at, {"one batch": whole, "a stream": streamed}, trial.range
@@ -111,6 +120,17 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
         _certify(table, lake, trial, site, found[table], logs, at[0], begun)
         for table, at in versions.items()
     ]
+
+
+def _brought_in(tables: Sequence[Table], lake: Lake, site: Site) -> dict[Table, DataFrame]:
+    """Return the places of the disordered rows that were brought into judged tables since they were held."""
+    found = {}
+    for table in tables:
+        if table.judges:
+            places = admitted(site.spark, table, lake, latest_version(lake.resolutions(table)))
+            if places is not None:
+                found[table] = places
+    return found
 
 
 def refuse_unsettled(tables: Sequence[Table], lake: Lake) -> None:

@@ -11,6 +11,7 @@ from jobs.core.lateness import Lateness
 from jobs.core.received import IDENTITY, QUARANTINE
 from jobs.core.table import Table
 from jobs.core.verdict import bad_rows, good_rows, judged
+from jobs.run.streams import shaped
 from jobs.silver.device_telemetry import TABLE
 from quality.rules import Rule, between
 from tests.support.events import Event, frame, reading, readings
@@ -45,7 +46,9 @@ def test_the_bounds_of_lateness_are_inclusive(reasons: Judge) -> None:
 
 def test_the_bounds_are_those_of_the_table(reasons: Judge) -> None:
     """Each table has its own law, down to the millisecond."""
-    narrow = Lateness(late=timedelta(milliseconds=1), early=timedelta(0), disorder=timedelta(0))
+    narrow = Lateness(
+        late=timedelta(milliseconds=1), early=timedelta(0), disorder=timedelta(milliseconds=1)
+    )
     events = readings("""
         event_at        | arrived_at
         09:00:00        | 09:00:00
@@ -160,3 +163,20 @@ def test_a_bad_row_keeps_its_bytes_and_a_good_one_leaves_them_in_bronze(
 
     assert verdicts[0]["_payload"] is None
     assert (verdicts[1]["_payload"], verdicts[1]["_message_key"]) == (b"\xff not json", b"key")
+
+
+@pytest.mark.parametrize("key", [("firmware",), ("event_id", "firmware")], ids="+".join)
+def test_a_row_without_a_part_of_its_key_is_held_whatever_the_rules_say(
+    spark: SparkSession, reasons: Judge, key: tuple[str, ...]
+) -> None:
+    """Two rows without it are not the same event, but state would take the second for a copy of the first."""
+    keyed = replace(TABLE, key=key, rules=())
+    events = readings("""
+        id | device | firmware
+        e1 | d1     | 1.0
+        e2 | d1     | -
+        e2 | d2     | -
+    """)
+
+    assert reasons(events, keyed) == [None, ["missing:firmware"], ["missing:firmware"]]
+    assert shaped([frame(spark, events)], keyed).count() == 3

@@ -71,7 +71,7 @@ def hostile_rows(spark: SparkSession, table: Table, chance: random.Random) -> Da
     """Return rows as a table's function could have made them, each value hostile."""
     columns = shape(spark, table)
     data = [
-        ("t", 0, number, NOON, None, None, [], 0, NOON, None, *_cells(columns, chance))
+        ("t", 0, number, NOON, None, None, [], 0, NOON, None, None, *_cells(columns, chance))
         for number in range(ROWS)
     ]
     schema = StructType([*RECEIVED.fields]).add("_problem", StringType())

@@ -48,6 +48,13 @@ def test_a_sound_lake_balances(table: Table, sound: Lake) -> None:
     assert sheet.waiting == 0
 
 
+def test_a_row_dropped_below_the_watermark_is_a_fault(sound: Lake) -> None:
+    """It is in neither silver nor quarantine, however well the entry adds up."""
+    tampered(sound, SILVER, 0, good=2, dropped_by_watermark=1)
+
+    assert "dropped 1 rows below the watermark" in faults(sound, SILVER)
+
+
 def test_the_sheet_says_where_every_row_is(sound: Lake) -> None:
     """The figures that the issue compares with the truth."""
     sheet = asdict(balance(SILVER, sound))

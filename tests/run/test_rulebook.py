@@ -14,14 +14,18 @@ def test_each_rule_says_what_must_hold_and_what_becomes_of_a_row() -> None:
         device_telemetry.TABLE, rules=(*required("site"), between("value", 0, 9, null_ok=True))
     )
 
-    site, value, late, early = rulebook(table)
+    site, value, late, early, disordered = rulebook(table)
 
     assert (site["rule"], site["holds"]) == ("missing:site", "`site` IS NOT NULL")
     assert site["when unknown"] == "is broken"
     assert value["when unknown"] == "passes"
     assert late["holds"] == "event_at is at most 1 h before the arrival"
     assert early["holds"] == "event_at is at most 5 min after the arrival"
-    assert {each["on failure"] for each in (site, value, late, early)} == {"quarantine"}
+    assert (
+        disordered["holds"]
+        == "the arrival is less than 10 min before the newest of earlier commits"
+    )
+    assert {each["on failure"] for each in rulebook(table)} == {"quarantine"}
 
 
 def test_a_table_that_judges_nothing_has_no_rules_of_time() -> None:

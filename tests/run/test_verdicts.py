@@ -119,15 +119,21 @@ def test_bronze_is_stale_when_it_is_silent_for_longer_than_it_ever_is() -> None:
     [
         (hour(**{"failed:volume": 1.0}), "at 09:00 the expectation volume did not hold"),
         (hour(opened="a launch"), "at 09:00 the gate was opened by hand: a launch"),
-        (
-            hour(good=7.0, dropped_by_watermark=2.0),
-            "2 rows were refused by Spark's watermark",
-        ),
     ],
 )
 def test_what_somebody_should_look_at_is_a_warning(bad: Batch, why: str) -> None:
     """The numbers stand, with a word beside them."""
     assert judged(silver(bad), DAY) == (Verdict.WARNED, (why,))
+
+
+def test_a_row_below_the_watermark_is_in_no_place_and_no_warning() -> None:
+    """The law of disorder holds such rows back, so a count above 0 is a loss."""
+    lost = hour(good=7.0, dropped_by_watermark=2.0)
+
+    assert judged(silver(lost), DAY) == (
+        Verdict.UNBALANCED,
+        ("2 rows were dropped below Spark's watermark",),
+    )
 
 
 def test_what_is_not_as_usual_is_a_warning_and_a_volume_only_at_the_source() -> None:

@@ -13,6 +13,7 @@ from jobs.core.received import RECEIVED
 from jobs.core.table import Table
 from jobs.core.verdict import good_rows, judged
 from jobs.run import delta
+from jobs.run.arrivals import newest_before
 from jobs.run.bronze import PROPERTIES
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, Offsets, last_entry
@@ -68,11 +69,16 @@ def reading(**fields: object) -> bytes:
 
 def frame(spark: SparkSession, events: Sequence[Event]) -> DataFrame:
     """Return events as rows of bronze, with offsets from 0."""
-    return _frame(spark, _numbered(events, {}), number=0)
+    return _frame(spark, _numbered(events, {}), number=0, newest_before=None)
 
 
 def received(
-    spark: SparkSession, lake: Lake, events: Iterable[Event], *, files: int = 1
+    spark: SparkSession,
+    lake: Lake,
+    events: Iterable[Event],
+    *,
+    files: int = 1,
+    marked: bool = True,
 ) -> list[Entry]:
     """Append events to the lake's bronze table, one commit a batch number, each with its ledger entry.
 
@@ -81,10 +87,11 @@ def received(
         lake: Gets them.
         events: In the order of their offsets within a partition.
         files: How many files a commit has at most; records of one partition stay together.
+        marked: Whether each row says what the newest arrival before its commit was; in an older lake it did not.
     """
     path = lake.table(TABLE)
     delta.create(spark, path, RECEIVED, properties=PROPERTIES)
-    return [_append(spark, lake, batch, files) for batch in commits(events)]
+    return [_append(spark, lake, batch, files, marked=marked) for batch in commits(events)]
 
 
 def believed(spark: SparkSession, lake: Lake, events: Iterable[Event]) -> list[Entry]:
@@ -106,20 +113,30 @@ def commits(events: Iterable[Event]) -> list[list[Event]]:
     return [list(batch) for _, batch in groupby(ranked, key=lambda event: event.batch)]
 
 
-def _append(spark: SparkSession, lake: Lake, events: Sequence[Event], files: int) -> Entry:
+def _append(
+    spark: SparkSession, lake: Lake, events: Sequence[Event], files: int, *, marked: bool
+) -> Entry:
     newest = last_entry(lake.table(TABLE))
     known = newest[1].offsets if newest else {}
     start = {int(name.rpartition("/")[2]): end for name, (_, end) in known.items()}
     numbered = _numbered(events, start)
-    records = _frame(spark, numbered, newest[1].batch + 1 if newest else 0)
+    known = newest_before(newest[1]) if newest and marked else None
+    records = _frame(spark, numbered, newest[1].batch + 1 if newest else 0, known)
     spread = records.repartition(files, "_partition") if files > 1 else records.coalesce(1)
     ends = start | {p: offset + 1 for p, offset, _ in numbered}
     offsets = {f"{TOPIC}/{p}": (start.get(p, 0), end) for p, end in sorted(ends.items())}
-    return _commit(spark, lake, TABLE, spread, offsets)
+    arrivals = [min(event.arrived_at, event.ingested_at) for event in events]
+    arrived = max([*arrivals, *([known] if known else [])], default=None)
+    return _commit(spark, lake, TABLE, spread, offsets, arrived)
 
 
-def _commit(
-    spark: SparkSession, lake: Lake, table: Table, rows: DataFrame, offsets: Offsets
+def _commit(  # noqa: PLR0913, PLR0917  # what a commit says
+    spark: SparkSession,
+    lake: Lake,
+    table: Table,
+    rows: DataFrame,
+    offsets: Offsets,
+    newest_arrival: datetime | None = None,
 ) -> Entry:
     newest = last_entry(lake.table(table))
     commit = delta.Commit(spark, lake.table(table))
@@ -131,6 +148,7 @@ def _commit(
         batch=newest[1].batch + 1 if newest else 0,
         source=str(table.reads[0]),
         offsets=offsets,
+        newest_arrival=newest_arrival.isoformat() if newest_arrival else None,
         read=written,
         good=written,
         written=written,
@@ -150,10 +168,24 @@ def _numbered(events: Sequence[Event], start: dict[int, int]) -> list[tuple[int,
 
 
 def _frame(
-    spark: SparkSession, numbered: Sequence[tuple[int, int, Event]], number: int
+    spark: SparkSession,
+    numbered: Sequence[tuple[int, int, Event]],
+    number: int,
+    newest_before: datetime | None,
 ) -> DataFrame:
     records: list[tuple[object, ...]] = [
-        (TOPIC, p, offset, e.arrived_at, b"key", e.payload, [], number, e.ingested_at)
+        (
+            TOPIC,
+            p,
+            offset,
+            e.arrived_at,
+            b"key",
+            e.payload,
+            [],
+            number,
+            e.ingested_at,
+            newest_before,
+        )
         for p, offset, e in numbered
     ]
     return spark.createDataFrame(records, RECEIVED)

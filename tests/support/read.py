@@ -25,4 +25,4 @@ def arrived(
     topic: str, offset: int, at: datetime, key: bytes, payload: bytes
 ) -> tuple[object, ...]:
     """Return a row of bronze."""
-    return (topic, 0, offset, at, key, payload, [], 0, at)
+    return (topic, 0, offset, at, key, payload, [], 0, at, None)
