@@ -13,7 +13,7 @@ from dagster import (
     schedule,
 )
 
-from jobs.cli.place import configured
+from jobs.cli.place import configured, now
 from jobs.run.beat import heartbeat
 from orchestration import catch_up
 
@@ -32,7 +32,7 @@ UNFINISHED = [
 def every_quarter_of_an_hour(context: ScheduleEvaluationContext) -> RunRequest | SkipReason:
     """Catch up, unless a stream does so already or the last run is not done."""
     _, lake = configured(None)
-    beat = heartbeat(lake)
+    beat = heartbeat(lake, now())
     if beat and beat["alive"]:
         return SkipReason(f"the stream of process {beat['pid']} keeps the tables up to date")
     found = RunsFilter(job_name=CATCH_UP.name, statuses=UNFINISHED)

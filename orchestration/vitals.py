@@ -96,7 +96,9 @@ def answered(table: Table, lake: LakeResource) -> Iterator[AssetCheckResult]:
 def word(table: Table, lake: LakeResource) -> AssetCheckResult:
     """Say whether a table's stream is well now; how it does over time, the watchdog says."""
     stream = lake.stream("a look")
-    found = watch(order(stream.lake), heartbeat(stream.lake), now(), starting=stream.is_starting())
+    found = watch(
+        order(stream.lake), heartbeat(stream.lake, now()), now(), starting=stream.is_starting()
+    )
     return AssetCheckResult(
         asset_key=key(table),
         check_name=KEEPS_UP,

@@ -49,7 +49,7 @@ Looks = dict[str, list[Look]]
 def watchdog(context: SensorEvaluationContext, lake: LakeResource) -> SensorResult | SkipReason:
     """Look, warn, and ask for a run when the stream is to be started again."""
     stream, moment = lake.stream("watchdog"), now()
-    asked, beat = order(stream.lake), heartbeat(stream.lake)
+    asked, beat = order(stream.lake), heartbeat(stream.lake, moment)
     if asked is None or not asked.runs:
         return SkipReason("no stream is to run; `strandline resume` asks for one")
     if is_well(asked, beat, moment):

@@ -25,6 +25,7 @@ from dagster import (
 )
 
 from jobs import catalog
+from jobs.cli.place import now
 from jobs.core.modes import MicroBatch
 from jobs.core.table import Table
 from jobs.run.balance import live_rows
@@ -55,7 +56,7 @@ Cursor = dict[str, Any]
 def look_at_the_stream(context: SensorEvaluationContext, lake: LakeResource) -> SensorResult:
     """Report what the stream has committed since the last look, and the days that were closed since."""
     where = lake.lake()
-    beat = heartbeat(where)
+    beat = heartbeat(where, now())
     pulses = beat["tables"] if beat and beat["alive"] else {}
     seen: Cursor = json.loads(context.cursor) if context.cursor else {}
     events: list[Event] = []

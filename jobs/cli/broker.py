@@ -54,7 +54,7 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     """
     found, where = place.configured(lake)
     running = None if found.kafka else broker.status(where.root)
-    beat, asked = heartbeat(where), order(where)
+    beat, asked = heartbeat(where, place.now()), order(where)
     if as_json:
         emit(
             {

@@ -16,6 +16,7 @@ from pathlib import Path
 from jobs.core.errors import DefinitionError, TransientError
 from jobs.run import processes
 from jobs.run.beat import heartbeat
+from jobs.run.holders import is_there
 from jobs.run.lake import Lake
 from jobs.run.order import Order, order, write
 
@@ -148,7 +149,7 @@ class Always:
         return found is not None and processes.stop(found, self._mark, patience=ENDING)
 
     def _refuse_other(self) -> None:
-        beat = heartbeat(self.lake)
+        beat = heartbeat(self.lake, self.clock())
         if beat and beat["alive"]:
             raise DefinitionError(
                 f"a stream runs already in process {beat['pid']} on {beat['host']}, which was started by itself",
@@ -174,8 +175,8 @@ class Always:
             time.sleep(EVERY)
 
     def _lives(self, pid: int) -> bool:
-        beat = heartbeat(self.lake)
-        return bool(beat and beat["alive"] and beat["pid"] == pid)
+        beat = heartbeat(self.lake, self.clock())
+        return bool(beat and beat["alive"] and beat["pid"] == pid and is_there(beat) is not False)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

@@ -5,8 +5,6 @@ interrupts it leaves the gateway out of step.
 """
 
 import json
-import os
-import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -19,6 +17,7 @@ from jobs.core.modes import Mode
 from jobs.core.table import Layer, Speaks, Table
 from jobs.run.ends import ends_of
 from jobs.run.gates import GateShutError
+from jobs.run.holders import own
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry
 from jobs.run.notes import put
@@ -157,8 +156,7 @@ class Host:
         }
         failed = self._failed
         beat = {
-            "pid": os.getpid(),
-            "host": socket.gethostname(),
+            **own(),
             "alive": is_alive,
             "at": at.isoformat(timespec="seconds"),
             "tables": tables,

@@ -54,7 +54,10 @@ class Lake:
 
     def lease(self, table: Table, role: str = WRITER) -> Path:
         """Return the file whose lock makes one process the table's writer, or gives it another role."""
-        name = table.id if role == WRITER else f"{table.id}.{role}"
+        return self.lease_of(table.id if role == WRITER else f"{table.id}.{role}")
+
+    def lease_of(self, name: str) -> Path:
+        """Return that file of a table of which only the name is known."""
         return self.root / "_leases" / f"{name}.lock"
 
     def certificate(self, table: Table, *, is_whole: bool = True) -> Path:

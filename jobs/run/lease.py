@@ -11,23 +11,20 @@ there is a second lock, held for the length of one commit by whoever makes it: t
 comes second sees the other's version and lets Delta look whether they touched the same files.
 """
 
-import fcntl
 import json
-import os
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-import psutil
 from pyspark.sql import SparkSession
 
 from jobs.core.errors import TransientError
 from jobs.core.table import Table
+from jobs.run.holders import could_lock, is_held, is_there, own
 from jobs.run.jvm import jvm
 from jobs.run.lake import WRITER, Lake
 
@@ -67,7 +64,7 @@ def lease(spark: SparkSession, table: Table, lake: Lake, *, role: str = WRITER) 
         try:
             if _outlast(path, lambda: file.getChannel().tryLock()) is None:
                 raise _taken(table, path, role)
-            path.write_text(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
+            path.write_text(json.dumps(own()))
             yield
         finally:
             file.close()  # and with it the lock
@@ -118,19 +115,15 @@ def refuse_if_taken(table: Table, lake: Lake) -> None:
     if not path.exists():
         return
     with path.open("r+") as file:
-        if _outlast(path, lambda: _is_free(file)) is None:
+        if _outlast(path, lambda: could_lock(file) or None) is None:
             raise _taken(table, path, WRITER)
 
 
 def is_written(table: Table, lake: Lake) -> bool:
     """Tell whether a process writes the table, in whichever role."""
     writer = lake.lease(table)
-    for path in (writer, *writer.parent.glob(f"{table.id}.*{writer.suffix}")):
-        if path.exists():
-            with path.open("r+") as file:
-                if _is_free(file) is None:
-                    return True
-    return False
+    others = writer.parent.glob(f"{table.id}.*{writer.suffix}")
+    return any(is_held(path) for path in (writer, *others))
 
 
 @contextmanager
@@ -153,19 +146,10 @@ def _outlast(path: Path, attempt: Callable[[], Any]) -> Any:  # noqa: ANN401  # 
     """Try again while the holder is a process that was killed and whose JVM is still going down."""
     deadline = time.monotonic() + GOING_DOWN
     while (taken := attempt()) is None and time.monotonic() < deadline:
-        holder = _holder(path)
-        if holder.get("host") != socket.gethostname() or psutil.pid_exists(int(holder["pid"])):
+        if is_there(_holder(path)) is not False:
             return None
         time.sleep(0.2)
     return taken
-
-
-def _is_free(file: TextIO) -> bool | None:
-    try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return None
-    return True
 
 
 def _holder(path: Path) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from dagster import DagsterInstance, DefaultSensorStatus, SensorResult, build_sensor_context
 
+from jobs.cli.place import now
 from jobs.run import order as orders
 from jobs.run.always import Always
 from jobs.run.beat import heartbeat
@@ -110,7 +111,7 @@ def test_killed_again_and_again_it_backs_off_and_a_person_is_asked(
     assert "given up" in succeeded("status", "--lake", fresh).out
 
     succeeded("restart", "--why", "the cause is gone", "--lake", fresh)
-    beat = heartbeat(Lake(fresh))
+    beat = heartbeat(Lake(fresh), now())
     assert beat is not None
     assert beat["alive"]
     assert requested(instance) == []
@@ -136,7 +137,7 @@ def revived(lake: Path, first: int) -> int:
     """Wait for another process that lives."""
     deadline = time.monotonic() + PATIENCE
     while True:
-        beat = heartbeat(Lake(lake))
+        beat = heartbeat(Lake(lake), now())
         if beat and beat["alive"] and beat["pid"] != first:
             return int(beat["pid"])
         assert time.monotonic() < deadline

@@ -17,6 +17,7 @@ from dagster import (
 
 from jobs import catalog
 from jobs.cli.place import now
+from jobs.run.holders import own
 from jobs.run.lake import Lake
 from jobs.run.notes import put
 from jobs.run.order import DELAYS, Order, order, write
@@ -152,7 +153,7 @@ def test_a_table_that_falls_behind_is_told_over_several_looks(
     for n in range(1, 12):
         for pulse in beat["tables"].values():
             pulse.update(lag=n * 5_000, read=0)
-        beat.update(alive=True, at=moment.isoformat(), host="elsewhere")
+        beat.update(alive=True, at=moment.isoformat(), **own())
         put(lake.heartbeat, json.dumps(beat))
         found = looked(instance, cursor)
         cursor = found.cursor
