@@ -42,6 +42,9 @@ from jobs.core.received import CARRIED
 from jobs.core.table import Layer, Table
 from quality.rules import required
 
+# FILL IN: the share of a batch that may break a rule; beyond it nothing of the batch is published.
+MAX_FAILED = 0.2
+
 # FILL IN: the fields of a payload; what is not declared is not read.
 FIELDS = StructType().add("event_id", StringType()).add("event_at", TimestampType())
 
@@ -59,7 +62,7 @@ TABLE = Table(
     transform=$name,
     key=("event_id",),
     event_at="event_at",
-    rules=required("event_id", "event_at"),
+    rules=required("event_id", "event_at", max_failed=MAX_FAILED),
 )
 '''
 

@@ -3,8 +3,7 @@
 The rows of a batch are read once, grouped by what they break: that says how many rows each rule, and how many the
 ledger, has to count, in the same execution for one rule and for fifty.
 
-A small batch proves little by itself, and a stream that cuts a bad hour into batches of ten must be stopped all the
-same. So a batch is judged together with those before it until there are a hundred rows.
+A small batch is judged twice: by itself, and together with those before it (jobs/run/pooled.py).
 
 The library is asked where a glance at the counters finds something, which says what the library would say
 (tests/quality/test_suite.py compares both on random counters): its import costs each process 4 s of CPU on an idle
@@ -13,7 +12,6 @@ machine and 12 on a busy one, and a suite 50 ms a batch, for batches in which th
 
 import hashlib
 import importlib
-from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -30,7 +28,8 @@ from jobs.core.verdict import WARNED, own_columns
 from jobs.run import gates
 from jobs.run.gates import GateShutError, Shut, Where
 from jobs.run.lake import Lake
-from jobs.run.ledger import Entry, commit_file, entry_of, is_table, latest_version
+from jobs.run.ledger import Entry, is_table
+from jobs.run.pooled import Judged, Recent, proves
 from jobs.run.shelf import EPOCH, MICROSECOND
 from quality.expectations import (
     HELD_SHARE,
@@ -47,32 +46,8 @@ from quality.mask import mask_value
 from quality.rules import fingerprint
 
 SAMPLES = 5
-TOGETHER = 100
-"""Rows that are judged together, where a batch has fewer."""
 
 STANDING = "recomputed to be compared"
-
-
-@dataclass(slots=True)
-class Judged:
-    """A batch by what its rows break.
-
-    Args:
-        good: Believed rows.
-        held: The others, by the reason that they are accounted under.
-        broke: Rows by every rule or reason that they break.
-        newest: The newest event time among the believed ones.
-    """
-
-    good: int = 0
-    held: Counter[str] = field(default_factory=Counter)
-    broke: Counter[str] = field(default_factory=Counter)
-    newest: datetime | None = None
-
-    @property
-    def rows(self) -> int:
-        """Return how many rows there are."""
-        return self.good + self.held.total()
 
 
 def counted(rows: DataFrame, table: Table) -> Judged:
@@ -137,7 +112,7 @@ class Guard:
         told = replace(told, failed=tuple(each.name for each in findings))
         critical = [each for each in findings if each.is_critical]
         if not critical:
-            self._remember(found)
+            self._recent.add(found)
             return told
         if gates.stands_open(self.lake):
             return replace(told, opened=STANDING)
@@ -182,9 +157,19 @@ class Guard:
         return self._columns
 
     def _findings(self, entry: Entry, found: Judged) -> tuple[Finding, ...]:
-        together = [*self._recent, found] if found.rows < TOGETHER else [found]
-        rows = sum(each.rows for each in together)
-        broke = sum((each.broke for each in together), Counter[str]())
+        """Judge a batch by itself, and a small one together with those before it as well."""
+        bounds = self._bounds(entry)
+        alone = self._asked(self._counts(entry, found, found), bounds)
+        pool = self._recent.with_(found)
+        if pool is None:
+            return alone
+        together = self._asked(self._counts(entry, found, pool), bounds)
+        own = [each for each in alone if not each.holds and proves(each, found)]
+        return tuple({each.name: each for each in (*together, *own)}.values())
+
+    def _counts(self, entry: Entry, found: Judged, pool: Judged) -> Counts:
+        """Return a batch's own figures, and the shares of the rows with which it is judged."""
+        rows, broke = pool.rows, pool.broke
         figures = {
             "unread": sum(broke[why] for why in UNREAD) / rows if rows else 0.0,
             "refused_by_state": float(entry.dropped_by_watermark),
@@ -195,33 +180,21 @@ class Guard:
             figures |= {VOLUME: float(entry.read), HELD_SHARE: found.held.total() / entry.read}
         if found.newest is not None and self.where is Where.BEFORE:
             figures["minutes_behind"] = (self.clock() - found.newest).total_seconds() / 60
-        counts, bounds = Counts(rows=rows, broke=broke, figures=figures), self._bounds(entry)
+        return Counts(rows=rows, broke=broke, figures=figures)
+
+    def _asked(self, counts: Counts, bounds: Bounds) -> tuple[Finding, ...]:
+        """Ask the library what it finds; nothing where a glance says that it finds nothing."""
         if not any(fails(each, counts, bounds) for each in self._expected):
             return ()
         findings: tuple[Finding, ...] = self._suite.of_counts(counts, bounds)
         return findings
 
     @cached_property
-    def _recent(self) -> deque[Judged]:
-        """Return the last batches that were believed, from the ledger: a new process forgives nothing."""
-        found, path = deque[Judged](), self.lake.table(self.table)
-        if self.where is not Where.BEFORE or not is_table(path):
-            return found
-        for version in range(latest_version(path), -1, -1):
-            entry = entry_of(commit_file(path, version))
-            if entry is None or entry.is_backfill or entry.opened or not entry.read:
-                continue
-            if entry.replaced or sum(each.rows for each in found) >= TOGETHER:
-                break
-            held, broke = Counter(entry.quarantined), Counter(entry.broke)
-            found.appendleft(Judged(good=entry.good, held=held, broke=broke))
-        return found
-
-    def _remember(self, found: Judged) -> None:
-        """Keep as many of the last batches as a small one is judged with."""
-        self._recent.append(found)
-        while sum(each.rows for each in self._recent) - self._recent[0].rows >= TOGETHER:
-            self._recent.popleft()
+    def _recent(self) -> Recent:
+        """Return the last batches that were believed; a range is judged without them."""
+        if self.where is not Where.BEFORE:
+            return Recent()
+        return Recent.of(self.lake.table(self.table), fingerprint(self.table.rules))
 
     def _shut(self, entry: Entry, found: Judged, critical: Sequence[Finding], named: str) -> Shut:
         return Shut(

@@ -87,3 +87,20 @@ def test_what_cannot_be_written_is_told_with_what_to_do(
     assert told in done.stderr
     assert "hint:" in done.stderr
     assert (project / "jobs/gold/orders_10m.py").read_text() == before
+
+
+def test_a_draft_of_silver_says_how_many_rows_may_break_its_rules(project: Path) -> None:
+    """Without a share no batch is too bad, and a producer that changed empties the table without a word."""
+    told = json.loads(
+        ran(
+            project,
+            "-c",
+            "import json; from jobs.silver.orders import TABLE;"
+            "print(json.dumps({r.name: [r.max_failed, r.weight] for r in TABLE.rules}))",
+        )
+    )
+
+    assert told == {
+        "missing:event_id": [0.2, "critical"],
+        "missing:event_at": [0.2, "critical"],
+    }
