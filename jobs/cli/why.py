@@ -9,7 +9,7 @@ import typer
 from jobs import catalog
 from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption
-from jobs.cli.screen import emit, say, show
+from jobs.cli.screen import emit, progress, say, show
 from jobs.run.finding import World
 from jobs.run.why import why
 
@@ -35,6 +35,12 @@ def why_(
             help="The silver or gold table in which it is missed; where it is judged when absent.",
         ),
     ] = None,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick", help="Do not search the records of bronze for a key; say unknown instead."
+        ),
+    ] = False,
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -42,8 +48,8 @@ def why_(
 
     The verdicts: never produced, expired before it was read, not a record, not read yet, waiting behind a shut
     gate, quarantined, late, early, duplicate, dropped by the watermark, no match in the static table, join partner
-    absent, window still open, left out by the table's function, in the table, replaced by a backfill, and
-    unaccounted for where the lake contradicts itself.
+    absent, window still open, left out by the table's function, in the table, replaced by a backfill,
+    unaccounted for where the lake contradicts itself, and unknown where not everything could be searched.
 
     \b
     strandline why device-telemetry/2/1234
@@ -58,6 +64,8 @@ def why_(
         now=place.now(),
         address=place.address(found, where),
         options=found.kafka_options,
+        search=not quick,
+        progress=progress,
     )
     finding = why(what, asked, world)
     if as_json:

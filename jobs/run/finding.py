@@ -4,7 +4,8 @@ Closed, because a program acts on it: an alert that knows ``late`` from ``not re
 of an event and stands in no verdict is evidence.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
@@ -13,15 +14,35 @@ from jobs.core.table import Table
 from jobs.run.lake import Lake
 from quality import mask
 
+Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
+"""Shows what is done, of how many, and how far it is."""
+
+
+@contextmanager
+def silence(what: str, total: int) -> Iterator[Callable[[int], None]]:  # noqa: ARG001  # what nobody is shown
+    """Show nothing."""
+    yield lambda _: None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """What an answer needs from outside: the lake, the time, and Kafka where it is known."""
+    """What an answer needs from outside: the lake, the time, and Kafka where it is known.
+
+    Args:
+        lake: Where.
+        now: The time.
+        address: Kafka's, where it is known.
+        options: Of its clients.
+        search: Whether bronze may be read record by record.
+        progress: Shows how far such a search is.
+    """
 
     lake: Lake
     now: datetime
     address: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    search: bool = True
+    progress: Progress = silence
 
 
 class Verdict(StrEnum):
@@ -46,6 +67,8 @@ class Verdict(StrEnum):
     REPLACED = "replaced by a backfill"
     UNACCOUNTED = "unaccounted for"
     """The lake contradicts itself; `strandline ledger` says where."""
+    UNKNOWN = "unknown"
+    """It is in no table, and not everything could be searched for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

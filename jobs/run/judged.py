@@ -4,7 +4,7 @@ A key is looked for where its row would be: in the table, in the quarantine, in 
 what was taken out of it. Records that were read and are in none of these carry another key.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from jobs.run.trace import (
     Taken,
     came_in,
     departed,
+    has_another,
     held,
     naming,
     original,
@@ -198,13 +199,15 @@ def of_key(silver: Table, parts: tuple[str, ...], world: World) -> Told:
     if rows:
         finding = _there(silver, rows[0], world)
         return finding.also(offset=str(Spot.of(rows[0].row)), rows=len(rows)), rows[0]
-    kept = standing(silver, lake, naming(lake.quarantine(silver), parts))
+    held_back = _of(key, naming(lake.quarantine(silver), parts))
+    kept = standing(silver, lake, held_back)
     if kept:
         first = min(kept, key=lambda each: [each.row[name] for name in FIRST])
         spot = str(Spot.of(first.row))
         return _held(silver, first, world).also(offset=spot, records=len(kept)), None
     waiting = unread(lake.table(bronze), read_until(silver, bronze, lake) + 1)
-    for record in naming(lake.table(bronze), parts, waiting) if waiting else ():
+    records = naming(lake.table(bronze), parts, waiting) if waiting else []
+    for record in _of(key, records):
         finding = waits(silver, bronze, world)
         at = record.row["_arrived_at"]
         return finding.also(offset=str(Spot.of(record.row)), arrived_at=at), None
@@ -215,3 +218,8 @@ def of_key(silver: Table, parts: tuple[str, ...], world: World) -> Told:
         f"no row, no record that is held and none that {silver.id} has still to read has this key"
     )
     return found(silver, Verdict.NEVER_PRODUCED, sentence, key=",".join(parts)), None
+
+
+def _of(key: Mapping[str, object], records: Sequence[Found]) -> list[Found]:
+    """Return the records that may be of a key, without those that only mention it in another field."""
+    return [each for each in records if not has_another(each.row["_payload"] or b"", key)]

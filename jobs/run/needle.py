@@ -38,12 +38,14 @@ class Where:
         within: The range of each column with a moment.
         names: Columns of bytes, and a text that must stand in each.
         named: Columns whose texts must stand in some bytes, and the bytes.
+        most: How many rows are enough; all when None.
     """
 
     equal: Mapping[str, object] = field(default_factory=dict)
     within: Mapping[str, Range] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     named: tuple[Collection[str], bytes] = ((), b"")
+    most: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,18 @@ def look(
         Found(Path(file), {**dict(zip(wanted, map(_aware, values), strict=True)), **parts[file]})
         for *values, file in (_asked(sql) if parts else ())
     ]
+
+
+def heap(path: Path, where: Where) -> dict[str, int]:
+    """Return the files that can hold a row, with how many each has, whether they are there or not."""
+    if not is_table(path):
+        return {}
+    ranges = _ranges(where)
+    return {
+        str(path / unquote(action["path"])): int(action["num_records"])
+        for action in _actions(DeltaTable(path), ranges)
+        if _may_hold(action, ranges)
+    }
 
 
 def kinds(path: Path) -> dict[str, str]:
@@ -140,7 +154,11 @@ def _actions(table: DeltaTable, columns: Collection[str]) -> Iterator[dict[str, 
     """Yield path, partition and statistics of each file."""
     # Which library's table it is, is delta-rs' own affair.
     told: Any = table.get_add_actions(flatten=True)
-    wanted = {"path", *(f"{kind}.{name}" for name in columns for kind in ("min", "max"))}
+    wanted = {
+        "path",
+        "num_records",
+        *(f"{kind}.{name}" for name in columns for kind in ("min", "max")),
+    }
     names = [n for n in told.schema.names if n in wanted or n.startswith("partition.")]
     for values in zip(*(told[name] for name in names), strict=True):
         yield {name: value.as_py() for name, value in zip(names, values, strict=True)}
@@ -182,7 +200,8 @@ def _select(
     listed = ", ".join(map(_literal, files))
     shown = ", ".join(f'"{name}"' for name in (*wanted, FILE))
     read = f"read_parquet([{listed}], filename = true, hive_partitioning = false, union_by_name = true)"
-    return f"SELECT {shown} FROM {read} WHERE {' AND '.join(conditions)}"  # noqa: S608  # every value is quoted
+    most = f" LIMIT {where.most}" if where.most else ""
+    return f"SELECT {shown} FROM {read} WHERE {' AND '.join(conditions)}{most}"  # noqa: S608  # every value is quoted
 
 
 def _asked(sql: str) -> list[tuple[Any, ...]]:

@@ -30,6 +30,8 @@ from jobs.run.ledger import (
 from jobs.run.needle import Found, Where, look
 from jobs.run.settled import standing
 
+PLAIN = re.compile(r"[\w .:@-]+", re.ASCII)
+
 RECENT = 20
 """So many batches make the pace of a table."""
 
@@ -178,23 +180,36 @@ def original(silver: Table, lake: Lake, record: Mapping[str, Any]) -> Found | No
 
 def _unlike(row: Mapping[str, Any], silver: Table, payload: bytes) -> tuple[bool, bool, int]:
     """Tell how little a row is what a payload says, as far as that can be read; a longer key says more."""
-    said = _read(payload)
-    same_key = all(str(said.get(name)) == str(row[name]) for name in silver.key)
-    same_time = _moment(said.get(str(silver.event_at))) == row[str(silver.event_at)]
+    told = said(payload)
+    same_key = all(str(told.get(name)) == str(row[name]) for name in silver.key)
+    same_time = _moment(told.get(str(silver.event_at))) == row[str(silver.event_at)]
     return not same_key, not same_time, -sum(len(str(row[name])) for name in silver.key)
 
 
 def tells(payload: bytes, key: Sequence[str]) -> bool:
     """Tell whether a payload can be read far enough to see the fields of a key in it."""
-    return all(name in _read(payload) for name in key)
+    return all(name in said(payload) for name in key)
 
 
-def _read(payload: bytes) -> Mapping[str, Any]:
+def has_another(payload: bytes, key: Mapping[str, object]) -> bool:
+    """Tell whether a payload says that its key is another one, and only mentions this one elsewhere."""
+    fields = said(payload)
+    both = [(fields.get(name), value) for name, value in key.items()]
+    return any(
+        isinstance(there, str)
+        and isinstance(here, str)
+        and there.strip().casefold() != here.strip().casefold()
+        for there, here in both
+    )
+
+
+def said(payload: bytes) -> Mapping[str, Any]:
+    """Return the fields of a payload that is JSON; none of any other."""
     try:
-        said = json.loads(payload)
+        fields = json.loads(payload)
     except ValueError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return fields if isinstance(fields, dict) else {}
 
 
 def _moment(text: object) -> datetime | None:
@@ -214,8 +229,18 @@ def names(payload: bytes, key: str) -> bool:
 
 def naming(path: Path, key: Sequence[str], among: Collection[str] | None = None) -> list[Found]:
     """Return the records whose payloads name a key, in all of a table or in some of its files."""
-    rows = look(path, Where(names={"_payload": max(key, key=len)}), among=among)
-    return [row for row in rows if all(names(row.row["_payload"], part) for part in key)]
+    rows = look(path, Where(names={"_payload": _plainest(key)}), among=among)
+    forms = [(part, json.dumps(part)[1:-1]) for part in key]
+    return [
+        row
+        for row in rows
+        if all(any(names(row.row["_payload"], one) for one in form) for form in forms)
+    ]
+
+
+def _plainest(key: Sequence[str]) -> str:
+    """Return the longest piece of a key that every writer of JSON writes alike; others may be escaped."""
+    return max((piece for part in key for piece in PLAIN.findall(part)), key=len, default="")
 
 
 def departed(table: Path, where: Where) -> Departed | None:

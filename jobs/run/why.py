@@ -2,7 +2,8 @@
 
 The ledger says which commit of bronze took an offset in and which batch read that commit; statistics say which files
 can hold a row. So the answer costs a few files, however large the lake is. Kafka is asked only of what bronze has not,
-and a broker that does not answer is evidence, not an error.
+and a broker that does not answer is evidence, not an error. A key that is in no table is searched for in the records of
+bronze (jobs/run/sought.py), which costs as much as they are.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,8 +18,8 @@ from jobs.run.contributed import Rest, way
 from jobs.run.finding import Finding, Verdict, World
 from jobs.run.judged import Told, of_key, of_spot
 from jobs.run.needle import Found
+from jobs.run.sought import held_up, outside_the_lake, sought
 from jobs.run.trace import Spot, came_in
-from jobs.run.unread import unread_in_kafka
 
 
 def why(what: str, table: Table | None, world: World) -> Finding:
@@ -37,7 +38,7 @@ def why(what: str, table: Table | None, world: World) -> Finding:
         parts = tuple(what.split(","))
         if table and not table.judges and len(parts) == len(table.key):
             world.lake.refuse_missing(table)
-            return by_key(table, parts, world)
+            return _doubted(by_key(table, parts, world), table, world)
         judges = [each for each in _judges(table) if len(each.key) == len(parts)]
         return _first(judges, table, lambda silver: of_key(silver, parts, world), world)
     judges = [each for each in _judges(table) if _reads(each, spot)]
@@ -98,7 +99,7 @@ def _first(
     known = [one for one in told if one[1].verdict is not Verdict.NEVER_PRODUCED]
     silver, finding, row = min(known or told, key=lambda one: one[2] is None)
     if not known and "key" in finding.evidence:
-        return _nowhere(judges, finding, world)
+        return _searched(judges, finding, world)
     if row is None:
         return finding
     if table is None or table.judges:
@@ -138,14 +139,45 @@ def _followed(silver: Table, row: Found, table: Table, world: World) -> Finding:
     )
 
 
-def _nowhere(judges: Sequence[Table], finding: Finding, world: World) -> Finding:
-    """Say of a key that is nowhere where it was looked for, and where it could not be."""
-    left = unread_in_kafka([silver.upstream[0] for silver in judges], world)
-    searched = [silver.id for silver in judges]
-    sentence = "no row, no record that is held and none that has still to be read has this key"
-    if isinstance(left, str):
-        sentence += f"; what is in Kafka alone could not be asked: {left}"
-    elif left:
-        sentence += f"; it may be among the {left:,} records in Kafka that bronze has not read"
-    told = replace(finding, table=", ".join(searched), sentence=sentence)
-    return told.also(searched=searched, unread_in_kafka=left)
+def _searched(judges: Sequence[Table], finding: Finding, world: World) -> Finding:
+    """Search bronze for a key that is in no table, and say whether that, and Kafka, leave anything to be known."""
+    names = [silver.id for silver in judges]
+    gaps: list[str] = []
+    records = gone = 0
+    for silver in judges:
+        result = sought(silver, str(finding.evidence["key"]).split(","), world)
+        if result.finding is not None:
+            return result.finding.also(key=finding.evidence["key"])
+        gaps += result.gaps
+        records, gone = records + result.records, gone + result.gone
+    more, left = outside_the_lake(judges, world)
+    told = _concluded(
+        replace(finding, table=", ".join(names)),
+        "no row, no record that is held and none that has still to be read has this key"
+        + (f", nor has any other of the {records:,} records of bronze" if records else ""),
+        [*gaps, *more],
+    )
+    return told.also(
+        searched=names,
+        searched_in_bronze=records,
+        records_gone=gone or None,
+        unread_in_kafka=left,
+    )
+
+
+def _doubted(finding: Finding, table: Table, world: World) -> Finding:
+    """Doubt that nothing ever made a row of a table, where something below it is held up or was lost."""
+    if finding.verdict is not Verdict.NEVER_PRODUCED:
+        return finding
+    judges = _judges(table)
+    more, left = outside_the_lake(judges, world)
+    gaps = [*held_up(table, judges, world), *more]
+    return _concluded(finding, finding.sentence, gaps).also(unread_in_kafka=left)
+
+
+def _concluded(finding: Finding, sentence: str, gaps: Sequence[str]) -> Finding:
+    """Say that an event was never produced if nothing speaks against it, and that it is not known otherwise."""
+    if not gaps:
+        return replace(finding, verdict=Verdict.NEVER_PRODUCED, sentence=sentence)
+    doubt = f"{sentence}; whether it was ever produced is not known: {'; '.join(gaps)}"
+    return replace(finding, verdict=Verdict.UNKNOWN, sentence=doubt)

@@ -1,8 +1,12 @@
 """A key is found in the bytes of a payload, in whichever format they are."""
 
-import pytest
+from pathlib import Path
 
-from jobs.run.trace import names, tells
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from jobs.run.trace import has_another, names, naming, tells
 
 AVRO = b"\x0aabc-1\x0cserver\x02"
 
@@ -55,3 +59,32 @@ def test_a_part_of_another_word_is_no_key(payload: bytes, key: str) -> None:
 def test_whether_a_payload_tells_its_key_is_known(payload: bytes, readable: bool) -> None:  # noqa: FBT001
     """One that does, and whose key is nowhere, is no copy of anything."""
     assert tells(payload, ("id",)) is readable
+
+
+@pytest.mark.parametrize(
+    ("payload", "is_another"),
+    [
+        (b'{"id": "e2", "after": "e1"}', True),
+        (b'{"id": " E1 "}', False),
+        (b'{"id": 1, "after": "e1"}', False),
+        (b'{"key": "e2", "after": "e1"}', False),
+        (b"e2,e1", False),
+    ],
+)
+def test_a_payload_that_says_another_key_only_mentions_this_one(
+    payload: bytes,
+    is_another: bool,  # noqa: FBT001  # a row of a table
+) -> None:
+    """Only what can be read for certain is passed over."""
+    assert has_another(payload, {"id": "e1"}) is is_another
+
+
+def test_a_key_is_found_however_its_writer_escaped_it(tmp_path: Path) -> None:
+    """Half of all JSON writers keep an umlaut, the other half write its number."""
+    payloads = ['{"id": "gerät-7"}'.encode(), rb'{"id": "ger\u00e4t-7"}', b'{"id": "gert-7"}']
+    rows = pa.table({"_payload": pa.array(payloads, pa.binary())})
+    write_deltalake(tmp_path / "t", rows)
+
+    found = naming(tmp_path / "t", ["gerät-7"])
+
+    assert [each.row["_payload"] for each in found] == payloads[:2]

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from jobs import catalog
 from jobs.bronze import dhcp_events as bronze
+from jobs.bronze import user_actions as actions
 from jobs.core.modes import AvailableNow
 from jobs.run.finding import Finding, Verdict, World
 from jobs.run.lake import Lake
@@ -84,7 +85,28 @@ def test_a_key_that_is_nowhere_may_be_among_what_kafka_alone_has(read: World) ->
     """So many records are told."""
     found = why("x", catalog.find("silver.dhcp_events"), read)
 
-    assert (found.verdict, found.evidence["unread_in_kafka"]) == (Verdict.NEVER_PRODUCED, 4)
+    assert (found.verdict, found.evidence["unread_in_kafka"]) == (Verdict.UNKNOWN, 4)
+    assert "it may be among the 4 records in Kafka" in found.sentence
+    assert "4 records had expired in Kafka before bronze read them" in found.sentence
+
+
+def test_a_key_that_was_searched_for_everywhere_was_never_produced(
+    spark: SparkSession, kafka: str, lake: Lake
+) -> None:
+    """Bronze has all that its topic ever had, and each record was looked at."""
+    table = actions.TABLE
+    (topic,) = table.topics
+    make(kafka, topic)
+    put(kafka, topic, [(0, n) for n in range(5)])
+    site = Site(spark=spark, clock=lambda: NOON, address=kafka)
+    run(table, AvailableNow(), lake, site=site)
+    world = World(lake=lake, now=NOON, address=kafka)
+
+    found = why("nobody", catalog.find("silver.user_actions"), world)
+    drop(kafka, topic)
+
+    assert found.verdict is Verdict.NEVER_PRODUCED
+    assert (found.evidence["searched_in_bronze"], found.evidence["unread_in_kafka"]) == (5, 0)
 
 
 @pytest.mark.parametrize("address", [None, "127.0.0.1:1"])

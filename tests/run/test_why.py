@@ -182,11 +182,13 @@ def test_what_a_backfill_took_away_is_told_with_its_range(
     assert (unknown.verdict, unknown.evidence["mode"]) == (Verdict.NOT_READ_YET, "backfill")
 
 
-def test_a_key_that_is_nowhere_was_never_produced_as_far_as_can_be_asked(morning: Lake) -> None:
-    """The answer says where it was looked for, and that no broker could be asked."""
+def test_of_a_key_that_is_nowhere_nothing_is_known_while_no_broker_can_be_asked(
+    morning: Lake,
+) -> None:
+    """The answer says where it was looked for, and where it could not be."""
     found = asked(morning, "nobody-knows-it")
 
-    assert found.verdict is Verdict.NEVER_PRODUCED
+    assert found.verdict is Verdict.UNKNOWN
     assert "silver.device_telemetry" in found.evidence["searched"]  # type: ignore[operator]  # JSON
     assert "no broker is known" in str(found.evidence["unread_in_kafka"])
 
