@@ -20,7 +20,17 @@ from jobs.run.compare import Comparison, compare
 from jobs.run.lake import Lake
 from jobs.run.ledger import last_entry
 
-SHEET = ("table", "read", "good", "duplicates", "quarantined", "dropped", "waiting", "balanced")
+SHEET = (
+    "table",
+    "read",
+    "good",
+    "duplicates",
+    "quarantined",
+    "dropped",
+    "healed",
+    "waiting",
+    "balanced",
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -36,6 +46,7 @@ def ledger(
 ) -> None:
     r"""Prove where every event is: read = good + duplicates + quarantined + dropped, hop by hop.
 
+    Of the good rows, ``healed`` were held back or dropped, and a backfill or a replay brought them in since.
     Exits with 4 when something does not agree, and names the batch.
 
     \b
@@ -205,6 +216,7 @@ def _row(sheet: Balance) -> tuple[object, ...]:
         sheet.duplicates,
         sum(sheet.quarantined.values()),
         sheet.dropped_by_watermark,
+        sheet.healed,
         sheet.waiting,
         yes(sheet.balanced),
     )

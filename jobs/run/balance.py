@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 
 from jobs.core.table import Layer, Speaks, Table
 from jobs.run.files import added
+from jobs.run.healed import healed
 from jobs.run.lake import Lake
 from jobs.run.lease import is_written
 from jobs.run.ledger import Entry, entries, is_table
@@ -39,6 +40,8 @@ class Balance:
     duplicates: int = 0
     quarantined: dict[str, int] = field(default_factory=dict)
     dropped_by_watermark: int = 0
+    healed: int = 0
+    """Good rows that a backfill or a replay brought in; they were held back or dropped before."""
     rows: int = 0
     waiting: int = 0
     batches: int = 0
@@ -77,7 +80,11 @@ def _drawn(table: Table, lake: Lake) -> Balance:
         sheet.dropped_by_watermark += entry.dropped_by_watermark
         held.update(entry.quarantined)
         sheet.faults += _entry_faults(version, entry)
-    sheet.quarantined = dict(held)
+    sheet.quarantined = {why: rows for why, rows in held.items() if rows}
+    came = healed(entry for _, entry in found)
+    sheet.healed = came.rows
+    sheet.duplicates += came.dropped
+    sheet.dropped_by_watermark -= came.dropped
     if table.layer is Layer.BRONZE:
         sheet.faults += _offset_faults(found)
     else:

@@ -27,6 +27,7 @@ def sheet(found: Balance) -> Sheet:
             quarantined=sum(found.quarantined.values()),
             dropped=found.dropped_by_watermark,
         ),
+        healed=found.healed,
         rows=found.rows,
         waiting=found.waiting,
         batches=found.batches,

@@ -12,6 +12,7 @@ from pathlib import Path
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Table
 from jobs.run.balance import in_force, live_rows
+from jobs.run.healed import healed
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, entries
 from jobs.run.notes import put
@@ -113,6 +114,7 @@ def summed(path: Path, mark: str, until: int | None = None) -> Entry:
     for entry in told:
         held.update(entry.quarantined)
         broke.update(entry.broke)
+    back = healed(told).dropped
     names = {name for entry in own for name in entry.versions}
     begun = first.versions if first.whole else {}
     ends = {n: max(e.versions[n][1] for e in own if n in e.versions) for n in names}
@@ -125,9 +127,9 @@ def summed(path: Path, mark: str, until: int | None = None) -> Entry:
         versions={name: (begun.get(name, (0, 0))[0], end) for name, end in ends.items()},
         read=sum(entry.read for entry in told),
         good=sum(entry.good for entry in told),
-        duplicates=sum(entry.duplicates for entry in told),
+        duplicates=sum(entry.duplicates for entry in told) + back,
         quarantined={why: n for why, n in held.items() if n},
-        dropped_by_watermark=sum(entry.dropped_by_watermark for entry in told),
+        dropped_by_watermark=sum(entry.dropped_by_watermark for entry in told) - back,
         written=live_rows(path, until),
         broke=dict(broke),
         failed=tuple(dict.fromkeys(name for entry in told for name in entry.failed)),

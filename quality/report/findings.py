@@ -65,6 +65,7 @@ class Sheet:
     batches: int
     balanced: bool
     faults: tuple[str, ...]
+    healed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

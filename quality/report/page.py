@@ -116,7 +116,16 @@ def _strip(each: TableFindings) -> str:
 
 
 def _sheets(tables: Sequence[TableFindings]) -> str:
-    names = ("read", "good", "duplicates", "quarantined", "dropped", "waiting", "rows now")
+    names = (
+        "read",
+        "good",
+        "duplicates",
+        "quarantined",
+        "dropped",
+        "healed",
+        "waiting",
+        "rows now",
+    )
     columns = (Column("table"), *(Column(name, "n") for name in names), Column("balanced"))
     rows = [
         (
@@ -126,13 +135,17 @@ def _sheets(tables: Sequence[TableFindings]) -> str:
             count(each.sheet.flow.duplicates),
             count(each.sheet.flow.quarantined),
             count(each.sheet.flow.dropped),
+            count(each.sheet.healed),
             count(each.sheet.waiting),
             count(each.sheet.rows),
             '<span class="good">yes</span>' if each.sheet.balanced else '<b class="bad">NO</b>',
         )
         for each in tables
     ]
-    caption = "From the beginning on: read = good + duplicates + quarantined + dropped."
+    caption = (
+        "From the beginning on: read = good + duplicates + quarantined + dropped. "
+        "Of the good ones, a backfill or a replay healed so many."
+    )
     return (
         "<section><h2>Balance sheet</h2>"
         '<p class="lead">Every row that was read is in exactly one place. '
