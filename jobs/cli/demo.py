@@ -1,5 +1,6 @@
 """``demo``: from nothing to 100,000 events accounted for."""
 
+import shlex
 import shutil
 import time
 from datetime import timedelta
@@ -140,7 +141,7 @@ def _refuse_untruth(sheets: list[Balance], truth: Truth) -> None:
 
 
 def _what_next(where: Lake) -> None:
-    lake = f"--lake {_short(where.root)}"
+    lake = f"--lake {shlex.quote(str(_short(where.root)))}"
     question = "SELECT signal, count(*) AS readings FROM silver.device_telemetry GROUP BY ALL"
     say("\ntry next:")
     say(f'  .venv/bin/strandline query {lake} "{question}"')

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from deltalake import DeltaTable
+
 from jobs.run.ledger import commit_file
 
 
@@ -53,6 +55,11 @@ def files_between(path: Path, first: int, last: int) -> tuple[set[str], set[str]
         went |= gone - came
         came = (came - gone) | added_now
     return came, went
+
+
+def live_files(table: DeltaTable) -> list[str]:
+    """Return the files of a table as a file system knows them; delta-rs says them as a URL does, ``a%20lake``."""
+    return [unquote(uri) for uri in table.file_uris()]
 
 
 def _file(path: Path, action: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Table
+from jobs.run.folder import refuse_folder
 from jobs.run.ledger import is_table
 
 WRITER = "writer"
@@ -16,6 +17,10 @@ class Lake:
     """A folder with everything that a lakehouse remembers."""
 
     root: Path
+
+    def __post_init__(self) -> None:
+        """See that a lake can be there."""
+        refuse_folder(self.root)
 
     def table(self, table: Table) -> Path:
         """Return the Delta table's folder."""

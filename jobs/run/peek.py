@@ -11,13 +11,15 @@ from pathlib import Path
 import duckdb
 from deltalake import DeltaTable
 
+from jobs.run.files import live_files
+
 
 def peek(path: Path, name: str) -> "Peek":
     """Open a table as it stands, under a name; times are in UTC."""
     duck = duckdb.connect()
     duck.execute("SET TimeZone = 'UTC'")
     table = DeltaTable(path)
-    files = table.file_uris()
+    files = live_files(table)
     if files:
         _zoned(duck.read_parquet(files, union_by_name=True)).create_view(name)
     else:

@@ -19,6 +19,7 @@ from jobs.core.received import ORDER, RECEIVED
 from jobs.core.table import Table
 from jobs.run import delta
 from jobs.run.bronze import PROPERTIES
+from jobs.run.files import live_files
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry
 
@@ -66,7 +67,7 @@ def _append(spark: SparkSession, table: Table, path: Path, number: int, part: Da
 
 def _cuts(log: Log, commits: int, chance: random.Random) -> list[tuple[object, ...]]:
     """Draw the rows after which the log is cut, in bronze's order."""
-    files = DeltaTable(log.path, version=log.version).file_uris()
+    files = live_files(DeltaTable(log.path, version=log.version))
     if not files:
         return []
     numbered = (

@@ -5,15 +5,18 @@ The figures were taken on 2 cores with warm batches of 100 rows.
 
 import hashlib
 import os
+import shlex
 import signal
 import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyspark
 from pyspark import SparkConf
 from pyspark.core.context import SparkContext
+from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
@@ -92,18 +95,13 @@ def start(
     scratch = log.parent / "scratch"
     scratch.mkdir(exist_ok=True)
     more = (["-XX:TieredStopAtLevel=1"] if is_brief else []) + _archive_option(archives)
-    for name, value in {**TUNED, **_sized(settings), **_placed(log, scratch, more)}.items():
+    for name, value in {**TUNED, **_sized(settings), **placed(log, scratch, more)}.items():
         conf.set(name, value)
     os.environ["JAVA_HOME"] = str(_java_home())
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # Spark's Python workers fold state; they need our packages, and the first python3 of the PATH has none.
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    with log.open("ab") as stream:
-        # The launcher's and the JVM's own lines cannot be configured away, so the whole of stderr moves.
-        # A session of its own, because whoever stops us may signal the whole group, and a JVM that hears
-        # it dies in the middle of a batch; when we are gone its standard input ends, and so does it.
-        how = {"stderr": stream, "stdout": stream, "start_new_session": True}
-        gateway = launch_gateway(conf, popen_kwargs=how)  # type: ignore[no-untyped-call]
+    gateway = _launched(conf, log)
     former = signal.getsignal(signal.SIGINT)
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)  # noqa: SLF001  # the only way to hand over a gateway
     session = SparkSession.builder.config(conf=conf).getOrCreate()
@@ -112,6 +110,30 @@ def start(
         signal.signal(signal.SIGINT, former)
     _write_no_sidecars(session)
     return session
+
+
+def _launched(conf: SparkConf, log: Path) -> Any:  # noqa: ANN401  # py4j's objects have no types
+    """Start the JVM.
+
+    Raises:
+        DefinitionError: It ended before it could be asked anything.
+    """
+    with log.open("ab") as stream:
+        began = stream.tell()
+        # The launcher's and the JVM's own lines cannot be configured away, so the whole of stderr moves.
+        # A session of its own, because whoever stops us may signal the whole group, and a JVM that hears
+        # it dies in the middle of a batch; when we are gone its standard input ends, and so does it.
+        how = {"stderr": stream, "stdout": stream, "start_new_session": True}
+        try:
+            return launch_gateway(conf, popen_kwargs=how)  # type: ignore[no-untyped-call]
+        except PySparkRuntimeError as error:
+            words = log.read_bytes()[began:].decode(errors="replace").splitlines()
+            last = [line for line in words if line.strip() and not line.startswith("Picked up ")]
+            raise DefinitionError(
+                f"Spark's JVM ended while it started: {last[-1] if last else 'it gave no reason'}",
+                hint=f"look at STRANDLINE_MEMORY and at the memory that is free; the whole story is in {log}.",
+                log=str(log),
+            ) from error
 
 
 def _write_no_sidecars(spark: SparkSession) -> None:
@@ -187,11 +209,11 @@ def _sized(settings: Settings) -> dict[str, str]:
     }
 
 
-def _placed(log: Path, scratch: Path, more: Sequence[str]) -> dict[str, str]:
+def placed(log: Path, scratch: Path, more: Sequence[str]) -> dict[str, str]:
     """Keep everything that Spark leaves behind inside the lake's folder, also when it is killed."""
     config = Path(__file__).parents[2] / "infra" / "spark" / "log4j2.properties"
     options = [
-        f"-Dlog4j2.configurationFile=file:{config}",
+        f"-Dlog4j2.configurationFile={config.as_uri()}",
         f"-Dstrandline.log={log}",
         f"-Djava.io.tmpdir={scratch}",
         # A payload of nine bytes may say that a text of two gigabytes follows, and Avro makes room before it looks.
@@ -202,7 +224,8 @@ def _placed(log: Path, scratch: Path, more: Sequence[str]) -> dict[str, str]:
     ]
     return {
         "spark.app.name": "strandline",
-        "spark.driver.extraJavaOptions": " ".join(options),
+        # Spark's launcher takes this line apart as a shell would.
+        "spark.driver.extraJavaOptions": shlex.join(options),
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
     }

@@ -17,6 +17,8 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from jobs.core.errors import DefinitionError
 
 PREFIX = "STRANDLINE_"
+LEAST_MEMORY = 512
+"""Megabytes: Spark refuses a heap of less than 450 of which the collector keeps a part."""
 SECRET = {"kafka_options", "postgres", "webhook"}
 """May hold a password, so a refused value is not repeated."""
 
@@ -53,6 +55,14 @@ class Settings(BaseSettings):
     shuffle_partitions: int = Field(
         default=2, ge=1, le=1000, description="partitions of state; a checkpoint pins them"
     )
+
+    @field_validator("memory")
+    @classmethod
+    def _enough_for_spark(cls, memory: str) -> str:
+        megabytes = int(memory[:-1]) * (1024 if memory.endswith("g") else 1)
+        if megabytes < LEAST_MEMORY:
+            raise ValueError(f"should be {LEAST_MEMORY}m or more, or Spark does not start")
+        return memory
 
     first_day: date = Field(
         default=date(2026, 1, 1),

@@ -1,0 +1,32 @@
+"""A Spark that cannot be started is said with what to change; a lake that is a file is no riddle to any verb."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.typed import strandline
+
+pytestmark = pytest.mark.slow
+
+
+def test_more_memory_than_there_is_ends_in_a_sentence(filled: Path) -> None:
+    """Java says why; it was `something unforeseen` with JAVA_GATEWAY_EXITED."""
+    answer = strandline("check", "--lake", filled, env={"STRANDLINE_MEMORY": "99999999g"})
+
+    assert answer.code == 2, answer.told
+    assert "Spark's JVM ended while it started: Could not reserve enough space" in answer.err
+    assert "STRANDLINE_MEMORY" in answer.err
+
+
+@pytest.mark.parametrize("words", [("tables",), ("status",), ("demo",), ("ledger",)])
+def test_a_lake_that_is_a_file_is_refused_by_every_verb(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Also by those that only look."""
+    (tmp_path / "file").touch()
+
+    answer = strandline(*words, "--lake", tmp_path / "file")
+
+    assert answer.code == 2, answer.told
+    assert "is a file and no lake" in answer.err
+    assert "--lake" in answer.err
