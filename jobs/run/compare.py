@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import duckdb
 from deltalake import DeltaTable
@@ -18,11 +18,13 @@ from jobs.core.errors import DefinitionError
 from jobs.core.received import PLACE
 from jobs.core.rescue import RESCUED
 from jobs.core.table import Table
+from jobs.run.bags import SIDES, difference
 from jobs.run.lake import Lake
-from jobs.run.resolutions import held
+from jobs.run.resolutions import State, offer
+from jobs.run.scan import scan
+from jobs.run.spill import spilling
 from quality.mask import mask_value
 
-SAMPLES = 3
 UNREADABLE = ("_payload", "_message_key", "_headers", RESCUED)
 """Columns that may hold anything, and so what is sensitive."""
 
@@ -85,31 +87,51 @@ def compare(  # noqa: PLR0913  # two sides, and how they are told apart
         DefinitionError: One of the lakes has no such table, or the columns differ and may not.
     """
     own, quarantine, resolutions, *_ = (*(at or ()), None, None, None)
-    rows = [_rows(table, left, own), _rows(table, right)]
     hidden = {*table.secret, *(UNREADABLE if table.secret else ())}
-    within = _within(f'"{table.event_at}"', span)
-    found = [_compared(table.id, table.key, rows, sides, within, hidden)]
+    with spilling() as duck:
+        for side, lake, version in (("l", left, own), ("r", right, None)):
+            _offer_rows(duck, side, table, lake, version)
+        within = _within(f'"{table.event_at}"', span)
+        found = [_compared(table.id, table.key, duck, sides, within, hidden)]
     if table.judges:
-        rows = [_held(table, left, (quarantine, resolutions)), _held(table, right)]
-        moment = _within("coalesce(event_at, _arrived_at)", span)
-        name = f"quarantine.{table.name}"
-        found.append(_compared(name, PLACE, rows, sides, moment, hidden))
+        with spilling() as duck:
+            for side, lake, versions in (
+                ("l", left, (quarantine, resolutions)),
+                ("r", right, (None, None)),
+            ):
+                _offer_held(duck, side, table, lake, versions)
+            moment = _within("coalesce(event_at, _arrived_at)", span)
+            name = f"quarantine.{table.name}"
+            found.append(_compared(name, PLACE, duck, sides, moment, hidden))
     for one in found:
         if one.apart and not may_differ:
             raise _apart(one.table, one.apart)
     return found
 
 
-def _rows(table: Table, lake: Lake, version: int | None = None) -> Any:  # noqa: ANN401  # Arrow has no types
+def _offer_rows(
+    duck: duckdb.DuckDBPyConnection, side: str, table: Table, lake: Lake, version: int | None
+) -> None:
+    """Make a side's view of a table's rows."""
     path = lake.table(table)
     _refuse_missing(table.id, path)
-    return DeltaTable(path, version=version).to_pyarrow_table()
+    scan(duck, f"all_{side}", DeltaTable(path, version=version))
 
 
-def _held(table: Table, lake: Lake, at: tuple[int | None, int | None] = (None, None)) -> Any:  # noqa: ANN401  # as above
-    """Return what a quarantine holds, and not what was released since."""
+def _offer_held(
+    duck: duckdb.DuckDBPyConnection,
+    side: str,
+    table: Table,
+    lake: Lake,
+    at: tuple[int | None, int | None],
+) -> None:
+    """Make a side's view of what a quarantine holds, and not of what was released since."""
     _refuse_missing(f"quarantine.{table.name}", lake.quarantine(table))
-    return held(table, lake, at)
+    offer(duck, f"records_{side}", table, lake, at, scan)
+    duck.execute(
+        f"CREATE VIEW all_{side} AS SELECT * EXCLUDE (_state) FROM records_{side} "  # noqa: S608  # no user's text
+        f"WHERE _state <> '{State.CLOSED}'"
+    )
 
 
 def _refuse_missing(name: str, path: Path) -> None:
@@ -130,47 +152,34 @@ def _within(moment: str, span: Range | None) -> str:
 def _compared(  # noqa: PLR0913, PLR0917  # what, how it is told apart, and how it may be shown
     name: str,
     key: Sequence[str],
-    rows: Sequence[Any],
+    duck: duckdb.DuckDBPyConnection,
     sides: tuple[str, str],
     within: str,
     hidden: Collection[str],
 ) -> Comparison:
-    connection = duckdb.connect()
-    connection.execute("SET TimeZone = 'UTC'")
-    for side, found in zip("lr", rows, strict=True):
-        connection.register(f"all_{side}", found)
-        connection.execute(f"CREATE VIEW {side} AS SELECT * FROM all_{side} WHERE {within}")  # noqa: S608  # no user's text
+    for side in SIDES:
+        duck.execute(f"CREATE VIEW {side} AS SELECT * FROM all_{side} WHERE {within}")  # noqa: S608  # no user's text
     names, others = (
-        [str(row[0]) for row in connection.execute(f"DESCRIBE {side}").fetchall()] for side in "lr"
+        [str(row[0]) for row in duck.execute(f"DESCRIBE {side}").fetchall()] for side in SIDES
     )
     apart = tuple(sorted({*names} ^ {*others}))
-    if not {*names} & {*others}:
-        raise _apart(name, apart)
     shared = [column for column in names if column in others]
-    columns = ", ".join(f'"{column}"' for column in shared)
-
-    def count(query: str) -> int:
-        row = connection.execute(f"SELECT count(*) FROM ({query})").fetchone()  # noqa: S608  # no user's text
-        return int(row[0]) if row else 0
-
-    left_only = f"SELECT {columns} FROM l EXCEPT ALL SELECT {columns} FROM r"  # noqa: S608  # as above
-    right_only = f"SELECT {columns} FROM r EXCEPT ALL SELECT {columns} FROM l"  # noqa: S608  # as above
-    keys = ", ".join(f'"{column}"' for column in key)
-    both = f"SELECT {keys} FROM ({left_only}) INTERSECT SELECT {keys} FROM ({right_only})"  # noqa: S608  # as above
-    samples = [
-        f"only {side}: {_shown(row, shared, hidden)}"
-        for side, query in zip(sides, (left_only, right_only), strict=True)
-        for row in connection.execute(f"{query} ORDER BY ALL LIMIT {SAMPLES}").fetchall()
-    ]
+    if not shared:
+        raise _apart(name, apart)
+    found = difference(duck, shared, key if {*key} <= {*shared} else ())
     return Comparison(
         table=name,
-        left_rows=count("FROM l"),
-        right_rows=count("FROM r"),
-        only_left=count(left_only),
-        only_right=count(right_only),
-        changed=count(both) if {*key} <= {*names} & {*others} else 0,
+        left_rows=found.rows[0],
+        right_rows=found.rows[1],
+        only_left=found.only[0],
+        only_right=found.only[1],
+        changed=found.changed,
         apart=apart,
-        samples=tuple(samples),
+        samples=tuple(
+            f"only {side}: {_shown(row, shared, hidden)}"
+            for side, rows in zip(sides, found.samples, strict=True)
+            for row in rows
+        ),
     )
 
 

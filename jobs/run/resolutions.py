@@ -17,11 +17,11 @@ the new records. So each line names the generation of records that it speaks of;
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import duckdb
 from deltalake import DeltaTable
@@ -200,12 +200,21 @@ def statement(quarantine: str, resolutions: str, begun: int) -> str:
     )
 
 
-def offer(
+def in_arrow(connection: duckdb.DuckDBPyConnection, name: str, table: DeltaTable) -> None:
+    """Offer rows as a data set, which a question may read even where it may touch no file."""
+    connection.register(name, table.to_pyarrow_dataset())
+
+
+Read: TypeAlias = Callable[[duckdb.DuckDBPyConnection, str, DeltaTable], None]
+
+
+def offer(  # noqa: PLR0913, PLR0917  # what, where, as of when, and how it is read
     connection: duckdb.DuckDBPyConnection,
     name: str,
     table: Table,
     lake: Lake,
     at: tuple[int | None, int | None] = (None, None),
+    read: Read = in_arrow,
 ) -> None:
     """Make a view of a quarantine's records, each with what it is in ``_state``.
 
@@ -215,14 +224,13 @@ def offer(
         table: A judged table whose quarantine is there.
         lake: Where.
         at: The versions of quarantine and resolutions; below 0 is none.
+        read: Makes a view of a Delta table's rows.
     """
     quarantine, resolutions = lake.quarantine(table), lake.resolutions(table)
-    records = DeltaTable(quarantine, version=at[0]).to_pyarrow_dataset()
-    connection.register(f"__{name}", records)
+    read(connection, f"__{name}", DeltaTable(quarantine, version=at[0]))
     question = f"SELECT *, 'open' AS _state FROM \"__{name}\""  # noqa: S608  # no user's text
     if is_table(resolutions) and (at[1] is None or at[1] >= 0):
-        said = DeltaTable(resolutions, version=at[1]).to_pyarrow_dataset()
-        connection.register(f"__said_{name}", said)
+        read(connection, f"__said_{name}", DeltaTable(resolutions, version=at[1]))
         begun = generation(quarantine, at[0]).begun
         question = statement(f'"__{name}"', f'"__said_{name}"', begun)
     connection.execute(f'CREATE VIEW "{name}" AS {question}')
