@@ -77,7 +77,7 @@ def standing(table: Table, lake: Lake) -> str:
     told = [each for each in (whole, part) if each]
     if not told:
         return "none"
-    if not all(each.equal for each in told):
-        return "NOT EQUAL"
-    what = "equal" if whole else "equal in a range"
-    return what if told[0].code == code_version(table) else f"{what}, by other code"
+    bad = [each for each in told if not each.equal]
+    what = "NOT EQUAL" if bad else "equal" if whole else "equal in a range"
+    shown = (bad or told)[0]
+    return what if shown.code == code_version(table) else f"{what}, by other code"

@@ -1,17 +1,14 @@
 """How long a batch took, what it cost, and which code made it."""
 
 import hashlib
-import inspect
 import time
 from functools import cache
-from pathlib import Path
 
 import psutil
 from pyspark.sql import SparkSession
 
 from jobs.core.table import Table
-
-JOBS = Path(__file__).parents[1]
+from jobs.run.decisive import files_of
 
 
 class Meter:
@@ -40,11 +37,8 @@ class Meter:
 
 @cache
 def code_version(table: Table) -> str:
-    """Return a hash of everything that decides the table's rows: its module, the vocabulary, the rules."""
-    files = [*(JOBS / "core").glob("*.py"), *(JOBS.parent / "quality").glob("*.py")]
-    if table.transform is not None:
-        files.append(Path(inspect.getfile(table.transform)))
+    """Return a hash of everything that decides the table's rows, found once in each process (jobs/run/decisive.py)."""
     digest = hashlib.sha256()
-    for file in sorted(files):
-        digest.update(file.read_bytes())
+    for file in files_of(table):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:12]

@@ -36,6 +36,7 @@ EARLIER = "2026-11-20T11:00:00+00:00"
         ((replace(WHOLE, code="x"), PART), "equal, by other code"),
         ((replace(WHOLE, equal=False), PART), "NOT EQUAL"),
         ((WHOLE, replace(PART, equal=False)), "NOT EQUAL"),
+        ((replace(WHOLE, equal=False, code="x"),), "NOT EQUAL, by other code"),
         ((WHOLE, replace(PART, equal=False, at=EARLIER)), "equal"),
     ],
 )
