@@ -27,6 +27,7 @@ from jobs.run.ledger import Entry, between, last_entry, latest_version
 from jobs.run.meter import Meter, code_version
 from jobs.run.rows import OPEN
 from jobs.run.shelf import Shelf
+from jobs.run.sized import write
 from jobs.run.stock import Stock
 from jobs.run.streams import shaped
 
@@ -117,7 +118,7 @@ class Afresh:
             )
             begins = F.unix_micros(str(self._table.window_from))
             inside = begins.between(starts.lowest, starts.highest)
-            written = commit.write(rows.where(inside).coalesce(1))
+            written = write(commit, rows.where(inside), folder=str(self._table.window_from))
         final = entry.closed(written=written.rows, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
         version = commit.commit(final.encoded())
         self._shelf.replaced(version, touched, written)

@@ -10,16 +10,18 @@ earlier, so it is computed whole, and only its rows in the range are replaced.
 
 import uuid
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from jobs.core.errors import DefinitionError
+from jobs.core.received import PLACE
 from jobs.core.table import Table
 from jobs.run.balance import live_rows
-from jobs.run.closing import NOBODY, Signed, hold, resolve
+from jobs.run.closing import NOBODY, Signed, hold, resolve, stand_alone
 from jobs.run.gates import refuse_behind
 from jobs.run.guard import Guard, counted
 from jobs.run.lake import Lake
@@ -32,7 +34,7 @@ from jobs.run.resolutions import REPLAY, Status, unfinished
 from jobs.run.rows import rows_now
 from jobs.run.shadow import refuse_half_done
 from jobs.run.span import Span, is_open, left_until, length, refuse_open
-from jobs.run.swap import came_and_gone, changes, swap
+from jobs.run.swap import Exchange, came_and_gone, changes, swap
 
 ROLE = "backfill"
 MODE = "backfill"
@@ -112,7 +114,8 @@ def _rejudge(work: _Work, signed: Signed) -> Entry:
             table=table.id,
         )
     with rejudged(spark, table, lake, span) as found:
-        came, gone = came_and_gone(changes(found.rows, found.live))
+        changed = changes(found.rows, found.live).persist(StorageLevel.MEMORY_AND_DISK)
+        came, gone = came_and_gone(changed)
         lost = {why: -count for why, count in found.lost.items()}
         held = Counter(half.quarantined if half else {})
         for each in (found.gained, lost):
@@ -136,7 +139,8 @@ def _rejudge(work: _Work, signed: Signed) -> Entry:
             )
         if found.gained:
             hold(spark, table, lake, found.held, replace(entry, quarantined=dict(found.gained)))
-        final = _replace(work, found.rows, entry)
+        final = _replace(work, found.rows, changed, PLACE, entry)
+        changed.unpersist()
         if work.guard:
             work.guard.passed(_name(span), entry.batch)
         return final
@@ -183,7 +187,7 @@ def _recompute(work: _Work) -> Entry:
         if came or gone:
             refuse_unfinished(table, lake, changed)
         entry = replace(work.entry(came=came, gone=gone, held={}), looked=looked)
-        return _replace(work, rows, entry)
+        return _replace(work, rows, changed, table.key, entry)
     finally:
         changed.unpersist()
         rows.unpersist()
@@ -227,17 +231,37 @@ def refuse_unfinished(table: Table, lake: Lake, changed: DataFrame) -> None:
         )
 
 
-def _replace(work: _Work, rows: DataFrame, entry: Entry) -> Entry:
+def _replace(
+    work: _Work, rows: DataFrame, changed: DataFrame, by: Sequence[str], entry: Entry
+) -> Entry:
+    """Exchange the rows that changed, and no others.
+
+    The stream may speak again of one that did not (a hold that is open), and what it says meanwhile must last. Nor
+    need a file be written again because it holds rows that are as they were.
+
+    Args:
+        work: What is computed again.
+        rows: What the range is now.
+        changed: The rows that came or went.
+        by: The columns that tell one row from another.
+        entry: What the ledger says of it.
+    """
     final = work.closed(entry)
-    moment = str(work.table.event_at)
-    swap(
-        work.spark,
-        work.lake.table(work.table),
-        moment,
-        lambda held: held.where(work.span.holds(moment)),
-        lambda held: held.where(~work.span.holds(moment)),
-        rows,
-        final.encoded(),
-        may_fill=not work.table.judges,
+    spark, table, lake, span = work.spark, work.table, work.lake, work.span
+    if not entry.came and not entry.gone:
+        stand_alone(spark, table, lake, final)
+        return final
+    keys = changed.select(*(F.col(each).alias(f"_of_{each}") for each in by)).distinct()
+    is_meant = span.holds(str(table.event_at))
+    for each in by:
+        is_meant &= F.col(each).eqNullSafe(F.col(f"_of_{each}"))
+    exchange = Exchange(
+        at=str(table.event_at),
+        reach=span.in_micros(),
+        goes=lambda held: held.join(keys, is_meant, "left_semi"),
+        stays=lambda held: held.join(keys, is_meant, "left_anti"),
+        come=rows.join(keys, is_meant, "left_semi"),
+        coming=entry.came,
     )
+    swap(spark, lake.table(table), exchange, final.encoded(), may_fill=not table.judges)
     return final

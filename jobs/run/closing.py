@@ -12,6 +12,7 @@ from jobs.run import delta
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, is_table, latest_version
 from jobs.run.resolutions import State, Status, generation, statement
+from jobs.run.sized import write
 
 RESOLVABLE = (*IDENTITY, "reasons", "event_at", "_state")
 """What of a record a resolution repeats."""
@@ -96,7 +97,7 @@ def resolve(  # noqa: PLR0913  # where, which, what became of them, and what is 
     name = f"quarantine.{table.name}"
     entry = replace(entry, source=name, versions={name: (begun, now)})
     commit = delta.Commit(spark, path)
-    written = commit.write(rows.coalesce(1)).rows
+    written = write(commit, rows).rows
     final = replace(entry, written=written)
     commit.commit(final.encoded())
     return final
@@ -113,7 +114,7 @@ def hold(spark: SparkSession, table: Table, lake: Lake, rows: DataFrame, entry: 
         entry: What the ledger says of it.
     """
     commit = delta.Commit(spark, lake.quarantine(table))
-    written = commit.write(rows.coalesce(1)).rows
+    written = write(commit, rows).rows
     commit.commit(replace(entry, written=written).encoded())
 
 

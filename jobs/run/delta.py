@@ -12,14 +12,16 @@ version is pinned, and tests/run/test_delta.py holds every call that is used.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import deltalake
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from jobs.core.errors import DefinitionError
@@ -153,6 +155,7 @@ class Commit:
         self._jvm = jvm(spark)
         self._transaction = self._begun()
         self._actions = self._jvm.java.util.ArrayList()
+        self._written: list[str] = []
 
     def _begun(self) -> Any:  # noqa: ANN401
         """Begin at what this process knows, if that is the latest: Delta would list the whole log to find out."""
@@ -180,14 +183,45 @@ class Commit:
             if count:  # a task without rows writes an empty file all the same
                 self._actions.add(file)
                 told.append(str(file.json()))
+        self._written += told
         return Written(tuple(told), added)
 
     def files(self) -> list[str]:
         """Return every file of the table, each as the log says it; a Spark job over the whole log."""
-        told = self._transaction.snapshot().allFiles().toJSON().collectAsList()
+        return self._told(self._transaction.snapshot().allFiles())
+
+    def named(self, names: Collection[str]) -> list[str]:
+        """Return the files with some names, each as the log says it."""
+        if not names:
+            return []
+        name = F.substring_index("path", "/", -1)
+        return self._told(self._all_files().where(name.isin(*names))._jdf)  # noqa: SLF001
+
+    def smallest(self) -> list[str]:
+        """Return the file with the fewest bytes; none of an empty table."""
+        return self._told(self._all_files().orderBy("size", "path").limit(1)._jdf)  # noqa: SLF001
+
+    def _all_files(self) -> DataFrame:
+        return DataFrame(self._transaction.snapshot().allFiles().toDF(), self._spark)
+
+    def _told(self, files: Any) -> list[str]:  # noqa: ANN401
+        told = files.toJSON().collectAsList()
         lines = str(self._jvm.java.lang.String.join("\n", told)).split("\n")
         # Not splitlines: a text in the statistics may hold what Unicode calls a line's end.
         return [f'{{"add":{line}}}' for line in lines if line]
+
+    def onto_latest(self) -> None:
+        """Go on at the table's latest version with what was written and taken out so far.
+
+        Whoever does so in their turn has seen to it that what others committed does not concern those files.
+        """
+        if self.read_version != latest_version(self._path):
+            self._transaction = self._begun()
+
+    def abandon(self) -> None:
+        """Remove the files that were written; nobody has seen them."""
+        for file in self._written:
+            (self._path / unquote(json.loads(file)["add"]["path"])).unlink(missing_ok=True)
 
     def take_out(self, files: Sequence[str]) -> DataFrame:
         """Take files away, and return what they held, for the caller to write back what must stay.

@@ -20,9 +20,7 @@ from jobs.run import delta
 from jobs.run.guard import Guard, counted
 from jobs.run.ledger import Entry, last_entry
 from jobs.run.meter import Meter
-
-SMALL = 50_000
-"""Up to so many rows one file is enough."""
+from jobs.run.sized import sized
 
 FOUND = ("broke", "failed", "opened", "rules", "contract", "newest")
 """What a guard adds to an entry."""
@@ -95,7 +93,7 @@ class Fork:
         commit = delta.Commit(rows.sparkSession, path)
         if self.replaces:
             commit.take_out_all()
-        written = commit.write(rows.coalesce(1) if count <= SMALL else rows).rows if count else 0
+        written = commit.write(sized(rows, count)).rows if count else 0
         final = entry.closed(written=written, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
         commit.commit(final.encoded())
         return final

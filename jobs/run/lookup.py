@@ -5,8 +5,9 @@ for the rows of that time alone, and the rows that differ are exchanged in a com
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +24,7 @@ from jobs.run.rows import OPEN
 from jobs.run.same_key import by_key
 from jobs.run.shelf import EPOCH, MICROSECOND
 from jobs.run.stock import Stock
-from jobs.run.swap import came_and_gone, changes, swap
+from jobs.run.swap import TRIES, Exchange, came_and_gone, changes, swap
 from jobs.run.tail import Tail
 
 
@@ -96,17 +97,23 @@ class Again:
     def look(self) -> Entry | None:
         """Put right what the static side has changed since; None when there is nothing to say.
 
-        In one turn from the first question to the commit: a backfill that came between would be undone.
+        What a backfill commits from the first question to the commit would be undone, so then it is asked again; only
+        the last time in one turn, for which all others wait.
         """
         wanted, path = self.table.looks_up, self.lake.table(self.table)
         if wanted is None or not self.lake.exists(wanted.source) or not is_table(path):
             return None
         static = self.lake.table(wanted.source)
-        if self._right_until() == latest_version(static):
-            return None
-        with turn(self.spark, path):
-            before, now = self._right_until(), latest_version(static)
-            return self._put_right(wanted, before, now) if before != now else None
+        for nth in range(TRIES):
+            with turn(self.spark, path) if nth == TRIES - 1 else nullcontext():
+                seen = latest_version(path)
+                before, now = self._right_until(), latest_version(static)
+                if before == now:
+                    return None
+                entry = self._put_right(wanted, before, now, seen)
+                if entry is not None:
+                    return entry
+        return None
 
     def _right_until(self) -> int:
         self._tail.follow()
@@ -120,13 +127,14 @@ class Again:
             return (-OPEN, OPEN)
         return changed_span(self.spark, source, path, before, now)
 
-    def _put_right(self, wanted: LookUp, before: int, now: int) -> Entry:
+    def _put_right(self, wanted: LookUp, before: int, now: int, seen: int) -> Entry | None:
+        """Look up again from a version of the table; None when others have committed meanwhile."""
         meter = Meter(self.spark)
         path, key = self.lake.table(self.table), list(self.table.key)
         source = wanted.source
         span = self._span(source, before, now)
         reach = span or NO_TIME
-        rows = self._near(self._own.rows(latest_version(path), *reach), span)
+        rows = self._near(self._own.rows(seen, *reach), span)
         intervals = self._static[source].rows(now, *reach)
         plain = rows.drop(*wanted.columns)
         new = _found(self.table, wanted, plain, intervals).select(*rows.columns)
@@ -147,20 +155,23 @@ class Again:
                 code=code_version(self.table),
             ).closed(written=came - gone, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
             if not came and not gone:
-                delta.Commit(self.spark, path).commit(entry.encoded())
-                return entry
+                with turn(self.spark, path):
+                    if latest_version(path) != seen:
+                        return None
+                    delta.Commit(self.spark, path).commit(entry.encoded())
+                    return entry
             keys = changed.select(*key).distinct()
-            swap(
-                self.spark,
-                path,
-                str(self.table.event_at),
-                lambda held: by_key(self._near(held, span), keys, key, "left_semi"),
-                lambda held: by_key(held, keys, key, "left_anti"),
-                changed.where("_more > 0").drop("_more"),
-                entry.encoded(),
-                among=lambda version: self._own.files(version, *reach),
+            exchange = Exchange(
+                at=str(self.table.event_at),
+                reach=reach,
+                goes=lambda held: by_key(self._near(held, span), keys, key, "left_semi"),
+                stays=lambda held: by_key(held, keys, key, "left_anti"),
+                come=changed.where("_more > 0").drop("_more"),
+                coming=came,
             )
-            return entry
+            among = partial(self._own.files, first=reach[0], last=reach[1])
+            is_done = swap(self.spark, path, exchange, entry.encoded(), among=among, seen=seen)
+            return entry if is_done else None
         finally:
             changed.unpersist()
 

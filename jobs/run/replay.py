@@ -56,7 +56,7 @@ from jobs.run.resolutions import (
 )
 from jobs.run.shadow import refuse_half_done
 from jobs.run.span import Span, refuse_streamless
-from jobs.run.swap import swap
+from jobs.run.swap import Exchange, swap
 
 Tell = Callable[[Table, Entry | None], None]
 """Hears of each table that was written, or that had nothing to do."""
@@ -230,15 +230,15 @@ def _bring(work: Work, found: Healing, begun: Entry, released: Mapping[str, int]
         commit.commit(final.encoded())
     else:
         places = found.gone
-        swap(
-            spark,
-            lake.table(table),
-            str(table.event_at),
-            lambda rows: rows.join(places, [*PLACE], "left_semi"),
-            lambda rows: rows.join(places, [*PLACE], "left_anti"),
-            found.rows,
-            final.encoded(),
+        exchange = Exchange(
+            at=str(table.event_at),
+            goes=lambda rows: rows.join(places, [*PLACE], "left_semi"),
+            stays=lambda rows: rows.join(places, [*PLACE], "left_anti"),
+            come=found.rows,
+            coming=came,
+            **({"reach": found.touched.in_micros()} if found.touched else {}),
         )
+        swap(spark, lake.table(table), exchange, final.encoded())
     work.tell(table, final)
     return final
 

@@ -29,6 +29,11 @@ class Span:
         since, until = (EPOCH + at * MICROSECOND for at in (first, last + 1))
         return cls(since=since, until=until)
 
+    def in_micros(self) -> tuple[int, int]:
+        """Return its first and its last microsecond since 1970."""
+        first, behind = ((moment - EPOCH) // MICROSECOND for moment in (self.since, self.until))
+        return first, behind - 1
+
     def holds(self, moment: str | Column) -> Column:
         """Tell whether a moment lies in it."""
         column = F.col(moment) if isinstance(moment, str) else moment

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from jobs.run import delta
 from jobs.run.ledger import commit_file, latest_version
 from jobs.run.rows import rows_at
-from jobs.run.swap import HOUR, swap
+from jobs.run.swap import HOUR, Exchange, swap
 from tests.support.rows import NOON
 
 HOURS = 12
@@ -41,7 +41,14 @@ def corrected(spark: SparkSession, path: Path, which: str) -> None:
     def goes(held: DataFrame) -> DataFrame:
         return held.where(which)
 
-    swap(spark, path, "event_at", goes, lambda held: held.where(f"not ({which})"), literal, "")
+    exchange = Exchange(
+        at="event_at",
+        goes=goes,
+        stays=lambda held: held.where(f"not ({which})"),
+        come=literal,
+        coming=literal.count(),
+    )
+    swap(spark, path, exchange, "")
 
 
 def written(path: Path) -> list[int]:

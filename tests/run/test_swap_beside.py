@@ -1,0 +1,196 @@
+"""Rows are exchanged beside a stream that goes on: neither waits for the other, and neither undoes the other."""
+
+import json
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from jobs.core.errors import TransientError
+from jobs.run import delta
+from jobs.run.ledger import commit_file, latest_version
+from jobs.run.rows import rows_at
+from jobs.run.shelf import EPOCH, MICROSECOND
+from jobs.run.swap import TRIES, Exchange, swap
+from tests.support.rows import NOON
+
+KINDS = "n long, event_at timestamp, said string"
+PATIENCE = 60
+"""Seconds after which a stream that still waits is taken for stuck; one that need not wait is done long before."""
+
+
+def of(spark: SparkSession, *rows: tuple[int, str]) -> DataFrame:
+    """Return rows, the n-th of which happened n minutes after noon."""
+    told = [(n, NOON + timedelta(minutes=n), said) for n, said in rows]
+    return spark.createDataFrame(told, KINDS).coalesce(1)
+
+
+def appended(spark: SparkSession, path: Path, *rows: tuple[int, str]) -> None:
+    """Commit rows as a stream does that adds to its table."""
+    commit = delta.Commit(spark, path)
+    commit.write(of(spark, *rows))
+    commit.commit("stream")
+
+
+def rewritten(spark: SparkSession, path: Path, file: str, *rows: tuple[int, str]) -> str:
+    """Commit rows in the place of a file, as a stream does that changes its table; return the new file."""
+    commit = delta.Commit(spark, path)
+    commit.take_out([file])
+    (new,) = commit.write(of(spark, *rows)).files
+    commit.commit("stream")
+    return new
+
+
+def made(spark: SparkSession, path: Path, *files: tuple[int, ...]) -> None:
+    """Make a table with a file for each group of rows, all of which say ``old``."""
+    delta.create(spark, path, of(spark, (0, "")).schema)
+    for numbers in files:
+        appended(spark, path, *((n, "old") for n in numbers))
+
+
+def file_with(path: Path, n: int) -> str:
+    """Return the newest file that begins with a row, as the log says it."""
+    for version in range(latest_version(path), -1, -1):
+        for line in commit_file(path, version).read_text().splitlines():
+            told = json.loads(line).get("add")
+            if told and json.loads(told["stats"])["minValues"]["n"] == n:
+                return line
+    raise AssertionError(n)
+
+
+def exchange(
+    spark: SparkSession, wanted: tuple[int, int], meanwhile: Callable[[], None] = lambda: None
+) -> Exchange:
+    """Let the rows between two numbers say ``new``; something else happens while they are written."""
+    first, last = wanted
+    which = f"n BETWEEN {first} AND {last}"
+    moments = [NOON + timedelta(minutes=n) for n in wanted]
+
+    def stays(held: DataFrame) -> DataFrame:
+        meanwhile()
+        return held.where(f"NOT ({which})")
+
+    return Exchange(
+        at="event_at",
+        reach=tuple((moment - EPOCH) // MICROSECOND for moment in moments),
+        goes=lambda held: held.where(which),
+        stays=stays,
+        come=of(spark, *((n, "new") for n in range(first, last + 1))),
+        coming=last - first + 1,
+    )
+
+
+def said(spark: SparkSession, path: Path) -> dict[int, str]:
+    """Return what each row says, and see that none is there twice."""
+    found = rows_at(spark, path, latest_version(path)).collect()
+    told = {row["n"]: row["said"] for row in found}
+    assert len(found) == len(told)
+    return told
+
+
+def test_a_stream_commits_while_a_range_is_written(spark: SparkSession, tmp_path: Path) -> None:
+    """Three batches, each of which must be in the table before the range is; in one turn none could."""
+    path = tmp_path / "table"
+    made(spark, path, (0, 1), (2, 3), (4, 5))
+    stuck = list[bool]()
+
+    def stream() -> None:
+        for n in (6, 7, 8):
+            appended(spark, path, (n, "stream"))
+
+    def meanwhile() -> None:
+        thread = threading.Thread(target=stream, daemon=True)
+        thread.start()
+        thread.join(PATIENCE)
+        stuck.append(thread.is_alive())
+
+    swap(spark, path, exchange(spark, (1, 2), meanwhile), "backfill")
+
+    assert stuck == [False], "the stream waited for the whole of the exchange"
+    assert said(spark, path) == {
+        0: "old", 1: "new", 2: "new", 3: "old", 4: "old", 5: "old",
+        6: "stream", 7: "stream", 8: "stream",
+    }  # fmt: skip
+
+
+def test_a_file_that_the_stream_rewrites_at_every_batch_is_exchanged_all_the_same(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """What the stream says meanwhile of the rows beside them stays, and the range is not written for ever."""
+    path = tmp_path / "table"
+    made(spark, path, (0, 1), (2, 3))
+    hot = [file_with(path, 2)]
+
+    def meanwhile() -> None:
+        if len(hot) <= 2:  # the third time is in the turn, in which no stream commits
+            rows = (2, "old"), (3, f"stream {len(hot)}")
+            hot.append(rewritten(spark, path, hot[-1], *rows))
+
+    swap(spark, path, exchange(spark, (1, 2), meanwhile), "backfill")
+
+    assert len(hot) == 3, "one try lost the file, and the next left it until the turn"
+    assert said(spark, path) == {0: "old", 1: "new", 2: "new", 3: "stream 2"}
+
+
+def test_a_row_that_comes_into_the_range_meanwhile_goes_as_well(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """It lies in no file that was there when the exchange began."""
+    path, coming = tmp_path / "table", [(2, "meanwhile")]
+    made(spark, path, (0, 1), (3, 4))
+
+    def meanwhile() -> None:
+        if coming:
+            appended(spark, path, coming.pop())
+
+    swap(spark, path, exchange(spark, (1, 2), meanwhile), "backfill")
+
+    assert said(spark, path) == {0: "old", 1: "new", 2: "new", 3: "old", 4: "old"}
+
+
+def test_a_table_that_never_holds_still_is_asked_for_another_time(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Each try loses another old file; nothing of it is left behind, on the disk neither."""
+    path = tmp_path / "table"
+    made(spark, path, *((n,) for n in range(TRIES)))
+    left = [file_with(path, n) for n in range(TRIES)]
+
+    def meanwhile() -> None:
+        file = left.pop()
+        rewritten(spark, path, file, (len(left), "stream"))
+
+    with pytest.raises(TransientError, match="rewrote"):
+        swap(spark, path, exchange(spark, (0, TRIES - 1), meanwhile), "backfill")
+
+    assert said(spark, path) == dict.fromkeys(range(TRIES), "stream")
+    assert len(list(path.glob("*.parquet"))) == 2 * TRIES
+
+
+def test_files_of_other_times_are_not_opened(spark: SparkSession, tmp_path: Path) -> None:
+    """They are not even there."""
+    path = tmp_path / "table"
+    made(spark, path, (0, 1), (2, 3), (4, 5))
+    for n in (0, 4):
+        (path / json.loads(file_with(path, n))["add"]["path"]).unlink()
+
+    swap(spark, path, exchange(spark, (2, 2)), "backfill")
+
+    assert json.loads(json.loads(file_with(path, 2))["add"]["stats"])["numRecords"] == 2
+
+
+def test_where_no_row_goes_the_smallest_file_is_written_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A commit that takes no file away would be read by the streams that follow the table."""
+    path = tmp_path / "table"
+    made(spark, path, (0, 1, 2), (6,))
+
+    swap(spark, path, exchange(spark, (4, 4)), "backfill")
+
+    log = commit_file(path, latest_version(path)).read_text()
+    assert log.count('{"remove":') == 1
+    assert said(spark, path) == {0: "old", 1: "old", 2: "old", 4: "new", 6: "old"}
