@@ -171,12 +171,11 @@ def test_a_row_without_a_part_of_its_key_is_held_whatever_the_rules_say(
 ) -> None:
     """Two rows without it are not the same event, but state would take the second for a copy of the first."""
     keyed = replace(TABLE, key=key, rules=())
-    events = readings("""
-        id | device | firmware
-        e1 | d1     | 1.0
-        e2 | d1     | -
-        e2 | d2     | -
-    """)
+    events = [
+        Event(payload=reading(event_id="e1")),
+        Event(payload=reading(event_id="e2", device_id="d1", meta={})),
+        Event(payload=reading(event_id="e2", device_id="d2", meta={})),
+    ]
 
     assert reasons(events, keyed) == [None, ["missing:firmware"], ["missing:firmware"]]
     assert shaped([frame(spark, events)], keyed).count() == 3
