@@ -8,6 +8,8 @@ import importlib
 import pkgutil
 import traceback
 from collections import Counter
+from collections.abc import Sequence
+from difflib import get_close_matches
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -61,8 +63,19 @@ def find(name: str) -> Table:
     for table in tables():
         if table.id == name:
             return table
-    known = ", ".join(table.id for table in tables())
-    raise DefinitionError(f"there is no table {name}", hint=f"the tables are {known}.", table=name)
+    known = [table.id for table in tables()]
+    near = _near(name, known)
+    meant = f"did you mean {' or '.join(near)}? " if near else ""
+    raise DefinitionError(
+        f"there is no table {name}", hint=f"{meant}the tables are {', '.join(known)}.", table=name
+    )
+
+
+def _near(name: str, known: Sequence[str]) -> list[str]:
+    """Return the tables that somebody may have meant: of a like name, or of this name in any layer."""
+    bare = name.rpartition(".")[2]
+    same = [each for each in known if each.rpartition(".")[2] == bare]
+    return same or get_close_matches(name, known, n=2, cutoff=0.75)
 
 
 def _rank(found: dict[str, Table], name: str) -> tuple[int, int, str]:

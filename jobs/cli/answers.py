@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from jobs import catalog
-from jobs.cli import place
+from jobs.cli import formats, place
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.screen import emit, note, say, show, yes
 from jobs.core.errors import DataError, DefinitionError
@@ -134,6 +134,13 @@ def query(
             metavar="SQL", help="One SELECT over tables such as silver.device_telemetry."
         ),
     ],
+    form: Annotated[
+        formats.Format | None,
+        typer.Option("--format", help="Write rows so; as the file's name says when absent."),
+    ] = None,
+    to: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write them to a file, not to the screen.")
+    ] = None,
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -142,13 +149,16 @@ def query(
     \b
     strandline query "SELECT signal, count(*) FROM silver.device_telemetry GROUP BY ALL"
     strandline query "SELECT reasons, count(*) FROM quarantine.device_telemetry GROUP BY ALL"
+    strandline query "FROM gold.device_daily" --format csv
+    strandline query "FROM gold.device_daily" --to daily.parquet
     """
+    how = formats.chosen(form, to, as_json=as_json)
     _, where = place.existing(lake)
     answer = ask(sql, catalog.tables(), where)
-    if as_json:
-        emit([dict(zip(answer.columns, row, strict=True)) for row in answer.rows])
+    if how is not None:
+        formats.deliver(answer, how, to)
         return
-    show(None, answer.columns, answer.rows)
+    show(None, answer.columns, formats.shown(answer))
     say(f"({len(answer.rows):,} rows)")
 
 

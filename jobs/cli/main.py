@@ -9,12 +9,15 @@ import inspect
 import logging
 import sys
 import traceback
+from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import Annotated
 
 import typer
 
+from jobs.cli import completion
 from jobs.cli.screen import complain
 from jobs.core.errors import DefinitionError, LakeError
 
@@ -60,14 +63,24 @@ app = typer.Typer(
     name="strandline",
     help="A lakehouse in which every event is accounted for.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 
 
+def _version(is_asked: bool) -> None:  # noqa: FBT001  # as typer calls it
+    if is_asked:
+        typer.echo(f"strandline {version('strandline')}")
+        raise typer.Exit
+
+
 @app.callback()
-def strandline() -> None:
+def strandline(
+    _: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
     """A lakehouse in which every event is accounted for."""
 
 
@@ -76,7 +89,7 @@ def main() -> None:
     # py4j tells the root logger of each broken connection, with a trace; we tell it once, as a sentence.
     logging.getLogger().addHandler(logging.NullHandler())
     try:
-        _load(sys.argv[1:])
+        _prepare(sys.argv[1:])
         app()
     except LakeError as error:
         complain(str(error))
@@ -97,6 +110,17 @@ def main() -> None:
             f"hint: the whole story is in {_kept(error)}."
         )
         sys.exit(70)
+
+
+def _prepare(words: list[str]) -> None:
+    """Add as much of the program as what was typed needs."""
+    line = completion.line()
+    if words[:1] == ["--version"] and line is None:
+        return
+    if line is not None and not any(word in VERBS for word in line):
+        completion.offer_names(app, VERBS)
+        return
+    _load(words if line is None else line)
 
 
 def _load(words: list[str]) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from jobs import catalog
+from jobs.cli import completion
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Layer, Table
 from jobs.run import broker, topics
@@ -22,7 +23,11 @@ LakeOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")]
 TablesArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="TABLE", help="Such as silver.device_telemetry; all when absent."),
+    typer.Argument(
+        metavar="TABLE",
+        help="Such as silver.device_telemetry; all when absent.",
+        autocompletion=completion.tables,
+    ),
 ]
 
 

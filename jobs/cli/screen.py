@@ -6,6 +6,7 @@ Colour never carries a meaning alone.
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -21,6 +22,9 @@ ENDLESS = 1_000_000
 
 OUT = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else ENDLESS)
 ERR = Console(stderr=True, highlight=False, soft_wrap=True)
+
+SPARING = 60.0
+"""Seconds between two lines about the same in a log."""
 
 Row = Sequence[object]
 
@@ -100,6 +104,27 @@ def live(render: Callable[[], Grid]) -> Iterator[Callable[[], None]]:
         return
     with Live(render(), console=OUT, auto_refresh=False) as screen:
         yield lambda: screen.update(render(), refresh=True)
+
+
+class Sparing:
+    """Lets what is said again and again pass once a minute, where no person looks on: a log is read later, and whole."""
+
+    def __init__(self, *, at_once: bool, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin a minute, after which something may be said, or at once."""
+        self._clock = clock
+        self._due = clock() + (0 if at_once else SPARING)
+
+    def is_due(self) -> bool:
+        """Tell whether something may be said now; if so, the next minute begins."""
+        if self._clock() < self._due:
+            return False
+        self._due = self._clock() + SPARING
+        return True
+
+
+def is_watched() -> bool:
+    """Tell whether a person reads what is said beside the answer."""
+    return ERR.is_terminal
 
 
 def is_terminal() -> bool:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from jobs import catalog
-from jobs.cli import place
+from jobs.cli import completion, place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, progress, say, show
 from jobs.run.finding import World
@@ -32,6 +32,7 @@ def why_(
         typer.Option(
             "--in",
             metavar="TABLE",
+            autocompletion=completion.tables,
             help="The silver or gold table in which it is missed; where it is judged when absent.",
         ),
     ] = None,

@@ -1,5 +1,6 @@
 """``run`` and ``stream``: the verbs that write tables."""
 
+from collections.abc import Callable
 from dataclasses import asdict
 from enum import StrEnum
 from typing import Annotated
@@ -8,22 +9,22 @@ import typer
 from rich.table import Table as Grid
 
 from jobs.cli import engine, place, stopping
+from jobs.cli.passing import free
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
-from jobs.cli.screen import emit, grid, is_terminal, live, note, show
+from jobs.cli.screen import Sparing, emit, grid, is_terminal, is_watched, live, note, show
 from jobs.core.errors import DefinitionError
 from jobs.core.modes import AvailableNow, Batch, MicroBatch, Mode
 from jobs.core.table import Layer, Table
 from jobs.run.gates import GateShutError
 from jobs.run.host import Host, Pulse
 from jobs.run.lake import Lake
-from jobs.run.lease import refuse_if_taken
+from jobs.run.lease import HasWriterError, refuse_if_taken
 from jobs.run.ledger import Entry
 from jobs.run.report import Report
 from jobs.run.runner import Site, refuse_without_source, run
 from jobs.run.settings import Settings
 
 COLUMNS = ("table", "batches", "read", "good", "duplicates", "quarantined", "dropped", "seconds")
-SAY_EVERY = 5
 EVERY = "5s"
 MAX_OFFSETS = 500_000
 
@@ -57,6 +58,8 @@ def run_tables(
 ) -> None:
     r"""Bring tables up to date, each after those it reads, then stop.
 
+    A table that another process writes is passed over, and the exit code is then 3.
+
     \b
     strandline run
     strandline run bronze.device_telemetry --max-offsets 20000
@@ -79,26 +82,32 @@ def catch_up(
 
     Raises:
         GateShutError: Of the first table whose gate is shut, when the others are done.
+        TransientError: Another process writes some of them; the others are done.
     """
-    site = _ready(found, where, chosen)
+    left, passed = free(chosen, where)
+    site = _ready(found, where, left)
     reports = []
     refused: GateShutError | None = None
-    for table in chosen:
-
-        def tell(entry: Entry, table: Table = table) -> None:
-            note(f"{table.id}: batch {entry.batch}, {entry.read:,} read, {entry.duration_ms:,} ms")
-
+    minute = Sparing(at_once=False)
+    for table in left:
+        if passed.blocks(table):
+            continue
         try:
-            reports.append(run(table, how, where, site=site, tell=tell))
+            reports.append(run(table, how, where, site=site, tell=_telling(table, minute)))
         except GateShutError as error:  # the tables above go on with what was believed
             note(error.message)
             refused = refused or error
+        except HasWriterError as error:  # since it was looked at
+            passed.add(table, error.message)
+        else:
+            _tell_done(reports[-1])
     if as_json:
         emit([asdict(report) for report in reports])
     else:
         show(None, COLUMNS, [_row(report) for report in reports])
     if refused is not None:
         raise refused
+    passed.refuse(len(chosen))
 
 
 def stream(
@@ -117,18 +126,19 @@ def stream(
     chosen = place.named(tables)
     mode = MicroBatch(every=seconds(every), max_offsets=max_offsets)
     asked = stopping.asked()  # from here on, also while Spark starts
+    where.open_for_writing()
+    for table in chosen:
+        refuse_if_taken(table, where)
     host = Host(chosen, mode, where, _ready(found, where, chosen), asked)
     note(f"streaming {len(chosen)} tables of {where.root}; Ctrl-C stops after the running batch")
     with live(lambda: _pulses(host)) as refresh:
-        looks = 0
+        minute = Sparing(at_once=True)
 
         def look(host: Host) -> None:
-            nonlocal looks
             refresh()
-            if not is_terminal() and looks % SAY_EVERY == 0:
+            if not is_terminal() and minute.is_due():
                 for pulse in host.pulses.values():
                     note(_line(pulse))
-            looks += 1
 
         try:
             host.serve(look)
@@ -144,8 +154,6 @@ def stream(
 def _ready(found: Settings, where: Lake, chosen: list[Table]) -> Site:
     """Refuse early what cannot work, before Spark takes its seconds to start."""
     where.open_for_writing()
-    for table in chosen:
-        refuse_if_taken(table, where)
     ids = {table.id for table in chosen}
     for table in chosen:
         if not {source.id for source in table.upstream} & ids:
@@ -153,6 +161,23 @@ def _ready(found: Settings, where: Lake, chosen: list[Table]) -> Site:
     needs_kafka = any(table.layer is Layer.BRONZE for table in chosen)
     address = place.demanded_address(found, where) if needs_kafka else None
     return engine.site(found, where, address)
+
+
+def _telling(table: Table, minute: Sparing) -> Callable[[Entry], None]:
+    """Return what tells a person of each batch, and a log of one a minute."""
+
+    def tell(entry: Entry) -> None:
+        if is_watched() or minute.is_due():
+            note(f"{table.id}: batch {entry.batch}, {entry.read:,} read, {entry.duration_ms:,} ms")
+
+    return tell
+
+
+def _tell_done(report: Report) -> None:
+    """Tell a log what became of a table; a person has seen its batches."""
+    if not is_watched():
+        batches, seconds = report.batches, report.seconds
+        note(f"{report.table}: {batches:,} batches, {report.read:,} read, {seconds:,.1f} s")
 
 
 def _row(report: Report) -> tuple[object, ...]:

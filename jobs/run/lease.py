@@ -38,6 +38,10 @@ TURN = 60.0
 """Seconds to wait for another's commit, which takes milliseconds, or a second when Delta writes a checkpoint."""
 
 
+class HasWriterError(TransientError):
+    """Another process has a table's lease."""
+
+
 @dataclass(slots=True)
 class _Turn:
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -54,7 +58,7 @@ def lease(spark: SparkSession, table: Table, lake: Lake, *, role: str = WRITER) 
     """Be the table's only writer for the length of the block, or the only one in another role.
 
     Raises:
-        TransientError: Another writer has the table.
+        HasWriterError: Another writer has the table.
     """
     path = lake.lease(table, role)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -109,7 +113,7 @@ def refuse_if_taken(table: Table, lake: Lake) -> None:
     """Look, without a JVM, whether another process writes the table, so that a refusal comes at once.
 
     Raises:
-        TransientError: Another writer has the table.
+        HasWriterError: Another writer has the table.
     """
     path = lake.lease(table)
     if not path.exists():
@@ -160,10 +164,10 @@ def _holder(path: Path) -> dict[str, Any]:
     return dict(found)
 
 
-def _taken(table: Table, path: Path, role: str) -> TransientError:
+def _taken(table: Table, path: Path, role: str) -> HasWriterError:
     holder = _holder(path)
     who = f"process {holder['pid']} on {holder['host']}" if holder else "another process"
-    return TransientError(
+    return HasWriterError(
         f"{table.id} has a {role} already: {who}",
         hint=f"wait for it or stop it (`strandline stream` ends on Ctrl-C); a table has one {role}.",
         table=table.id,

@@ -22,6 +22,10 @@ LEAST_MEMORY = 512
 SECRET = {"kafka_options", "postgres", "webhook"}
 """May hold a password, so a refused value is not repeated."""
 
+COMPLETES = "_STRANDLINE_COMPLETE"
+LINES = ("_TYPER_COMPLETE_ARGS", "COMP_WORDS")
+"""Where shells put the line that they want completed: zsh and fish, and bash."""
+
 POSTGRES = re.compile(
     r"""postgresql://
     (?P<user>(?:[^\s:@/?#%]|%[0-9A-Fa-f]{2})+)
@@ -128,6 +132,13 @@ def settings(**given: object) -> Settings:
             wrong=wrong,
         )
     return found
+
+
+def line_of_shell() -> str | None:
+    """Return the line that a shell wants completed; None when none asks."""
+    if not os.environ.get(COMPLETES, "").startswith("complete_"):
+        return None
+    return next((os.environ[name] for name in LINES if name in os.environ), "")
 
 
 def environment(found: Settings) -> dict[str, str]:
