@@ -65,18 +65,24 @@ def begins(day: date) -> datetime:
 
 
 def flow(hours: Sequence[Batch]) -> Flow:
-    """Add up where rows went."""
+    """Add up where the rows went that were read in some hours."""
 
     def total(name: str) -> int:
         return round(sum(hour.value(name) for hour in hours))
 
-    return Flow(
-        read=total("read"),
-        good=total("good"),
-        duplicates=total("duplicates"),
-        quarantined=total("quarantined"),
-        dropped=total("dropped_by_watermark"),
-    )
+    parts = _without_moves({name: total(name) for name in ("good", "duplicates", "quarantined")})
+    return Flow(read=total("read"), dropped=total("dropped_by_watermark"), **parts)
+
+
+def _without_moves(parts: Mapping[str, int]) -> dict[str, int]:
+    """Take out what a backfill moved among rows of earlier hours: less than none here, as many more there."""
+    left = {name: max(0, rows) for name, rows in parts.items()}
+    moved = -sum(min(0, rows) for rows in parts.values())
+    for name in sorted(left, key=lambda each: -left[each]):
+        taken = min(moved, left[name])
+        left[name] -= taken
+        moved -= taken
+    return dict(parts) if moved else left  # which adds up to nothing that was read, and is told
 
 
 def judged(known: Known, day: date) -> Judged:

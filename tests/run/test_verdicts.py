@@ -7,7 +7,7 @@ import pytest
 from jobs.run.drift import RULES, VOLUME, Mark
 from jobs.run.expected import Range
 from jobs.run.past import Batch
-from jobs.run.verdicts import Known, judged, resting, versions_in
+from jobs.run.verdicts import Known, flow, judged, resting, versions_in
 from quality.report.findings import Verdict
 
 DAY = date(2026, 11, 20)
@@ -181,3 +181,22 @@ def test_the_versions_that_a_fault_names_are_found() -> None:
     """By them it is put on its day."""
     assert versions_in("batch 3 (version 17) begins partition 0 at 4, not at 3") == [17]
     assert versions_in("the table holds 5 rows, but 3 were written") == []
+
+
+@pytest.mark.parametrize(
+    ("values", "parts"),
+    [
+        ({"read": 0, "good": 50, "duplicates": -50}, (0, 0, 0)),
+        ({"read": 100, "good": 130, "duplicates": 10, "quarantined": -40}, (90, 10, 0)),
+        ({"read": 0, "good": -5, "quarantined": 5}, (0, 0, 0)),
+        ({"read": 10, "good": 7, "duplicates": 2, "quarantined": 1}, (7, 2, 1)),
+    ],
+)
+def test_a_day_says_where_the_rows_went_that_were_read_on_it(
+    values: dict[str, float], parts: tuple[int, int, int]
+) -> None:
+    """What was moved among earlier ones is no row less than none; the sheet has it under healed."""
+    one = flow([hour(**({"good": 0.0, "quarantined": 0.0} | values))])
+
+    assert (one.good, one.duplicates, one.quarantined) == parts
+    assert one.read == sum(parts)
