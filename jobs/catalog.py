@@ -193,11 +193,16 @@ def _imported(name: str) -> ModuleType:
     except LakeError:
         raise
     except Exception as error:
-        raise DefinitionError(
-            f"{_culprit(error, name)}: {type(error).__name__}: {error}",
-            hint="correct that line; nothing was started.",
-            module=name,
-        ) from error
+        raise unreadable(error, name) from error
+
+
+def unreadable(error: Exception, name: str) -> DefinitionError:
+    """Return what to tell of a module that cannot be imported: its file, the line, and why."""
+    return DefinitionError(
+        f"{_culprit(error, name)}: {type(error).__name__}: {error}",
+        hint="correct that line; nothing was started.",
+        module=name,
+    )
 
 
 def _culprit(error: Exception, name: str) -> str:

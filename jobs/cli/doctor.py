@@ -5,6 +5,7 @@ from dataclasses import asdict
 import typer
 
 from infra import setup
+from jobs import catalog
 from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, say
@@ -24,7 +25,8 @@ def doctor(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     strandline doctor
     strandline doctor --json
     """
-    checks = [*setup.state(), _settings(lake), _lake(lake), _kafka(lake), _history(lake)]
+    asked = (_settings, _lake, _kafka, _history)
+    checks = [*setup.state(), _tables(), *(ask(lake) for ask in asked)]
     if as_json:
         emit([asdict(check) for check in checks])
     else:
@@ -37,6 +39,15 @@ def doctor(lake: LakeOption = None, as_json: JsonOption = False) -> None:
         raise DefinitionError(
             f"not in order: {', '.join(broken)}", hint="do what the lines above say, top down."
         )
+
+
+def _tables() -> setup.Check:
+    """Tell whether every module of a table can be read; no verb of the lake works while one cannot."""
+    try:
+        found = catalog.tables()
+    except LakeError as error:
+        return setup.Check(name="tables", ok=False, detail=error.message, hint=error.hint)
+    return setup.Check(name="tables", ok=True, detail=f"{len(found)} are declared", hint="")
 
 
 def _settings(lake: place.LakeOption) -> setup.Check:

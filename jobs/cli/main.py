@@ -130,18 +130,23 @@ def _load(words: list[str]) -> None:
     for name in wanted:
         try:
             importlib.import_module(f"jobs.cli.{name}").register(app)
-        except ImportError as error:
+        except LakeError:
+            raise
+        except Exception as error:
             if name not in PLAYGROUND:
                 raise
             if verb in VERBS:
-                raise _without_playground(verb) from error
+                raise _without_playground(verb, error) from error
     groups = [group.typer_instance for group in app.registered_groups]
     for command in chain(*(each.registered_commands for each in (app, *groups) if each)):
         # In a raw docstring \\b is two letters; the formatter wants the one that keeps lines as they are.
         command.help = (inspect.getdoc(command.callback) or "").replace("\\b", "\b")
 
 
-def _without_playground(verb: str) -> DefinitionError:
+def _without_playground(verb: str, error: Exception) -> DefinitionError:
+    if not isinstance(error, ImportError) or not (error.name or "").startswith("jobs."):
+        mistake: DefinitionError = importlib.import_module("jobs.catalog").unreadable(error, verb)
+        return mistake
     return DefinitionError(
         f"`strandline {verb}` plays with the tables that the project came with, and one of them is gone",
         hint="send your own events to your own topics, then `strandline run`.",

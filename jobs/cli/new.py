@@ -1,6 +1,11 @@
 """``new``: the module and the test of a table, which run as they are and are there to be changed."""
 
+import ast
+import builtins
+import keyword
 import re
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from string import Template
 from typing import Annotated
@@ -106,6 +111,11 @@ def _write(layer: Layer, name: str, module: str, test: str, facts: dict[str, str
             hint="write it in small letters, digits and single underscores, such as orders_10m.",
             name=name,
         )
+    if keyword.iskeyword(name) or hasattr(builtins, name):
+        raise _taken(name, "a word of Python's own")
+    module, test = (Template(draft).substitute(facts, name=name) for draft in (module, test))
+    if max(Counter(_bound(module))[name], Counter([*_bound(test), *_given(test)])[name]) > 1:
+        raise _taken(name, "a name that its module or its test needs for something else")
     files = {
         ROOT / "jobs" / layer / f"{name}.py": module,
         ROOT / "tests" / layer / f"test_{name}.py": test,
@@ -117,10 +127,10 @@ def _write(layer: Layer, name: str, module: str, test: str, facts: dict[str, str
                 hint="choose another name, or change that file.",
                 file=str(path),
             )
-    for path, draft in files.items():
+    for path, text in files.items():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(Template(draft).substitute(facts, name=name))
+            path.write_text(text)
         except OSError as error:
             raise DefinitionError(
                 f"{path} cannot be written: {error.strerror}",
@@ -130,3 +140,27 @@ def _write(layer: Layer, name: str, module: str, test: str, facts: dict[str, str
         say(f"wrote {path.relative_to(ROOT)}")
     say("")
     say("Fill in what says FILL IN; `strandline tables` shows the table already.")
+
+
+def _taken(name: str, why: str) -> DefinitionError:
+    return DefinitionError(
+        f"{name!r} is no name for a table: it is {why}",
+        hint=f"choose another name, such as {name}_10m.",
+        name=name,
+    )
+
+
+def _bound(text: str) -> Iterator[str]:
+    """Yield each name that a module gives to something, as often as it does."""
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from (each.asname or each.name for each in node.names)
+        elif isinstance(node, ast.FunctionDef):
+            yield node.name
+
+
+def _given(text: str) -> Iterator[str]:
+    """Yield the fixtures that the tests of a module ask for."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.arg):
+            yield node.arg

@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
+from tests.architecture import tree
 from tests.support.project import TYPED, copied, ran, tried
 
 WRITTEN = (
@@ -52,6 +54,50 @@ def test_the_new_tests_pass(project: Path) -> None:
     assert "4 passed" in ran(project, "-m", "pytest", "-q", *tests)
 
 
+def test_the_golden_text_of_the_definitions_holds_with_the_new_tables(project: Path) -> None:
+    """The rest of the suite stays as it was; this failed, and nothing said that it was because of `new`."""
+    for name in ("orchestration/test_definitions.py", "orchestration/definitions.txt"):
+        target = project / "tests" / name
+        target.parent.mkdir(exist_ok=True)
+        shutil.copy(tree.ROOT / "tests" / name, target)
+    (project / "tests/architecture").mkdir(exist_ok=True)
+    shutil.copy(tree.__file__, project / "tests/architecture/tree.py")
+    tests = ["agreed", "asset_with_a_writer", "every_job"]
+
+    answer = ran(
+        project,
+        *(
+            "-m",
+            "pytest",
+            "-q",
+            "-k",
+            " or ".join(tests),
+            "tests/orchestration/test_definitions.py",
+        ),
+    )
+
+    assert "3 passed" in answer
+
+
+@pytest.mark.parametrize("broken", ["def (", "import nothing_like_it", "1 / 0"])
+@pytest.mark.parametrize("verb", ["tables", "produce", "doctor"])
+def test_a_module_that_cannot_be_read_is_named_with_its_line(
+    verb: str, broken: str, tmp_path: Path
+) -> None:
+    """By each verb, whether it asks the catalog or needs the module itself."""
+    project = copied(tmp_path)
+    module = project / "jobs/silver/device_telemetry.py"
+    lines = len(module.read_text().splitlines())
+    with module.open("a") as file:
+        file.write(f"{broken}\n")
+
+    done = tried(project, "-c", TYPED, verb)
+
+    assert done.returncode == 2, done.stderr
+    assert f"jobs/silver/device_telemetry.py:{lines + 1}: " in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize(
     "tool",
     [
@@ -71,6 +117,13 @@ def test_the_new_modules_keep_the_house_style(tool: tuple[str, ...], project: Pa
     [
         (("gold", "orders_10m", "--reads", "silver.orders"), "is there already"),
         (("gold", "Orders", "--reads", "silver.orders"), "is no name for a table"),
+        (("topic", "class"), "a word of Python's own"),
+        (("silver", "import", "--reads", "bronze.orders"), "a word of Python's own"),
+        (("gold", "list", "--reads", "silver.orders"), "a word of Python's own"),
+        (("silver", "required", "--reads", "bronze.orders"), "needs for something else"),
+        (("gold", "orders", "--reads", "silver.orders"), "needs for something else"),
+        (("gold", "spark", "--reads", "silver.orders"), "needs for something else"),
+        (("topic", "two-words"), "is no name for a table"),
         (("silver", "bills", "--reads", "silver.orders"), "such a table reads bronze"),
         (("gold", "bills", "--reads", "silver.bills"), "there is no table silver.bills"),
     ],
