@@ -77,6 +77,9 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
         )
     if beat and beat["alive"]:
         say(f"stream  process {beat['pid']}, last heard of at {beat['at']}")
+        for name, pulse in beat["tables"].items():
+            if pulse.get("away"):
+                say(f"        {name} waits: {pulse['away']}")
     else:
         say("stream  not running" + (f"; last heard of at {beat['at']}" if beat else ""))
     if asked:

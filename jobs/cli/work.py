@@ -12,14 +12,17 @@ from jobs.cli import engine, place, stopping
 from jobs.cli.passing import free
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.screen import Sparing, emit, grid, is_terminal, is_watched, live, note, show
+from jobs.cli.telling import Telling, waits_for
 from jobs.core.errors import DefinitionError
 from jobs.core.modes import AvailableNow, Batch, MicroBatch, Mode
 from jobs.core.table import Layer, Table
+from jobs.run import broker
 from jobs.run.gates import GateShutError
-from jobs.run.host import Host, Pulse
+from jobs.run.host import Host
 from jobs.run.lake import Lake
 from jobs.run.lease import HasWriterError, refuse_if_taken
 from jobs.run.ledger import Entry
+from jobs.run.logs import bound
 from jobs.run.report import Report
 from jobs.run.runner import Site, refuse_without_source, run
 from jobs.run.settings import Settings
@@ -114,6 +117,9 @@ def stream(
     tables: TablesArgument = None,
     every: Annotated[str, typer.Option(help="Time from batch to batch: 500ms, 5s, 1m.")] = EVERY,
     max_offsets: MaxOffsets = MAX_OFFSETS,
+    patient: Annotated[
+        bool, typer.Option("--patient", help="Start without Kafka as well, and wait for it.")
+    ] = False,
     lake: LakeOption = None,
 ) -> None:
     r"""Keep tables up to date until Ctrl-C, all of them in one process.
@@ -126,19 +132,18 @@ def stream(
     chosen = place.named(tables)
     mode = MicroBatch(every=seconds(every), max_offsets=max_offsets)
     asked = stopping.asked()  # from here on, also while Spark starts
-    where.open_for_writing()
     for table in chosen:
         refuse_if_taken(table, where)
-    host = Host(chosen, mode, where, _ready(found, where, chosen), asked)
+    host = Host(chosen, mode, where, _ready_to_stay(found, where, chosen, patient), asked)
     note(f"streaming {len(chosen)} tables of {where.root}; Ctrl-C stops after the running batch")
     with live(lambda: _pulses(host)) as refresh:
-        minute = Sparing(at_once=True)
+        telling = Telling(note)
 
         def look(host: Host) -> None:
             refresh()
-            if not is_terminal() and minute.is_due():
-                for pulse in host.pulses.values():
-                    note(_line(pulse))
+            if not is_terminal():
+                telling.look(host.pulses.values())
+                bound(where.log("stream"))  # ours, when we run in the background
 
         try:
             host.serve(look)
@@ -153,14 +158,31 @@ def stream(
 
 def _ready(found: Settings, where: Lake, chosen: list[Table]) -> Site:
     """Refuse early what cannot work, before Spark takes its seconds to start."""
+    _refuse_early(where, chosen)
+    needs_kafka = any(table.layer is Layer.BRONZE for table in chosen)
+    address = place.demanded_address(found, where) if needs_kafka else None
+    return engine.site(found, where, address)
+
+
+def _ready_to_stay(found: Settings, where: Lake, chosen: list[Table], patient: bool) -> Site:  # noqa: FBT001  # as it was typed
+    """Do the same for what does not end: where our own broker is, is asked whenever it is needed."""
+    _refuse_early(where, chosen)
+
+    def locate() -> str | None:
+        return place.address(found, where) or broker.remembered(where.root)
+
+    needs_kafka = any(table.layer is Layer.BRONZE for table in chosen)
+    if needs_kafka and not (patient and locate()):
+        place.demanded_address(found, where)
+    return engine.site(found, where, found.kafka, locate=locate)
+
+
+def _refuse_early(where: Lake, chosen: list[Table]) -> None:
     where.open_for_writing()
     ids = {table.id for table in chosen}
     for table in chosen:
         if not {source.id for source in table.upstream} & ids:
             refuse_without_source(table, where)
-    needs_kafka = any(table.layer is Layer.BRONZE for table in chosen)
-    address = place.demanded_address(found, where) if needs_kafka else None
-    return engine.site(found, where, address)
 
 
 def _telling(table: Table, minute: Sparing) -> Callable[[Entry], None]:
@@ -194,22 +216,12 @@ def _row(report: Report) -> tuple[object, ...]:
 
 
 def _pulses(host: Host) -> Grid:
-    columns = ("table", "batches", "rows/s", "lag", "watermark", "last batch ms", "at", "gate")
+    columns = ("table", "batches", "rows/s", "lag", "watermark", "last batch ms", "at", "waits")
     rows = [
-        (p.table, p.batches, p.rate, p.lag, p.watermark, p.last_ms, p.at, "shut" if p.gate else "")
+        (p.table, p.batches, p.rate, p.lag, p.watermark, p.last_ms, p.at, waits_for(p))
         for p in host.pulses.values()
     ]
     return grid(None, columns, rows)
-
-
-def _line(pulse: Pulse) -> str:
-    lag = "?" if pulse.lag is None else f"{pulse.lag:,}"
-    if pulse.gate is not None:
-        return f"{pulse.gate}, lag {lag}"
-    return (
-        f"{pulse.table}: {pulse.batches} batches, {pulse.read:,} rows, {pulse.rate:,.0f} rows/s, "
-        f"lag {lag}, watermark {pulse.watermark or 'none yet'}"
-    )
 
 
 def seconds(text: str) -> float:

@@ -18,6 +18,7 @@ from jobs.run import processes
 from jobs.run.beat import heartbeat
 from jobs.run.holders import is_there
 from jobs.run.lake import Lake
+from jobs.run.logs import bound, last_lines
 from jobs.run.order import Order, order, write
 
 STARTING = 180.0
@@ -137,7 +138,9 @@ class Always:
             self._refuse_other()
             log = self.lake.log("stream")
             log.parent.mkdir(parents=True, exist_ok=True)
-            program = [sys.executable, "-X", self._mark, "-m", "jobs.cli", "stream", *words]
+            bound(log)
+            program = [sys.executable, "-X", self._mark, "-m", "jobs.cli", "stream"]
+            program += ["--patient", *words]
             found = processes.spawn(
                 program, folder=self.lake.root, log=log, environment=self.environment
             )
@@ -189,7 +192,6 @@ class Always:
 
 def last_words(log: Path) -> str:
     """Return what a stream said last that is not its own account of batches."""
-    lines = log.read_text(errors="replace").splitlines()[-LAST:] if log.exists() else []
-    told = [line.strip() for line in lines if line.strip()]
+    told = last_lines(log, LAST)
     errors = [n for n, line in enumerate(told) if line.startswith("error")]
     return " ".join(told[errors[-1] :]) if errors else told[-1] if told else "it said nothing"

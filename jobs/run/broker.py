@@ -78,6 +78,12 @@ def status(lake: Path) -> Broker | None:
     return None if pid is None else _broker(home, pid)
 
 
+def remembered(lake: Path) -> str | None:
+    """Return where the lake's broker was when it ran last, and where it will be again if the port is free."""
+    state = _read(_home(lake))
+    return f"{recipe.HOST}:{state.port}" if state else None
+
+
 def down(lake: Path) -> bool:
     """Stop the lake's broker and tell whether there was one; no other process is ever touched.
 

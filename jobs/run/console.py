@@ -24,6 +24,7 @@ from infra.broker import HOST
 from jobs.core.errors import DefinitionError, TransientError
 from jobs.run import ports, postgres, processes
 from jobs.run.lake import Lake
+from jobs.run.logs import bound
 from jobs.run.processes import family
 
 DEFINITIONS = "orchestration.definitions"
@@ -84,6 +85,7 @@ class Console:
             TransientError: A program has ended by itself.
         """
         for name, program in self._programs.items():
+            bound(self._lake.log(name))
             if program.poll() is not None:
                 raise TransientError(
                     f"{name} has ended by itself with code {program.returncode}",

@@ -9,7 +9,8 @@ Or it shuts behind rows that are published already, when a look at all of them f
 the tables above stop before their next batch. Each side has a file of its own, because one says nothing of the other.
 
 Files and no Delta table, because they are asked at every batch and hold one sentence. What became of a batch stands in
-the ledger (``failed`` and ``opened``) for as long as its rows, and every shutting and opening in a log.
+the ledger (``failed`` and ``opened``) for as long as its rows, and every shutting and opening in a log, of which the newest
+20 to 40 MB are kept (jobs/run/logs.py).
 """
 
 import json
@@ -22,6 +23,7 @@ from typing import Any
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.table import Table
 from jobs.run.lake import Lake
+from jobs.run.logs import add
 from jobs.run.notes import put
 from quality.expectations import Finding
 
@@ -176,8 +178,7 @@ def write(found: Shut, table: Table, lake: Lake) -> None:
     """Write it down, and in the log."""
     put(_file(table, lake, found.where), json.dumps(asdict(found), indent=1, default=str))
     brief = {name: value for name, value in asdict(found).items() if name != "samples"}
-    with (lake.gates / "log.jsonl").open("a") as log:
-        log.write(json.dumps(brief, default=str) + "\n")
+    add(lake.gates / "log.jsonl", json.dumps(brief, default=str))
 
 
 def clear(table: Table, lake: Lake, where: Where) -> None:

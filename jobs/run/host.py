@@ -15,8 +15,9 @@ from functools import partial
 from jobs.core.errors import LakeError
 from jobs.core.modes import Mode
 from jobs.core.table import Layer, Speaks, Table
-from jobs.run.ends import ends_of
+from jobs.run.absence import without_room
 from jobs.run.gates import GateShutError
+from jobs.run.gauge import Gauge
 from jobs.run.holders import own
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry
@@ -43,6 +44,10 @@ class Pulse:
     """Rows that Spark remembers between batches."""
     gate: str | None = None
     """Why the table waits behind a shut gate."""
+    away: str | None = None
+    """What is away that the table waits for."""
+    behind: str | None = None
+    """Since when it has rows to read, waits for nothing, and has committed none of them."""
     at: str | None = None
     recent: list[tuple[float, int]] = field(default_factory=list)
 
@@ -65,6 +70,14 @@ class Host:
         self._failed: BaseException | None = None
         self.pulses = {table.id: Pulse(table=table.id) for table in tables}
         folders = {t.id: lake.table(t) for table in tables for t in (table, *table.upstream)}
+        bronze = [table for table in tables if table.layer is Layer.BRONZE]
+        self._gauge = Gauge(
+            bronze,
+            lake,
+            address=lambda: site.address or site.locate(),
+            options=site.options,
+            stop=stop,
+        )
         self._tails = {name: Tail(path) for name, path in folders.items()}
 
     def serve(self, look: Callable[["Host"], None]) -> None:
@@ -79,14 +92,19 @@ class Host:
         ]
         for thread in threads:
             thread.start()
+        self._gauge.start()
         due = 0.0
-        while any(thread.is_alive() for thread in threads):
-            if time.monotonic() >= due:
-                self._measure()
-                look(self)
-                due = time.monotonic() + 1.0
-            time.sleep(POLL)
-        self._beat(is_alive=False)
+        try:
+            while any(thread.is_alive() for thread in threads):
+                if time.monotonic() >= due:
+                    with without_room():
+                        self._measure()
+                        look(self)
+                    due = time.monotonic() + 1.0
+                time.sleep(POLL)
+        finally:
+            with without_room():
+                self._beat(is_alive=False)
         if self._failed is not None:
             raise self._failed
 
@@ -109,8 +127,11 @@ class Host:
             self._failed = self._failed or error
             self._stop.set()
 
-    def _waits(self, table: Table, error: GateShutError | None) -> None:
-        self.pulses[table.id].gate = error.message if error else None
+    def _waits(self, table: Table, error: LakeError | None) -> None:
+        pulse = self.pulses[table.id]
+        is_gate = isinstance(error, GateShutError)
+        pulse.gate = error.message if error and is_gate else None
+        pulse.away = error.message if error and not is_gate else None
 
     def _holds(self, table: Table, rows: int) -> None:
         self.pulses[table.id].state = rows
@@ -122,6 +143,7 @@ class Host:
         pulse.watermark = entry.watermark
         pulse.last_ms = entry.duration_ms
         pulse.at = self._site.clock().isoformat(timespec="seconds")
+        pulse.behind = None
         pulse.recent.append((time.monotonic(), entry.read))
 
     def _measure(self) -> None:
@@ -133,20 +155,21 @@ class Host:
             pulse.recent = [(at, rows) for at, rows in pulse.recent if now - at < RATE_OVER]
             pulse.rate = sum(rows for _, rows in pulse.recent) / RATE_OVER
             pulse.lag = self._lag(table)
+            if not pulse.lag or pulse.gate or pulse.away:
+                pulse.behind = None
+            else:
+                pulse.behind = pulse.behind or self._site.clock().isoformat(timespec="seconds")
         self._beat(is_alive=True)
 
     def _lag(self, table: Table) -> int | None:
+        if table.layer is Layer.BRONZE:
+            return self._gauge.lags[table.id]
         if not self._lake.exists(table):
             return None
-        if table.layer is not Layer.BRONZE:
-            tails = [self._tails[source.id] for source in table.upstream]
-            is_afresh = table.speaks is Speaks.AFRESH
-            there = sum(tail.written if is_afresh else tail.appended for tail in tails)
-            return there - self._tails[table.id].read
-        if self._site.address is None:
-            return None
-        found = ends_of(table, self._lake, self._site.address, self._site.options)
-        return sum(part.lag for part in found.values())
+        tails = [self._tails[source.id] for source in table.upstream]
+        is_afresh = table.speaks is Speaks.AFRESH
+        there = sum(tail.written if is_afresh else tail.appended for tail in tails)
+        return there - self._tails[table.id].read
 
     def _beat(self, *, is_alive: bool) -> None:
         at: datetime = self._site.clock()

@@ -79,6 +79,8 @@ class Log:
         asked = client.describe_topics(TopicCollection([name]))
         try:
             return str(asked[name].result(timeout=TIMEOUT).topic_id)
+        except TimeoutError as error:
+            raise self._silent(KafkaException(KafkaError(KafkaError._TIMED_OUT))) from error  # noqa: SLF001  # as above
         except KafkaException as error:
             raise self._silent(error) from error
 

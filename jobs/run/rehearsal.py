@@ -27,6 +27,7 @@ from jobs.run.balance import waiting
 from jobs.run.files import added
 from jobs.run.lake import Lake
 from jobs.run.ledger import latest_version
+from jobs.run.logs import last_lines
 from jobs.run.processes import family
 from jobs.run.streams import is_settled
 
@@ -188,7 +189,7 @@ class Rehearsal:
 
     def _stuck(self, why: str) -> TransientError:
         log = self.lake.log("rehearsal")
-        last = log.read_text(errors="replace").strip().splitlines()[-6:] if log.exists() else []
+        last = last_lines(log, 6)
         return TransientError(
             f"the stream of the verification does not get on: {why}\n  " + "\n  ".join(last),
             hint="look at the machine's load and memory, then verify again.",

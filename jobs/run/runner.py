@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import assert_never
 
 from pyspark.errors import StreamingQueryException
@@ -22,28 +23,33 @@ from jobs.run.lake import Lake
 from jobs.run.lease import lease
 from jobs.run.ledger import Entry
 from jobs.run.lookup import Again
+from jobs.run.patience import Patience, soon
 from jobs.run.report import Report
 from jobs.run.shadow import refuse_half_done
 from jobs.run.streams import Writer, start
+from jobs.run.weighing import weighing
 
 POLL = 0.05
 LOOK_AT_GATE = 1.0
-WEIGH = 10.0
-"""Seconds; the state is asked for over py4j, as everything else is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What a run needs from the world: Spark, a clock, and for bronze an address of Kafka."""
+    """What a run needs from the world: Spark, a clock, and for bronze an address of Kafka.
+
+    ``locate`` finds Kafka anew where ``address`` does not say where it is: our own broker may come back at another port.
+    """
 
     spark: SparkSession
     clock: Callable[[], datetime]
     address: str | None = None
+    locate: Callable[[], str | None] = lambda: None
     options: Mapping[str, str] = field(default_factory=dict)
 
     def intake(self, table: Table, lake: Lake, mode: str) -> Intake:
         """Open the topic of a bronze table."""
-        if self.address is None:
+        address = self.address or self.locate()
+        if address is None:
             raise DefinitionError(
                 f"{table.id} reads Kafka, but no broker is known",
                 hint="start ours with `strandline up`, or set STRANDLINE_KAFKA.",
@@ -52,7 +58,7 @@ class Site:
             self.spark,
             table,
             lake,
-            address=self.address,
+            address=address,
             options=self.options,
             mode=mode,
             clock=self.clock,
@@ -68,8 +74,9 @@ class _Job:
     site: Site
     tell: Callable[[Entry], None]
     stopped: Callable[[], bool]
-    waits: Callable[[GateShutError | None], None]
+    waits: Callable[[LakeError | None], None]
     holds: Callable[[int], None]
+    patience: Patience
 
 
 def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and those who listen
@@ -80,7 +87,7 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and thos
     site: Site,
     tell: Callable[[Entry], None] = lambda _: None,
     stopped: Callable[[], bool] = lambda: False,
-    waits: Callable[[GateShutError | None], None] = lambda _: None,
+    waits: Callable[[LakeError | None], None] = lambda _: None,
     holds: Callable[[int], None] = lambda _: None,
 ) -> Report:
     """Run a table in a mode.
@@ -92,7 +99,7 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and thos
         site: With what.
         tell: Hears of each committed batch.
         stopped: Asked between batches.
-        waits: Hears why a table that is always on waits before a gate, and None when it goes on.
+        waits: Hears why a table that is always on waits, for a gate or for what is away, and None when it goes on.
         holds: Hears now and then how many rows the state of a table that is always on has.
 
     Returns:
@@ -100,21 +107,27 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and thos
 
     Raises:
         GateShutError: A batch is not believed, in a mode that ends.
+        TransientError: Something that it needs is away, in a mode that ends.
     """
     report = Report(table=table.id, mode=mode.name)
 
+    patience = Patience(waits, stopped)
+
     def heard(entry: Entry) -> None:
         report.add(entry)
+        patience.well()
         tell(entry)
 
     refuse_without_source(table, lake)
     refuse_half_done(table, lake)
-    job = _Job(table, lake, site, heard, stopped, waits, holds)
+    job = _Job(table, lake, site, heard, stopped, waits, holds, patience)
+    work = partial(_take_in if table.layer is Layer.BRONZE else _through_gates, job, mode)
     with lease(site.spark, table, lake):
-        if table.layer is Layer.BRONZE:
-            _take_in(job, mode)
-        else:
-            _through_gates(job, mode)
+        match mode:
+            case MicroBatch():
+                patience.outlast(work)
+            case _:
+                soon(work)
     return report
 
 
@@ -162,6 +175,7 @@ def _each(job: _Job, intake: Intake, limit: int | None) -> int:
     for entry in intake.catch_up(limit, job.stopped):
         job.tell(entry)
         commits += 1
+    job.patience.well()
     return commits
 
 
@@ -204,7 +218,7 @@ def _derive(job: _Job, mode: Mode) -> None:
         case MicroBatch(every=every):
             again = Again(spark, table, lake)
             query = start(spark, table, lake, writer, every)
-            weigh = _weighing(job, query)
+            weigh = weighing(query, job.holds)
 
             def beside() -> None:
                 _look_again(job, writer, again)
@@ -213,22 +227,6 @@ def _derive(job: _Job, mode: Mode) -> None:
             follow(query, writer, job.stopped, beside)
         case _:
             assert_never(mode)
-
-
-def _weighing(job: _Job, query: StreamingQuery) -> Callable[[], None]:
-    """Return what tells how many rows a query's state has, each time it is due."""
-    due = 0.0
-
-    def weigh() -> None:
-        nonlocal due
-        if time.monotonic() < due:
-            return
-        due = time.monotonic() + WEIGH
-        progress = query.lastProgress
-        if progress is not None:
-            job.holds(sum(each.numRowsTotal for each in progress.stateOperators))
-
-    return weigh
 
 
 def _look_again(job: _Job, writer: Writer, again: Again) -> None:

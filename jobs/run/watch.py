@@ -154,8 +154,10 @@ def _ill(asked: Order, beat: Mapping[str, Any] | None, now: datetime) -> tuple[I
         return Ill.SILENT, f"process {beat['pid']} has said nothing for {age.seconds} s"
     begun = max([asked.at, *asked.attempts[-1:]])
     for table, pulse in beat["tables"].items():
-        since = now - datetime.fromisoformat(max(begun, pulse["at"] or begun))
-        if pulse["lag"] and not pulse["gate"] and since > STUCK:
+        last = pulse.get("behind", pulse["at"])  # one of yesterday says less
+        since = now - datetime.fromisoformat(max(begun, last or begun))
+        waits = pulse["gate"] or pulse.get("away")
+        if pulse["lag"] and not waits and since > STUCK:
             minutes = since.seconds // 60
             says = f"{table} has {pulse['lag']:,} rows to read and committed none for {minutes} minutes"
             return Ill.STUCK, says

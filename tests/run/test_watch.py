@@ -82,6 +82,24 @@ def test_a_table_that_has_rows_to_read_and_commits_none_is_stuck() -> None:
     assert watch(again, beat(now=later, lag=7), later).ill is None, "it was started just now"
 
 
+@pytest.mark.parametrize("why", ["gate", "away"])
+def test_a_table_that_waits_for_others_is_not_stuck(why: str) -> None:
+    """Half an hour without a broker is no fault of the stream's, and costs it no attempt."""
+    later = NOON + timedelta(minutes=31)
+
+    assert watch(ASKED, beat(now=later, lag=7, **{why: "no broker"}), later).act is Act.NOTHING
+
+
+def test_what_came_just_now_is_not_stuck_however_old_the_last_commit_is() -> None:
+    """A topic that was quiet, a gate that was opened, a broker that is back: the table has only now rows to read."""
+    later = NOON + timedelta(hours=9)
+    just_now = (later - timedelta(seconds=1)).isoformat()
+    long_ago = (later - STUCK - timedelta(seconds=1)).isoformat()
+
+    assert watch(ASKED, beat(now=later, lag=7, behind=just_now), later).ill is None
+    assert watch(ASKED, beat(now=later, lag=7, behind=long_ago), later).ill is Ill.STUCK
+
+
 def test_it_backs_off_and_then_a_person_is_asked_once() -> None:
     """Ten kills in a row: five attempts, each later than the one before, and then no more."""
     asked, moment, acts = ASKED, NOON, []

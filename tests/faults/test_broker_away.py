@@ -1,0 +1,104 @@
+"""A broker that is away is nobody's fault: the stream waits for it, whatever bronze has goes on, and nobody is asked."""
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.cli.place import now
+from jobs.run.always import Always
+from jobs.run.beat import heartbeat as alive
+from jobs.run.lake import Lake
+from jobs.run.order import order
+from jobs.run.settings import environment, settings
+from jobs.run.watch import Act, watch
+from tests.cli.typed import succeeded
+from tests.faults.lives import PATIENCE, SLICE, heartbeat, progress
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
+
+OPTIONS = (*SLICE, "--every", "500ms")
+BRONZE = SLICE[0]
+
+
+def until(seen: Callable[[], bool], lake: Path) -> None:
+    """Wait for a state; what the stream said last is shown when it does not come."""
+    deadline = time.monotonic() + PATIENCE
+    while not seen():
+        beat, log = alive(Lake(lake), now()), Lake(lake).log("stream")
+        assert beat, "it was never heard of"
+        assert beat["alive"], log.read_text()[-2000:]
+        assert time.monotonic() < deadline, f"{beat} {log.read_text()[-2000:]}"
+        time.sleep(0.2)
+
+
+def waits(lake: Path) -> bool:
+    """Tell whether bronze says that it waits for what is away."""
+    return bool(heartbeat(lake)["tables"][BRONZE].get("away"))
+
+
+def acts(lake: Path) -> set[Act]:
+    """Return what a watchdog would do in the next half hour, were the broker away for so long."""
+    asked, beat, start = order(Lake(lake)), heartbeat(lake), now()
+    moments = [start + timedelta(minutes=n) for n in range(31)]
+    return {watch(asked, {**beat, "at": at.isoformat()}, at).act for at in moments}
+
+
+def attempts(lake: Path) -> tuple[str, ...]:
+    """Return how often the stream was started again."""
+    asked = order(Lake(lake))
+    assert asked is not None
+    return asked.attempts
+
+
+def test_a_stream_outlives_its_broker_and_nobody_types_anything(fresh: Path) -> None:
+    succeeded("produce", "--events", 1_000, "--hours", 3, "--lake", fresh)
+    succeeded("resume", *OPTIONS, "--lake", fresh)
+    try:
+        until(lambda: progress(fresh)[1] >= 1, fresh)
+        first = heartbeat(fresh)["pid"]
+
+        succeeded("down", "--lake", fresh)
+        until(lambda: waits(fresh), fresh)
+        before = progress(fresh)
+        looked = acts(fresh)
+        said = Lake(fresh).log("stream").read_text().count("no Kafka broker answers")
+        succeeded("up", "--lake", fresh)
+        succeeded("produce", "--events", 1_000, "--seed", 2, "--hours", 3, "--lake", fresh)
+        until(lambda: progress(fresh)[1] > before[1], fresh)
+        until(lambda: not waits(fresh), fresh)
+
+        assert looked == {Act.NOTHING}
+        assert watch(order(Lake(fresh)), heartbeat(fresh), now()).act is Act.NOTHING
+        assert heartbeat(fresh)["pid"] == first
+        assert attempts(fresh) == ()
+        assert said == 1, "a line a minute"
+    finally:
+        succeeded("pause", "--lake", fresh)
+
+
+def test_silver_and_gold_go_on_with_what_bronze_has(fresh: Path) -> None:
+    """As after a machine was started anew, of which the stream is there before the broker."""
+    succeeded("produce", "--events", 1_000, "--hours", 3, "--lake", fresh)
+    succeeded("run", BRONZE, "--lake", fresh)
+    succeeded("down", "--lake", fresh)
+    stream = Always(
+        lake=Lake(fresh), clock=now, environment=environment(settings(lake=fresh)), by="test"
+    )
+
+    first = stream.resume(OPTIONS)
+    try:
+        until(lambda: min(progress(fresh)) >= 1, fresh)
+        assert waits(fresh)
+        assert attempts(fresh) == ()
+        before = progress(fresh)
+        succeeded("up", "--lake", fresh)
+        succeeded("produce", "--events", 1_000, "--seed", 2, "--hours", 3, "--lake", fresh)
+        until(lambda: progress(fresh)[0] > before[0], fresh)
+        beat: Any = heartbeat(fresh)
+        assert beat["pid"] == first
+    finally:
+        stream.pause("the test is over")
