@@ -12,6 +12,7 @@ version is pinned, and tests/run/test_delta.py holds every call that is used.
 """
 
 import json
+import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,12 +72,19 @@ def create(
     if is_table(path):
         _refuse_lack(path, schema)
         return
+    _clear(path / "_delta_log")
     table = DeltaTable.createIfNotExists(spark).location(str(path)).addColumns(schema)
     if partition_by:
         table = table.partitionedBy(*partition_by)
     for name, value in {**ALWAYS, **(properties or {})}.items():
         table = table.property(name, value)
     table.execute()
+
+
+def _clear(log: Path) -> None:
+    """Take away the log of a table that was killed before its first commit: Delta takes it for a table and misses it."""
+    if log.is_dir() and not any(log.glob("[0-9]*")):
+        shutil.rmtree(log)
 
 
 def lacks(path: Path, schema: StructType) -> list[str]:
