@@ -17,9 +17,9 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli import completion
+from jobs.cli import completion, stopping
 from jobs.cli.screen import complain
-from jobs.core.errors import DefinitionError, LakeError
+from jobs.core.errors import DefinitionError, LakeError, TransientError
 
 VERBS = {
     "demo": "demo",
@@ -88,28 +88,39 @@ def main() -> None:
     """Run the command line; the exit code is 0 for success only."""
     # py4j tells the root logger of each broken connection, with a trace; we tell it once, as a sentence.
     logging.getLogger().addHandler(logging.NullHandler())
+    asked = stopping.noted()
     try:
         _prepare(sys.argv[1:])
         app()
-    except LakeError as error:
-        complain(str(error))
-        sys.exit(error.exit_code)
-    except (KeyboardInterrupt, typer.Abort):
-        complain("stopped")
-        sys.exit(130)
-    except BrokenPipeError:
-        sys.exit(141)
-    except Exception as error:  # noqa: BLE001  # the boundary: whatever it is, the person gets a sentence
-        # Not imported above, because it takes longer than most answers.
-        lost = importlib.import_module("jobs.run.jvm").loss(error)
-        if lost is not None:
-            complain(str(lost))
-            sys.exit(lost.exit_code)
-        complain(
-            f"something unforeseen happened: {type(error).__name__}: {_first_line(error)}\n\n"
-            f"hint: the whole story is in {_kept(error)}."
-        )
-        sys.exit(70)
+    except BaseException as error:  # noqa: BLE001  # the boundary: whatever it is, the person gets a sentence
+        if asked.is_set():  # what an interrupt looks like by now depends on where it came
+            stopping.end()
+        sys.exit(_told(error))
+
+
+def _told(error: BaseException) -> int | str | None:
+    """Tell a person what ended the program, and return the exit code."""
+    match error:
+        case SystemExit():
+            return error.code
+        case LakeError():
+            complain(str(error))
+            return error.exit_code
+        case KeyboardInterrupt() | typer.Abort():
+            complain("stopped")
+            return stopping.EXIT_CODE
+        case BrokenPipeError():
+            return 141
+    # Not imported above, because it takes longer than most answers.
+    away = importlib.import_module("jobs.run.absence").told(error)
+    if away is not None:
+        complain(str(away))
+        return TransientError.exit_code
+    complain(
+        f"something unforeseen happened: {type(error).__name__}: {_first_line(error)}\n\n"
+        f"hint: the whole story is in {_kept(error)}."
+    )
+    return 70
 
 
 def _prepare(words: list[str]) -> None:
@@ -154,7 +165,7 @@ def _without_playground(verb: str, error: Exception) -> DefinitionError:
     )
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     try:
         lines = str(error).strip().splitlines()
     except Exception:  # noqa: BLE001  # py4j asks the JVM for the text, and the JVM may be gone
@@ -163,7 +174,7 @@ def _first_line(error: Exception) -> str:
     return (telling or ["no message"])[0].lstrip(": ")[:300]
 
 
-def _kept(error: Exception) -> Path:
+def _kept(error: BaseException) -> Path:
     text = "".join(traceback.format_exception(error))
     with NamedTemporaryFile("w", prefix="strandline-", suffix=".log", delete=False) as file:
         file.write(text)

@@ -87,6 +87,7 @@ def catch_up(
         GateShutError: Of the first table whose gate is shut, when the others are done.
         TransientError: Another process writes some of them; the others are done.
     """
+    stopping.at_once()
     left, passed = free(chosen, where)
     site = _ready(found, where, left)
     reports = []

@@ -9,7 +9,8 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -102,12 +103,9 @@ def start(
     # Spark's Python workers fold state; they need our packages, and the first python3 of the PATH has none.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     gateway = _launched(conf, log)
-    former = signal.getsignal(signal.SIGINT)
-    SparkContext._ensure_initialized(gateway=gateway, conf=conf)  # noqa: SLF001  # the only way to hand over a gateway
-    session = SparkSession.builder.config(conf=conf).getOrCreate()
-    if threading.current_thread() is threading.main_thread():
-        # Spark's own handler cancels every job and then raises, wherever Python happens to be.
-        signal.signal(signal.SIGINT, former)
+    with _own_interrupts():
+        SparkContext._ensure_initialized(gateway=gateway, conf=conf)  # noqa: SLF001  # the only way to hand over a gateway
+        session = SparkSession.builder.config(conf=conf).getOrCreate()
     _write_no_sidecars(session)
     return session
 
@@ -134,6 +132,24 @@ def _launched(conf: SparkConf, log: Path) -> Any:  # noqa: ANN401  # py4j's obje
                 hint=f"look at STRANDLINE_MEMORY and at the memory that is free; the whole story is in {log}.",
                 log=str(log),
             ) from error
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Keep our handler of Ctrl-C: Spark's own cancels every job and then raises, wherever Python happens to be.
+
+    A Ctrl-C that comes while Spark sets its handler waits for these two seconds, and then finds ours.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    former = signal.getsignal(signal.SIGINT)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, former)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _write_no_sidecars(spark: SparkSession) -> None:

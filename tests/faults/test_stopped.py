@@ -1,0 +1,80 @@
+"""Ctrl-C at every moment of a run: it says that it was stopped, exits as a shell expects, and the next run carries on."""
+
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jobs import catalog
+from jobs.run.lake import Lake
+from jobs.run.processes import family
+from tests.cli.typed import ENVIRONMENT, PROGRAM, succeeded
+from tests.faults.lives import PATIENCE, SLICE, kill, sheets
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
+
+BRONZE, SILVER = (catalog.find(name) for name in SLICE[:2])
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Return a lake with a broker that has events, and no table yet."""
+    lake = tmp_path_factory.mktemp("stopped") / "lake"
+    succeeded("up", "--lake", lake)
+    succeeded("produce", "--events", 20_000, "--hours", 12, "--lake", lake)
+    yield lake
+    succeeded("down", "--lake", lake)
+
+
+def moments(lake: Lake) -> dict[str, Path]:
+    """Return for each moment of a run what is there from then on."""
+    return {
+        "Java starts": lake.log("spark"),
+        "Kafka is read": lake.table(BRONZE) / "_delta_log",
+        "a job of Spark's runs": lake.checkpoint(SILVER) / "offsets" / "0",
+        "the last table is written": lake.table(catalog.find(SLICE[2])) / "_delta_log",
+    }
+
+
+def test_it_says_that_it_was_stopped_and_the_next_run_carries_on(
+    filled: Path, tmp_path: Path
+) -> None:
+    lake = Lake(filled)
+    lake.log("spark").unlink(missing_ok=True)
+
+    ends = {
+        moment: stopped(filled, seen, tmp_path / "said") for moment, seen in moments(lake).items()
+    }
+
+    assert {moment: code for moment, (code, _) in ends.items()} == dict.fromkeys(ends, 130)
+    assert all(said.splitlines()[-1].startswith("stopped") for _, said in ends.values()), ends
+    assert not any("JVM is gone" in said for _, said in ends.values()), ends
+    succeeded("run", *SLICE, "--lake", filled)
+    assert all(sheet["balanced"] for sheet in sheets(filled).values())
+
+
+def stopped(lake: Path, seen: Path, log: Path) -> tuple[int, str]:
+    """Run, type Ctrl-C as soon as something is there, and return how it ended and what it said."""
+    with log.open("wb") as words:
+        run = subprocess.Popen(
+            [PROGRAM, "run", *SLICE, "--lake", str(lake)],
+            env=ENVIRONMENT,
+            stdin=subprocess.DEVNULL,
+            stdout=words,
+            stderr=words,
+            start_new_session=True,
+        )
+        try:
+            deadline = time.monotonic() + PATIENCE
+            while not seen.exists():
+                assert run.poll() is None, log.read_text()
+                assert time.monotonic() < deadline, log.read_text()
+                time.sleep(0.02)
+            run.send_signal(signal.SIGINT)
+            return run.wait(PATIENCE), log.read_text()
+        finally:
+            for one in family(run.pid):
+                kill(one)
