@@ -29,7 +29,6 @@ from jobs.core.table import Layer, Speaks
 from jobs.run.always import Always
 from jobs.run.days import closed_days
 from jobs.run.lake import Lake
-from jobs.run.order import order
 from jobs.run.settings import settings
 from jobs.run.verify import Trial, verify
 from orchestration.catch_up import bring_up
@@ -59,22 +58,20 @@ class Proof(Config):
 
 
 class _Rest:
-    """A stream that rests while all tables catch up, and is called back once."""
+    """A stream that rests while all tables catch up, and is called back once; by the watchdog, if this is killed."""
 
     def __init__(self, stream: Always) -> None:
         self._stream = stream
-        asked = order(stream.lake)
-        self._runs = asked is not None and asked.runs
+        self._rests = False
 
     def begin(self) -> bool:
-        if self._runs:
-            self._stream.pause("a certificate is made")
-        return self._runs
+        self._rests = self._stream.rest()
+        return self._rests
 
     def end(self) -> None:
-        if self._runs:
-            self._runs = False
-            self._stream.resume(None, "the certificate's versions are settled")
+        if self._rests:
+            self._rests = False
+            self._stream.rested()
 
 
 @op(description="Compute all tables again from bronze, twice, and compare them row by row.")

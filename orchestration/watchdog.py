@@ -27,6 +27,7 @@ from dagster import (
 from jobs import catalog
 from jobs.cli.place import now
 from jobs.core.table import Table
+from jobs.run.absence import has_room
 from jobs.run.beat import heartbeat
 from jobs.run.order import Order, order
 from jobs.run.watch import LOOKS, Act, Look, Watch, is_well, looks, warned, watch
@@ -52,6 +53,10 @@ def watchdog(context: SensorEvaluationContext, lake: LakeResource) -> SensorResu
     asked, beat = order(stream.lake), heartbeat(stream.lake, moment)
     if asked is None or not asked.runs:
         return SkipReason("no stream is to run; `strandline resume` asks for one")
+    if asked.rest and asked.is_resting(moment):
+        return SkipReason(f"the stream rests for process {asked.rest['pid']}, which calls it back")
+    if not has_room(stream.lake.root):  # it cannot say that it lives, nor could another be started
+        return SkipReason("the disk of the lake has no room left; the stream goes on when it has")
     if is_well(asked, beat, moment):
         stream.note(asked.well())
     found = watch(asked, beat, moment, starting=stream.is_starting())

@@ -11,7 +11,7 @@ from jobs.cli import engine, place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say, show
 from jobs.core.table import Table
-from jobs.run import rebuild
+from jobs.run import rebuild, shadow
 from jobs.run.above import above, follows
 from jobs.run.compare import Comparison, compare
 from jobs.run.lake import Lake
@@ -41,13 +41,14 @@ def rebuild_(table: TableArgument, lake: LakeOption = None, as_json: JsonOption 
     """
     found, where = place.existing(lake)
     chosen = _rebuildable(table, where)
-    note("starting Spark …")
-    site = engine.site(found, where, None)
-    made = rebuild.rebuild(chosen, where, site, tell=_told)
-    site.spark.stop()
-    differences = compare(
-        chosen, where, made, sides=("in the live table", "in the new one"), may_differ=True
-    )
+    with shadow.alone(chosen, where):
+        note("starting Spark …")
+        site = engine.site(found, where, None)
+        made = rebuild.rebuild(chosen, where, site, tell=_told)
+        site.spark.stop()
+        differences = compare(
+            chosen, where, made, sides=("in the live table", "in the new one"), may_differ=True
+        )
     if as_json:
         emit([asdict(each) for each in differences])
         return
@@ -109,10 +110,11 @@ def _carry_out(
     table = _rebuildable(named[0], where)
     refuse(table, where)
     refuse_if_taken(table, where)
-    note("starting Spark …")
-    site = engine.site(found, where, None, is_brief=True)
-    entry = act(table, where, site)
-    site.spark.stop()
+    with shadow.alone(table, where):
+        note("starting Spark …")
+        site = engine.site(found, where, None, is_brief=True)
+        entry = act(table, where, site)
+        site.spark.stop()
     if as_json:
         emit(asdict(entry))
         return

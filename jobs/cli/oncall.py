@@ -11,6 +11,8 @@ from jobs.cli.work import EVERY, MaxOffsets, catch_up, seconds
 from jobs.run.always import Always
 from jobs.run.lake import Lake
 from jobs.run.settings import Settings, environment
+from jobs.run.wish import EVERY as EVERY_OPTION
+from jobs.run.wish import MAX_OFFSETS
 
 WhyOption = Annotated[str, typer.Option("--why", help="Written down for whoever looks next.")]
 
@@ -29,6 +31,9 @@ def resume(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         str | None, typer.Option(help=f"Time from batch to batch; {EVERY} when absent.")
     ] = None,
     max_offsets: MaxOffsets = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All tables, when fewer were named the last time.")
+    ] = False,
     why: WhyOption = "",
     lake: LakeOption = None,
     as_json: JsonOption = False,
@@ -36,7 +41,7 @@ def resume(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     r"""Start the always-on stream in the background, or find it running, and wait until it lives.
 
     It stays asked for: a watchdog (`strandline ui`) starts it again when it dies. What is not said is as it was the
-    last time.
+    last time. One that runs goes on with what it was started with; `strandline restart` gives it the new options.
 
     \b
     strandline resume
@@ -47,14 +52,14 @@ def resume(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     place.named(tables)
     words = [
         *(tables or ()),
-        *(("--every", every) if every else ()),
-        *(("--max-offsets", str(max_offsets)) if max_offsets else ()),
+        *((EVERY_OPTION, every) if every else ()),
+        *((MAX_OFFSETS, str(max_offsets)) if max_offsets else ()),
     ]
     found, where = place.configured(lake)
     where.open_for_writing()
     place.demanded_address(found, where)
     note("starting the stream …")
-    pid = always(found, where).resume(words or None, why)
+    pid = always(found, where).resume(words, why, everything=everything)
     if as_json:
         emit({"pid": pid})
     else:

@@ -9,17 +9,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 from jobs.core.errors import DefinitionError, TransientError
 from jobs.run import processes
 from jobs.run.beat import heartbeat
-from jobs.run.holders import is_there
+from jobs.run.holders import is_there, own
 from jobs.run.lake import Lake
 from jobs.run.logs import bound, last_lines
 from jobs.run.order import Order, order, write
+from jobs.run.wish import merged
 
 STARTING = 180.0
 ENDING = 120.0
@@ -45,19 +46,24 @@ class Always:
     environment: Mapping[str, str]
     by: str
 
-    def resume(self, words: Sequence[str] | None = None, why: str = "") -> int:
+    def resume(
+        self, words: Sequence[str] | None = None, why: str = "", *, everything: bool = False
+    ) -> int:
         """Ask for the stream and start it unless it runs; return its process when it says that it lives.
 
         Args:
-            words: Options of ``strandline stream``; those of the last time when absent.
+            words: Options of ``strandline stream``; what they do not say is as it was the last time.
             why: What for.
+            everything: Whether all tables are wanted again, when fewer were named the last time.
 
         Raises:
             DefinitionError: Another stream, which was not started like this, runs already.
             TransientError: It ended while starting, or says nothing in time.
         """
         with self._alone():
-            return self._resumed(words, why)
+            last = order(self.lake)
+            asked = merged(last.words if last else (), words or (), everything=everything)
+            return self._resumed(asked, why)
 
     def restart(self, why: str = "") -> int:
         """End the stream after its batches and start it with the options that it had, with nobody between.
@@ -68,7 +74,8 @@ class Always:
         """
         with self._alone():
             self._stop()
-            return self._resumed(None, why)
+            last = order(self.lake)
+            return self._resumed(last.words if last else (), why)
 
     def again(self, *, ends: bool) -> int:
         """Start a stream that is not well once more, and count it as an attempt.
@@ -102,6 +109,34 @@ class Always:
             write(self.lake, self._order(runs=False, why=why, words=words))
             return self._stop()
 
+    def rest(self) -> bool:
+        """Let the stream rest while this process is at work, and tell whether there was one that was to run.
+
+        It stays asked for: when this process is killed, a watchdog starts it again.
+        """
+        with self._alone():
+            last = order(self.lake)
+            if last is None or not last.runs:
+                return False
+            write(self.lake, last.resting(self.clock()))
+            self._stop()
+            return True
+
+    def rested(self) -> None:
+        """Start it again, unless somebody asked for something else meanwhile.
+
+        Raises:
+            DefinitionError: As for ``resume``.
+            TransientError: As for ``resume``.
+        """
+        with self._alone():
+            last = order(self.lake)
+            mine = own()
+            if last is None or not last.rest or any(last.rest[key] != mine[key] for key in mine):
+                return
+            write(self.lake, replace(last, rest=None))
+            self._started(last.words)
+
     def is_starting(self) -> bool:
         """Tell whether its process is there and has not said yet that it lives."""
         found = self.pid()
@@ -122,11 +157,9 @@ class Always:
     def _mark(self) -> str:
         return f"strandline-stream={self.lake.root}"
 
-    def _resumed(self, words: Sequence[str] | None, why: str) -> int:
-        last = order(self.lake)
-        asked = tuple(words) if words is not None else last.words if last else ()
-        write(self.lake, self._order(runs=True, why=why, words=asked))
-        return self._started(asked)
+    def _resumed(self, words: tuple[str, ...], why: str) -> int:
+        write(self.lake, self._order(runs=True, why=why, words=words))
+        return self._started(words)
 
     def _order(self, *, runs: bool, why: str, words: tuple[str, ...]) -> Order:
         at = self.clock().isoformat(timespec="seconds")

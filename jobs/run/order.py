@@ -5,14 +5,20 @@ was asked to run is started again by a watchdog (jobs/run/watch.py).
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
+from jobs.run.holders import is_there, own
 from jobs.run.lake import Lake
 from jobs.run.notes import put
 
 DELAYS = tuple(timedelta(seconds=seconds) for seconds in (0, 30, 60, 120, 240))
 """So long after the last attempt the next one may be made; one for each attempt, and then a person is asked."""
+
+LONGEST_REST = timedelta(hours=3)
+"""So long a process on another host, which cannot be seen, may let the stream rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +33,7 @@ class Order:
         words: The options with which the stream is started.
         attempts: When it was started again since it was last well.
         gave_up: When a person was asked, after the last attempt.
+        rest: Which process has asked the stream to rest until it is done, and when.
     """
 
     runs: bool
@@ -36,6 +43,7 @@ class Order:
     words: tuple[str, ...] = ()
     attempts: tuple[str, ...] = ()
     gave_up: str | None = None
+    rest: Mapping[str, Any] | None = None
 
     def next_at(self) -> datetime | None:
         """Return when the stream may be started again; None when it was tried often enough."""
@@ -46,9 +54,23 @@ class Order:
             return datetime.fromisoformat(self.at)
         return datetime.fromisoformat(self.attempts[-1]) + DELAYS[tried]
 
+    def is_resting(self, now: datetime) -> bool:
+        """Tell whether the stream rests for somebody who still is at work; one who was killed calls nobody back."""
+        if self.rest is None:
+            return False
+        seen = is_there(self.rest)
+        if seen is not None:
+            return seen
+        return now - datetime.fromisoformat(self.rest["at"]) < LONGEST_REST
+
+    def resting(self, now: datetime) -> "Order":
+        """Return it with this process as the one for which the stream rests."""
+        return replace(self, rest={**own(), "at": now.isoformat(timespec="seconds")})
+
     def tried(self, now: datetime) -> "Order":
         """Return it with one more attempt."""
-        return replace(self, attempts=(*self.attempts, now.isoformat(timespec="seconds")))
+        attempts = (*self.attempts, now.isoformat(timespec="seconds"))
+        return replace(self, attempts=attempts, rest=None)
 
     def given_up(self, now: datetime) -> "Order":
         """Return it with the moment at which a person was asked."""

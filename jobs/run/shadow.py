@@ -6,14 +6,18 @@ of the old one, and stands at the very offset up to which its rows go.
 
 import json
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from jobs.core.errors import DefinitionError
+from jobs.core.errors import DefinitionError, TransientError
 from jobs.core.table import Table
 from jobs.run.balance import in_force, live_rows
 from jobs.run.healed import healed
+from jobs.run.holders import could_lock, own
 from jobs.run.lake import Lake
+from jobs.run.lease import refuse_if_taken
 from jobs.run.ledger import Entry, entries
 from jobs.run.notes import put
 from jobs.run.tail import right_until
@@ -101,6 +105,36 @@ def refuse_half_done(table: Table, lake: Lake) -> None:
             hint="type it again, and it is finished.",
             table=table.id,
         )
+
+
+@contextmanager
+def alone(table: Table, lake: Lake) -> Iterator[None]:
+    """Be the only one who makes, compares or promotes a table's shadow, from the first step to the last.
+
+    A lock of Python's, which is gone with its process; that no JVM writes the shadow any more, its lease says.
+
+    Raises:
+        TransientError: Another process is at it.
+    """
+    made = Shadow.of(table, lake)
+    path = made.root / "alone.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    with path.open("r+") as file:
+        if not could_lock(file):
+            holder = json.loads(file.read() or "{}")
+            who = f"process {holder['pid']} on {holder['host']}" if holder else "another process"
+            raise TransientError(
+                f"{table.id} is being rebuilt or promoted already: {who}",
+                hint="wait until it is done, or stop it; the two would share a folder.",
+                table=table.id,
+                **holder,
+            )
+        file.truncate(0)
+        file.write(json.dumps(own()))
+        file.flush()
+        refuse_if_taken(table, made)
+        yield
 
 
 def summed(path: Path, mark: str, until: int | None = None) -> Entry:

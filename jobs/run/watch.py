@@ -82,7 +82,7 @@ def watch(
     asked: Order | None, beat: Mapping[str, Any] | None, now: datetime, *, starting: bool = False
 ) -> Watch:
     """Say what is to be done about a stream; one that starts is not dead because it has not spoken yet."""
-    if asked is None or not asked.runs:
+    if asked is None or not asked.runs or asked.is_resting(now):
         return Watch(act=Act.NOTHING)
     found = _ill(asked, beat, now)
     if found is None:
