@@ -10,6 +10,7 @@ from jobs.run.contributed import MICROSECOND, Rest, above, closes, times, waterm
 from jobs.run.finding import Finding, Verdict, World, found, own
 from jobs.run.lake import Lake
 from jobs.run.ledger import Entry, commit_file, entries, entry_of
+from jobs.run.moments import committed_at
 from jobs.run.needle import Found, Where, kinds, look, typed
 from jobs.run.resolutions import FOLLOWED, REPLAY, resolved
 from jobs.run.trace import Departed, came_in, departed, reader, version_of
@@ -134,11 +135,11 @@ def _taken_in(rest: Rest, version: int, entry: Entry) -> bool:
         done = {each.stream for each in resolved(source, lake) if each.mode == FOLLOWED}
         return entry.stream in done
     moment = rest.row[str(source.event_at)].isoformat()
-    came = commit_file(lake.table(source), version).stat().st_mtime
+    came = committed_at(lake.table(source), version)
     return any(
         each.is_backfill
         and str(each.since) <= moment < str(each.until)
-        and commit_file(lake.table(table), at).stat().st_mtime > came
+        and committed_at(lake.table(table), at) > came
         for at, each in told
     )
 

@@ -6,14 +6,15 @@ how long does the quarantine wait for somebody.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from jobs.core.table import Layer, Table
+from jobs.run import moments
 from jobs.run.balance import Balance, balance
 from jobs.run.certificate import kept, standing
 from jobs.run.held import open_rows
 from jobs.run.lake import Lake
-from jobs.run.ledger import commit_file, latest_version
+from jobs.run.ledger import latest_version
 
 Figure = int | float | str
 
@@ -54,7 +55,7 @@ class Sign:
 QUESTIONS = {
     LEDGER: "Every event that the table read is in exactly one place.",
     CERTIFICATE: "Computed again from bronze, the table has the same rows.",
-    FRESH: f"No row of what it reads waits for more than {LATE.seconds // 3600} h.",
+    FRESH: f"No row of what it reads waits for more than {LATE // timedelta(hours=1)} h.",
     LAGS: f"Fewer than {LAG:,} rows of what it reads wait.",
     QUARANTINE: f"No row waits in its quarantine for more than {LONG.days} days.",
 }
@@ -84,7 +85,7 @@ def committed_at(table: Table, lake: Lake) -> datetime | None:
     version = latest_version(path)
     if version < 0:
         return None
-    return datetime.fromtimestamp(commit_file(path, version).stat().st_mtime, tz=UTC)
+    return moments.committed_at(path, version)
 
 
 def _balances(sheet: Balance) -> Sign:
