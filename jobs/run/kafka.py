@@ -94,22 +94,41 @@ class Log:
         )
 
     def count(self, start: Positions, end: Positions) -> int:
-        """Count the committed records between two positions by reading them."""
+        """Count the committed records between two positions by reading them, for as long as that gets on.
+
+        Raises:
+            TransientError: Kafka gave nothing for a while; what was counted so far is not the whole.
+        """
         parts = [TopicPartition(self.topic.name, p, start[p]) for p in end if end[p] > start[p]]
         open_ends = {part.partition: end[part.partition] for part in parts}
         self._consumer.assign(parts)
-        seen = 0
-        deadline = time.monotonic() + 6 * TIMEOUT
-        while open_ends and time.monotonic() < deadline:
+        seen, moved_at, places = 0, time.monotonic(), list[int]()
+        while open_ends:
             for message in self._consumer.consume(10_000, timeout=0.2):
                 offset, part = message.offset(), message.partition()
                 if message.error() is None and offset is not None and part is not None:
                     seen += offset < end.get(part, 0)
-            for reached in self._consumer.position(parts):
-                if reached.offset >= open_ends.get(reached.partition, reached.offset + 1):
-                    del open_ends[reached.partition]
+            reached = self._consumer.position(parts)
+            for each in reached:
+                if each.offset >= open_ends.get(each.partition, each.offset + 1):
+                    del open_ends[each.partition]
+            if places != (places := [each.offset for each in reached]):
+                moved_at = time.monotonic()
+            elif open_ends and time.monotonic() - moved_at > 6 * TIMEOUT:
+                self._consumer.unassign()
+                raise self._stopped(seen, open_ends)
         self._consumer.unassign()
         return seen
+
+    def _stopped(self, seen: int, open_ends: Positions) -> TransientError:
+        return TransientError(
+            f"Kafka gave nothing more of topic {self.topic.name} after {seen:,} records, "
+            f"short of the end of partition {' and '.join(map(str, sorted(open_ends)))}",
+            hint="type the same again; if it stays so, look at the broker.",
+            topic=self.topic.name,
+            counted=seen,
+            ends=dict(open_ends),
+        )
 
     def offsets_at(self, moment: int, partitions: Sequence[int]) -> dict[int, int | None]:
         """Return where each partition first reaches a moment in milliseconds; None where nothing is as new."""

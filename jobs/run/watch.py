@@ -151,14 +151,14 @@ def _ill(asked: Order, beat: Mapping[str, Any] | None, now: datetime) -> tuple[I
         return Ill.DEAD, f"the stream is not running{last}"
     age = now - datetime.fromisoformat(beat["at"])
     if age > SILENT:
-        return Ill.SILENT, f"process {beat['pid']} has said nothing for {age.seconds} s"
+        return Ill.SILENT, f"process {beat['pid']} has said nothing for {age.total_seconds():.0f} s"
     begun = max([asked.at, *asked.attempts[-1:]])
     for table, pulse in beat["tables"].items():
         last = pulse.get("behind", pulse["at"])  # one of yesterday says less
         since = now - datetime.fromisoformat(max(begun, last or begun))
         waits = pulse["gate"] or pulse.get("away")
         if pulse["lag"] and not waits and since > STUCK:
-            minutes = since.seconds // 60
+            minutes = since // timedelta(minutes=1)
             says = f"{table} has {pulse['lag']:,} rows to read and committed none for {minutes} minutes"
             return Ill.STUCK, says
     return None

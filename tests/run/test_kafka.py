@@ -1,6 +1,9 @@
 """What a topic holds, and what is no longer in it."""
 
+from typing import Any
+
 import pytest
+from confluent_kafka import Consumer, Message
 
 from jobs.core.errors import DataError, DefinitionError, TransientError
 from jobs.core.table import Topic
@@ -24,6 +27,62 @@ def test_what_is_counted_are_committed_records(kafka: str, topic: Topic) -> None
     assert bounds[0] == (0, 5 + 4 + 3 + 3)
     assert log.count({0: 0, 1: 0}, {0: 15, 1: 0}) == 8
     assert log.count({0: 5, 1: 0}, {0: 11, 1: 0}) == 0
+    log.close()
+
+
+class SlowConsumer:
+    """A consumer for which the clock runs on with every batch of records that it gets."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        """Begin at no time."""
+        self._consumer = consumer
+        self.now = 0.0
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # the consumer's own methods
+        return getattr(self._consumer, name)
+
+    def consume(self, _count: int, timeout: float) -> list[Message]:
+        """Return one record, for which the clock runs on."""
+        found = self._consumer.consume(1, timeout=timeout)
+        self.now += 50 * len(found)
+        return found
+
+    def monotonic(self) -> float:
+        """Return the time."""
+        return self.now
+
+
+@pytest.mark.kafka
+def test_a_count_goes_on_for_as_long_as_records_come(
+    kafka: str, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a minute it was told as the whole."""
+    make(kafka, topic)
+    put(kafka, topic, [(0, at) for at in range(8)])
+    log = Log(kafka, {}, topic)
+    slow = SlowConsumer(log._consumer)
+    monkeypatch.setattr(log, "_consumer", slow)
+    monkeypatch.setattr("jobs.run.kafka.time", slow)
+
+    assert log.count({0: 0}, {0: 8}) == 8
+
+    log.close()
+
+
+@pytest.mark.kafka
+def test_a_count_that_comes_to_no_end_is_not_told_as_the_whole(
+    kafka: str, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The records behind the last one never come."""
+    make(kafka, topic)
+    put(kafka, topic, [(0, at) for at in range(8)])
+    log = Log(kafka, {}, topic)
+    monkeypatch.setattr("jobs.run.kafka.TIMEOUT", 0.5)
+
+    with pytest.raises(TransientError, match="end of partition 0") as caught:
+        log.count({0: 0}, {0: 100})
+
+    assert caught.value.hint
     log.close()
 
 

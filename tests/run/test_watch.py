@@ -53,6 +53,14 @@ def test_one_that_is_gone_or_silent_is_started_again_at_once(
     assert found.says
 
 
+def test_an_age_of_more_than_a_day_is_told_whole() -> None:
+    """25 hours of silence once read as one."""
+    later = NOON + timedelta(hours=25)
+
+    assert "for 90000 s" in watch(ASKED, beat(), later).says
+    assert "for 1500 minutes" in watch(ASKED, beat(now=later, lag=1), later).says
+
+
 def test_one_that_ended_by_what_it_is_told_is_not_tried_again() -> None:
     """A column that is missing, a topic that is not there: the next start would say the same."""
     for kind, act in {
