@@ -1,27 +1,33 @@
-"""State of any kind: one pure step, which a stream calls with what came and a batch calls once with everything.
+"""State of any kind: one pure step, which a stream calls with what came and a batch with everything, in the order of time.
 
 Spark's own ``transformWithState`` runs in batch too, but fires no event-time timer there and throws its state away,
 so whatever is still open would be lost. Here both sides call the same ``Step``, and only its shell differs.
 
 State is JSON, because on call somebody will want to read it (``strandline query`` cannot, Spark's state reader
 can), and because what a step may keep should be plain: numbers, texts, lists. Times are whole microseconds since
-1970; floats and time zones have no place in state.
+1970; floats and time zones have no place in state. What waits in large numbers lies in the engine's map, in pieces
+(jobs/core/waiting.py).
+
+State says in which form it was written, so that a step that remembers otherwise can bring it along; what later code
+has written is refused.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import (
     ExpiredTimerInfo,
+    MapState,
     StatefulProcessor,
     StatefulProcessorHandle,
     TimerValues,
 )
 from pyspark.sql.types import StructType
+
+from jobs.core.errors import DataError
+from jobs.core.waiting import Memory, Pieces
 
 Event: TypeAlias = Mapping[str, Any]
 """A row, with ``at`` for the microsecond of its event time."""
@@ -30,24 +36,21 @@ State: TypeAlias = dict[str, Any]
 Answer: TypeAlias = dict[str, Any]
 
 MILLISECOND = 1_000
-FOREVER = 1 << 62
 
 
 class Folded(NamedTuple):
-    """What a step leaves behind.
+    """What a step has to say, beside what it leaves in its memory.
 
     Args:
-        state: What to remember of the key; nothing when None.
         answers: Rows to say, each the latest word for its key.
         wake_at: The microsecond that the watermark must reach before the step has more to say or to forget.
     """
 
-    state: State | None
     answers: Iterable[Answer]
     wake_at: int | None
 
 
-Step: TypeAlias = Callable[[State | None, list[Event], int], Folded]
+Step: TypeAlias = Callable[[Memory, list[Event], int], Folded]
 """From what is remembered, new rows and the microsecond up to which nothing more can come."""
 
 
@@ -59,13 +62,53 @@ class Fold:
         by: The columns whose values share one state.
         reads: The columns that the step wants to see.
         says: The columns of its answers.
-        step: The pure function.
+        key: Those by which a later answer takes the place of an earlier one.
+        step: The pure function. Of rows in the order of their time it revises no answer but its last.
+        form: The form in which it remembers; one more whenever that changes.
+        bring: Brings what was remembered in an earlier form, which the memory says, into this one.
     """
 
     by: tuple[str, ...]
     reads: tuple[str, ...]
     says: StructType
+    key: tuple[str, ...]
     step: Step
+    form: int
+    bring: Callable[[Memory], None]
+
+    def recall(self, text: str | None, pieces: Pieces) -> Memory:
+        """Return what was remembered, in the form of today."""
+        memory = Memory(text, self.form, pieces)
+        if memory.form < self.form:
+            self.bring(memory)
+        return memory
+
+
+class InState:
+    """The pieces of a key's queues, each an entry of a map in the engine's state."""
+
+    def __init__(self, entries: MapState) -> None:
+        """Read and write that map."""
+        self._entries = entries
+
+    def read(self, number: int) -> str:
+        """Return a piece."""
+        found = self._entries.getValue((number,))
+        if found is None:
+            raise DataError(
+                f"a piece of state is missing: {number}",
+                hint="make the table anew beside itself: `strandline rebuild`.",
+                number=number,
+            )
+        return str(found[0])
+
+    def write(self, number: int, text: str) -> None:
+        """Put a piece in the place of what lay there."""
+        self._entries.updateValue((number,), (text,))
+
+    def remove(self, number: int) -> None:
+        """Forget a piece."""
+        self._entries.removeKey((number,))
 
 
 class Shell(StatefulProcessor):
@@ -73,13 +116,14 @@ class Shell(StatefulProcessor):
 
     def __init__(self, fold: Fold) -> None:
         """Remember what to call; Spark sends this object to its Python workers."""
-        self._step = fold.step
+        self._fold = fold
         self._names = fold.says.fieldNames()
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state."""
         self._handle = handle
         self._kept = handle.getValueState("kept", "state STRING, wake_ms LONG")
+        self._pieces = InState(handle.getMapState("pieces", "number LONG", "rows STRING"))
 
     def handleInputRows(  # noqa: N802  # Spark's name
         self,
@@ -103,17 +147,20 @@ class Shell(StatefulProcessor):
         self, events: list[Event], timers: TimerValues, fired: int | None = None
     ) -> Iterator[Row]:
         found = self._kept.get() if self._kept.exists() else None
-        state, former = (json.loads(found[0]), found[1]) if found else (None, None)
-        folded = self._step(state, events, timers.getCurrentWatermarkInMs() * MILLISECOND)
-        wake = _wake(folded)
+        text, former = found or (None, None)
+        memory = self._fold.recall(text, self._pieces)
+        settled = timers.getCurrentWatermarkInMs() * MILLISECOND
+        folded = self._fold.step(memory, events, settled)
+        text = memory.text()
+        wake = None if text is None else _wake(folded)
         if wake is not None and wake == fired:
             wake += 1  # a fired timer is taken away after this call, so the same moment would not ring again
         if former not in {None, wake, fired}:
             self._handle.deleteTimer(former)
         if wake is not None and wake != former:
             self._handle.registerTimer(wake)
-        if folded.state is not None:
-            self._kept.update((json.dumps(folded.state, separators=(",", ":")), wake))
+        if text is not None:
+            self._kept.update((text, wake))
         elif found:
             self._kept.clear()
         return iter(
@@ -123,30 +170,13 @@ class Shell(StatefulProcessor):
 
 def _wake(folded: Folded) -> int | None:
     """Return the millisecond for which to set the timer: Spark fires it when the watermark is beyond."""
-    if folded.state is None or folded.wake_at is None:
+    if folded.wake_at is None:
         return None
     return -(-folded.wake_at // MILLISECOND) - 1
 
 
-def at_once(fold: Fold) -> Callable[[pa.Table], pa.Table]:
-    """Return a function that calls a step with all rows of a key; ``settled`` is one of their columns."""
-    schema = pa.schema([(field.name, _arrow(field.dataType.typeName())) for field in fold.says])
-
-    def answers(rows: pa.Table) -> pa.Table:
-        events = rows.to_pylist()
-        settled = events[0]["settled"]
-        found = fold.step(None, events, FOREVER if settled is None else settled)
-        return pa.Table.from_pylist(list(found.answers), schema=schema)
-
-    return answers
-
-
-def _arrow(name: str) -> pa.DataType:
-    return {"string": pa.string(), "long": pa.int64(), "boolean": pa.bool_()}[name]
-
-
 def arrival(row: Event) -> dict[str, int]:
-    """Return what ``in_order`` sorts by, of a row with ``arrived`` in microseconds and its place in Kafka."""
+    """Return what ``as_it_happened`` sorts by, of a row with ``arrived`` in microseconds and its place in Kafka."""
     return {
         "at": row["at"],
         "arrived": row["arrived"],
@@ -155,9 +185,9 @@ def arrival(row: Event) -> dict[str, int]:
     }
 
 
-def in_order(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Sort what is remembered as it happened; of one moment the first that arrived comes first."""
-    return sorted(events, key=lambda e: (e["at"], e["arrived"], e["part"], e["offset"]))
+def as_it_happened(row: Mapping[str, Any]) -> list[Any]:
+    """Return what rows with an ``arrival`` are sorted by; of one moment the first that arrived comes first."""
+    return [row["at"], row["arrived"], row["part"], row["offset"]]
 
 
 def last_words(answers: Iterable[Answer], key: Sequence[str]) -> list[Answer]:

@@ -11,8 +11,9 @@ from typing import Any, TypeAlias
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from jobs.core.fold import Fold, Shell, at_once
+from jobs.core.fold import Fold, Shell
 from jobs.core.lateness import Lateness, interval
+from jobs.core.replayed import replayed
 
 Seen: TypeAlias = tuple[DataFrame, str, Lateness]
 """The rows of a source, the column with their event time, and their law."""
@@ -98,8 +99,8 @@ def folded(rows: DataFrame, fold: Fold, *, time: str, seen: Sequence[Seen] = ())
     if seen:
         named = named.crossJoin(F.broadcast(_bound(seen)))
         settled = F.coalesce(F.unix_micros("_bound"), F.lit(0))
-    grouped = named.withColumn("settled", settled).groupBy(*fold.by)
-    return grouped.applyInArrow(at_once(fold), fold.says)
+    ordered = named.withColumn("settled", settled).repartition(*fold.by)
+    return ordered.sortWithinPartitions(*fold.by, "at").mapInArrow(replayed(fold), fold.says)
 
 
 def _bound(seen: Sequence[Seen]) -> DataFrame:

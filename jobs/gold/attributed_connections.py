@@ -12,9 +12,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType
 
-from jobs.core.fold import Answer, Event, Fold, Folded, State, in_order
+from jobs.core.fold import Answer, Event, Fold, Folded, as_it_happened
 from jobs.core.stateful import folded
 from jobs.core.table import Layer, Speaks, Table
+from jobs.core.waiting import Kept, Memory, Waiting
 from jobs.gold.ip_holds import OF_ACTS, act_on, acts_of, lapse, remembered
 from jobs.silver import dhcp_events, network_connections
 
@@ -36,39 +37,77 @@ SAID = (
 )
 
 
-def _step(state: State | None, rows: list[Event], settled: int) -> Folded:
-    """Attribute what is new, correct what is not settled, forget what is."""
-    base: State | None = state["hold"] if state else None
-    known = state["acts"] if state else []
-    acts = in_order([*known, *(remembered(row) for row in rows if row["connection_id"] is None)])
-    waiting = [*(state["connections"] if state else ())]
-    waiting += [_connection(row) for row in rows if row["connection_id"] is not None]
+def _step(memory: Memory, rows: list[Event], settled: int) -> Folded:
+    """Attribute what is new, correct what is not settled, forget what is.
+
+    Beside each act waits the hold that it left, so that a connection asks the last act before it and no other.
+    """
+    acts = memory.waiting("acts", as_it_happened)
+    waiting = memory.waiting("connections", _by_moment)
     answers: list[Answer] = []
-    hold, passed = base, 0
-    for connection in sorted(waiting, key=lambda each: (each["at_us"], each["connection_id"])):
-        while passed < len(acts) and acts[passed]["at"] <= connection["at_us"]:
-            hold = act_on(hold, acts[passed]).held
-            passed += 1
+
+    def attribute(connection: Kept) -> bool:
+        act = acts.before(connection["at_us"] + 1)
+        hold = act["hold"] if act else memory.head.get("hold")
         holder = UNKNOWN
         if hold is not None and lapse(hold, connection["at_us"]) is None:
             holder = hold["device_id"] or UNKNOWN
-        if holder != connection["device_id"]:
-            connection["device_id"] = holder
-            answers.append(dict(connection))
-    for act in acts:
-        if act["at"] <= settled:
-            base = act_on(base, act).held
-    if lapse(base, settled) is not None:
-        base = None
-    acts = [act for act in acts if act["at"] > settled]
-    waiting = [each for each in waiting if each["at_us"] > settled]
-    moments = [act["at"] for act in acts] + [each["at_us"] for each in waiting]
-    if base is not None:
-        moments.append(base["leased_us"])
-    if not moments:
-        return Folded(None, answers, None)
+        if holder == connection["device_id"]:
+            return False
+        connection["device_id"] = holder
+        answers.append(dict(connection))
+        return True
+
+    new = [remembered(row) for row in rows if row["connection_id"] is None]
+    if new:
+        since = min(act["at"] for act in new)
+        acts.add(new)
+        _act_from(memory, acts, since)
+        waiting.revise(since, attribute)
+    made = [_connection(row) for row in rows if row["connection_id"] is not None]
+    for connection in made:
+        attribute(connection)
+    waiting.add(made)
+    _forget(memory, settled)
+    hold = memory.head.get("hold")
+    moments = [acts.last, waiting.last, hold["leased_us"] if hold else None]
     # Nothing is said when the time comes, it is only forgotten; once, when all of it can be, is enough.
-    return Folded({"hold": base, "acts": acts, "connections": waiting}, answers, max(moments))
+    return Folded(answers, max((each for each in moments if each is not None), default=None))
+
+
+def _act_from(memory: Memory, acts: Waiting, since: int) -> None:
+    """Let the acts from a moment on act again, because there are others among them than before."""
+    before = acts.before(since)
+    hold = before["hold"] if before else memory.head.get("hold")
+
+    def act(each: Kept) -> bool:
+        nonlocal hold
+        hold = act_on(hold, each).held
+        each["hold"] = hold
+        return True
+
+    acts.revise(since, act)
+
+
+def _forget(memory: Memory, settled: int) -> None:
+    """Keep of what is settled the hold that is open, and nothing else."""
+    past = memory.waiting("acts", as_it_happened).pop(settled)
+    hold = past[-1]["hold"] if past else memory.head.get("hold")
+    memory.head = {"hold": hold} if hold and lapse(hold, settled) is None else {}
+    memory.waiting("connections", _by_moment).drop(settled)
+
+
+def _bring(memory: Memory) -> None:
+    """Let acts and connections wait in queues that were lists once, and each act know what it left."""
+    acts = memory.waiting("acts", as_it_happened)
+    acts.add(memory.head.pop("acts", ()))
+    memory.waiting("connections", _by_moment).add(memory.head.pop("connections", ()))
+    if acts.first is not None:
+        _act_from(memory, acts, acts.first)
+
+
+def _by_moment(connection: Kept) -> list[Any]:
+    return [connection["at_us"], connection["connection_id"]]
 
 
 def _connection(row: Event) -> dict[str, Any]:
@@ -98,7 +137,15 @@ def attributed_connections(connections: DataFrame, messages: DataFrame) -> DataF
     )
 
 
-FOLD = Fold(by=("ip",), reads=(*OWN, *OF_ACTS), says=SAID, step=_step)
+FOLD = Fold(
+    by=("ip",),
+    reads=(*OWN, *OF_ACTS),
+    says=SAID,
+    key=("connection_id", "at_us"),
+    step=_step,
+    form=1,
+    bring=_bring,
+)
 
 TABLE = Table(
     layer=Layer.GOLD,

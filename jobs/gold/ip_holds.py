@@ -14,9 +14,19 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType
 
-from jobs.core.fold import Answer, Event, Fold, Folded, State, arrival, in_order, last_words
+from jobs.core.fold import (
+    Answer,
+    Event,
+    Fold,
+    Folded,
+    State,
+    arrival,
+    as_it_happened,
+    last_words,
+)
 from jobs.core.stateful import folded
 from jobs.core.table import Layer, Speaks, Table
+from jobs.core.waiting import Memory
 from jobs.silver import dhcp_events
 
 GIVES = ("ack", "renew")
@@ -82,28 +92,30 @@ def lapse(hold: State | None, at: int) -> State | None:
     return _ended(hold, hold["leased_us"], "expired")
 
 
-def _step(state: State | None, rows: list[Event], settled: int) -> Folded:
+def _step(memory: Memory, rows: list[Event], settled: int) -> Folded:
     """Fold what is settled, keep the rest until it is."""
-    hold: State | None = state["hold"] if state else None
-    acts = in_order([*(state["acts"] if state else ()), *map(remembered, rows)])
+    hold: State | None = memory.head.get("hold")
+    acts = memory.waiting("acts", as_it_happened)
+    acts.add(map(remembered, rows))
     said: list[Answer] = []
-    for act in acts:
-        if act["at"] > settled:
-            break
+    for act in acts.pop(settled):
         before = hold
         ended, hold = act_on(hold, act)
         said += [each for each in (ended, hold if hold != before else None) if each is not None]
-    later = [act for act in acts if act["at"] > settled]
     lapsed = lapse(hold, settled)
     if lapsed is not None:
         said.append(lapsed)
         hold = None
-    ip = acts[0]["ip"] if acts else state["ip"] if state else None
+    ip = rows[0]["ip"] if rows else memory.head.get("ip")
     answers = last_words(({"ip": ip, **each} for each in said), ("held_us",))
-    if hold is None and not later:
-        return Folded(None, answers, None)
-    moments = [act["at"] for act in later[:1]] + ([hold["leased_us"]] if hold else [])
-    return Folded({"ip": ip, "hold": hold, "acts": later}, answers, min(moments))
+    memory.head = {"ip": ip, "hold": hold} if hold or acts else {}
+    moments = [acts.first, hold["leased_us"] if hold else None]
+    return Folded(answers, min((each for each in moments if each is not None), default=None))
+
+
+def _bring(memory: Memory) -> None:
+    """Let the acts wait in a queue that were one list once."""
+    memory.waiting("acts", as_it_happened).add(memory.head.pop("acts", ()))
 
 
 def remembered(row: Event) -> dict[str, Any]:
@@ -166,7 +178,10 @@ FOLD = Fold(
     by=("ip",),
     reads=OF_ACTS,
     says=HOLD,
+    key=("ip", "held_us"),
     step=_step,
+    form=1,
+    bring=_bring,
 )
 
 TABLE = Table(

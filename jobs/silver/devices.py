@@ -15,9 +15,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType
 
-from jobs.core.fold import Answer, Event, Fold, Folded, State, arrival, in_order
+from jobs.core.fold import Answer, Event, Fold, Folded, arrival, as_it_happened
 from jobs.core.stateful import folded
 from jobs.core.table import Layer, Speaks, Table
+from jobs.core.waiting import Memory
 from jobs.silver import device_inventory
 
 STATIC = ("site", "model", "owner")
@@ -41,17 +42,29 @@ INTERVAL = (
 )
 
 
-def _step(state: State | None, rows: list[Event], settled: int) -> Folded:
+def _step(memory: Memory, rows: list[Event], settled: int) -> Folded:
     """Say the intervals that new changes make or divide; remember one settled change and all that are not."""
-    known = state["changes"] if state else []
-    changes = in_order([*known, *map(_remembered, rows)])
-    before = _intervals(known)
-    answers = [each for each in _intervals(changes) if each not in before]
-    settled_ones = [each for each in changes if each["at"] <= settled][-1:]
-    kept = [*settled_ones, *(each for each in changes if each["at"] > settled)]
+    changes = memory.waiting("changes", as_it_happened)
+    new = sorted(map(_remembered, rows), key=as_it_happened)
+    answers: list[Answer] = []
+    if new:  # what ends before the first of them stays as it is
+        before = changes.before(new[0]["at"]) or memory.head.get("last")
+        known = [*([before] if before else []), *changes.since(new[0]["at"])]
+        said = {each["from_us"]: each for each in _intervals(known)}
+        now = _intervals(sorted([*known, *new], key=as_it_happened))
+        answers = [each for each in now if said.get(each["from_us"]) != each]
+        changes.add(new)
+    past = changes.pop(settled)
     # The last change of a device is remembered for ever: whatever comes next ends its interval.
-    wake_at = changes[-1]["at"] if len(kept) > 1 else None
-    return Folded({"changes": kept}, answers, wake_at)
+    last = past[-1] if past else memory.head.get("last")
+    memory.head = {"last": last} if last else {}
+    is_one = len(changes) + bool(last) <= 1
+    return Folded(answers, None if is_one else changes.last)
+
+
+def _bring(memory: Memory) -> None:
+    """Let the changes wait in a queue that were one list once."""
+    memory.waiting("changes", as_it_happened).add(memory.head.pop("changes", ()))
 
 
 def _remembered(row: Event) -> dict[str, Any]:
@@ -114,7 +127,10 @@ FOLD = Fold(
     by=("device_id",),
     reads=(*STATIC, "arrived", "_partition", "_offset"),
     says=INTERVAL,
+    key=("device_id", "from_us"),
     step=_step,
+    form=1,
+    bring=_bring,
 )
 
 TABLE = Table(

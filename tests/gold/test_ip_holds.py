@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from jobs.core.fold import Event, Shell
+from jobs.core.waiting import InMemory
 from jobs.gold.ip_holds import FOLD, TABLE
 from jobs.silver import dhcp_events
 from tests.support.literal import in_every_way
@@ -89,16 +90,17 @@ def message(second: int, kind: str, mac: str, *, lease: int = 60, ip: str = "a")
 
 def holds(messages: Sequence[Event], chance: random.Random, *, cuts: int) -> dict[int, Any]:
     """Fold messages in pieces with the watermark somewhere behind; return the last word on each hold."""
-    state: dict[str, Any] | None = None
+    text, pieces = None, InMemory()
     answers: dict[int, Any] = {}
     edges = sorted(chance.sample(range(1, len(messages)), k=cuts)) if cuts else []
     for start, end in zip([0, *edges], [*edges, len(messages)], strict=True):
         rest = [each["at"] for each in messages[end:]]
         settled = min([*rest, 10**9 * SECOND]) - 1
         piece = list(messages[start:end])
-        state, said, _ = FOLD.step(state, piece, settled)
-        answers |= {each["held_us"]: each for each in said}
-    assert state is None
+        memory = FOLD.recall(text, pieces)
+        answers |= {each["held_us"]: each for each in FOLD.step(memory, piece, settled).answers}
+        text = memory.text()
+    assert text is None
     return answers
 
 

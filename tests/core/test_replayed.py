@@ -1,0 +1,123 @@
+"""A fold in batch says what a stream says that was cut anywhere, and holds no more than is open."""
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from jobs.core.fold import Event, Fold
+from jobs.core.replayed import FOREVER, SLICE, replayed
+from jobs.core.waiting import InMemory
+from jobs.gold import attributed_connections, ip_holds
+from jobs.silver import devices
+
+SECOND = 1_000_000
+LATE = 60 * SECOND
+
+
+def columns(fold: Fold) -> tuple[str, ...]:
+    return (*fold.by, *fold.reads, "at", "settled")
+
+
+def act(chance: random.Random, number: int, at: int) -> Event:
+    return {
+        "ip": "a",
+        "kind": chance.choice(("ack", "renew", "release", "decline")),
+        "mac": f"m{chance.randrange(3)}",
+        "device_id": chance.choice(("d1", "d2", None)),
+        "lease_seconds": chance.choice((5, 60, None)),
+        "arrived": at + chance.randrange(3),
+        "_partition": 0,
+        "_offset": number,
+    }
+
+
+def connection(chance: random.Random, number: int, at: int) -> Event:  # noqa: ARG001  # as the others
+    return {
+        "ip": "a",
+        "connection_id": f"c{number}",
+        "dst_ip": "x",
+        "dst_port": 443,
+        "bytes_out": 1,
+        "bytes_in": 2,
+    }
+
+
+def change(chance: random.Random, number: int, at: int) -> Event:
+    says = {"site": chance.choice("ab"), "model": "m", "owner": chance.choice("xyz")}
+    place = {"arrived": at + chance.randrange(4), "_partition": 0, "_offset": number}
+    return {"device_id": "d", **says, **place}
+
+
+FOLDS: dict[str, tuple[Fold, tuple[Callable[[random.Random, int, int], Event], ...]]] = {
+    "holds": (ip_holds.FOLD, (act,)),
+    "attributed": (attributed_connections.FOLD, (act, connection, connection, connection)),
+    "devices": (devices.FOLD, (change,)),
+}
+
+
+def log_of(name: str, chance: random.Random, length: int) -> list[Event]:
+    fold, kinds = FOLDS[name]
+    whole = []
+    for number in range(length):
+        at = chance.randrange(length) * SECOND
+        row = chance.choice(kinds)(chance, number, at)
+        whole.append({**dict.fromkeys(columns(fold)), **row, "at": at})
+    return sorted(whole, key=lambda row: row["at"])
+
+
+def streamed(fold: Fold, log: list[Event], chance: random.Random) -> dict[Any, Any]:
+    """Return the last word on each key when the log comes in any order within the watermark, cut anywhere."""
+    said, text, pieces = {}, None, InMemory()
+    rest = sorted(log, key=lambda row: row["at"] + chance.uniform(0, LATE))
+    while True:
+        cut = chance.choice((1, 10, 400))
+        piece, rest = rest[:cut], rest[cut:]
+        settled = min((row["at"] for row in rest), default=FOREVER) - 1
+        memory = fold.recall(text, pieces)
+        for answer in fold.step(memory, piece, settled).answers:
+            said[tuple(answer[name] for name in fold.key)] = answer
+        text = memory.text()
+        if not rest:
+            return said
+
+
+@pytest.mark.parametrize("name", FOLDS)
+def test_a_batch_says_what_any_stream_says(name: str, chance: random.Random) -> None:
+    """Many rows of one moment, pieces of state, slices of a batch: none of it can be seen in the answers."""
+    fold, _ = FOLDS[name]
+    for length in (1, 40, 40, 40, 2_000):
+        log = log_of(name, chance, length)
+        rows = [{column: row[column] for column in columns(fold)} for row in log]
+        batches = pa.Table.from_pylist(rows).to_batches(max_chunksize=97)
+        found = [row for batch in replayed(fold)(iter(batches)) for row in batch.to_pylist()]
+
+        assert len(found) == len({tuple(row[key] for key in fold.key) for row in found})
+        said = streamed(fold, log, chance)
+        assert {tuple(row[key] for key in fold.key): row for row in found} == said
+
+
+def test_no_list_is_as_long_as_a_key() -> None:
+    """What is settled is said before the rest was read."""
+    fold, read = attributed_connections.FOLD, 0
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        nonlocal read
+        names = dict.fromkeys(columns(fold))
+        own = {"ip": "a", "dst_ip": "x", "dst_port": 1, "bytes_out": 1, "bytes_in": 1}
+        for begin in range(0, 6 * SLICE, SLICE):
+            read += 1
+            numbers = range(begin, begin + SLICE)
+            told = [{**names, **own, "connection_id": f"c{n}", "at": n * SECOND} for n in numbers]
+            yield pa.RecordBatch.from_pylist(told)
+
+    answers = replayed(fold)(batches())
+    lengths, behind = [], []
+    for batch in answers:
+        lengths.append(batch.num_rows)
+        behind.append(read * SLICE - sum(lengths))
+    assert sum(lengths) == 6 * SLICE
+    assert max(lengths) == SLICE
+    assert max(behind) <= 2 * SLICE
