@@ -1,13 +1,16 @@
 """``up``, ``status``, ``down``: the broker of a lake, and what runs on it."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
+from jobs import catalog
 from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, say
+from jobs.core.table import Topic
 from jobs.run import broker, topics
 from jobs.run.beat import heartbeat
 from jobs.run.order import order
@@ -27,22 +30,41 @@ def up(
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Start this lake's Kafka broker, or find it running, and wait until it answers.
+    r"""Start this lake's Kafka broker, or find it running, and make the topics of the declared tables on it.
+
+    Topics that are there stay as they are. On a cluster that STRANDLINE_KAFKA names none is made; those that it lacks
+    are listed.
 
     \b
     strandline up
     strandline up --port 9092
     """
     found, where = place.configured(lake)
+    tables = catalog.tables()
     if found.kafka is not None:
-        topics.check_reachable(found.kafka, found.kafka_options)
+        lacking = topics.missing(found.kafka, found.kafka_options, tables)
+        if as_json:
+            emit(
+                {"address": found.kafka, "pid": None, "missing": [topic.name for topic in lacking]}
+            )
+            return
         say(f"STRANDLINE_KAFKA names {found.kafka}, which answers; no broker of ours is needed")
+        if lacking:
+            say(f"it lacks {_listed(lacking)}; have them made by who runs it")
         return
     running = broker.up(where.open_for_writing().root, port)
+    made = topics.make_missing(running.address, tables)
     if as_json:
-        emit({"address": running.address, "pid": running.pid})
-    else:
-        say(f"Kafka answers at {running.address} (process {running.pid})")
+        names = [topic.name for topic in made]
+        emit({"address": running.address, "pid": running.pid, "made": names})
+        return
+    say(f"Kafka answers at {running.address} (process {running.pid})")
+    if made:
+        say(f"made {_listed(made)}")
+
+
+def _listed(found: Sequence[Topic]) -> str:
+    return ", ".join(f"{topic.name} ({topic.partitions} partitions)" for topic in found)
 
 
 def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from jobs import catalog
 from jobs.cli import place, stopping
 from jobs.cli.oncall import always
 from jobs.cli.place import LakeOption
@@ -51,7 +52,7 @@ def ui(
     is_ours = found.kafka is None and broker.status(where.root) is None
     if is_ours:
         note("starting Kafka …")
-        broker.up(where.root)
+        topics.make_missing(broker.up(where.root).address, catalog.tables())
     try:
         note("starting Dagster …")
         address = console.start(asked)

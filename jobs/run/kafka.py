@@ -67,7 +67,8 @@ class Log:
         if found.error is not None or not found.partitions:
             raise DefinitionError(
                 f"topic {self.topic.name} does not exist at {self.address}",
-                hint="`strandline produce` makes it and fills it; or correct STRANDLINE_KAFKA.",
+                hint="`strandline up` makes it on the lake's own broker; on another cluster, whoever runs that does. "
+                "If it is there under another name, correct the topic of the table or STRANDLINE_KAFKA.",
                 topic=self.topic.name,
             )
         return sorted(found.partitions)

@@ -6,13 +6,14 @@ What really happened (refused, unknown host, wrong password) went to its error c
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from jobs.core.errors import DefinitionError, LakeError, TransientError
+from jobs.core.table import Table, Topic
 
 PATIENCE = 4.0
 ADDRESS = re.compile(r"(?P<host>[^\s:,\[\]]+|\[[0-9A-Fa-f:]+\]):(?P<port>\d{1,5})")
@@ -76,6 +77,31 @@ def create_topic(address: str, name: str, partitions: int, options: Mapping[str,
         ) from error
     _wait_until_known(cluster, name)
     return True
+
+
+def missing(address: str, options: Mapping[str, str], tables: Iterable[Table]) -> list[Topic]:
+    """Return the topics of tables that a cluster does not have, each once.
+
+    Raises:
+        DefinitionError: The address or an option is malformed, or the cluster refuses us.
+        TransientError: No broker answers.
+    """
+    there = topics(address, options)
+    declared = {topic.name: topic for table in tables for topic in table.topics}
+    return [topic for name, topic in sorted(declared.items()) if name not in there]
+
+
+def make_missing(address: str, tables: Iterable[Table]) -> list[Topic]:
+    """Make the topics of tables on the lake's own broker, and return those that were not there.
+
+    Never on another's cluster: how many copies and partitions a topic has there is decided by those who run it.
+
+    Raises:
+        DefinitionError: The broker does not want one of them.
+        TransientError: The broker does not answer.
+    """
+    wanted = missing(address, {}, tables)
+    return [topic for topic in wanted if create_topic(address, topic.name, topic.partitions, {})]
 
 
 class Cluster:
