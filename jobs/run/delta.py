@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from jobs.core.errors import DefinitionError
+from jobs.core.errors import DataError, DefinitionError
 from jobs.run.jvm import classic, jvm
 from jobs.run.lease import turn
 from jobs.run.ledger import is_table, latest_version
@@ -199,11 +199,23 @@ class Commit:
         return self._told(self._transaction.snapshot().allFiles())
 
     def named(self, names: Collection[str]) -> list[str]:
-        """Return the files with some names, each as the log says it."""
+        """Return the files with some names, each as the log says it.
+
+        Raises:
+            DataError: There are not as many of them as names.
+        """
         if not names:
             return []
         name = F.substring_index("path", "/", -1)
-        return self._told(self._all_files().where(name.isin(*names))._jdf)  # noqa: SLF001
+        found = self._told(self._all_files().where(name.isin(*names))._jdf)  # noqa: SLF001
+        if len(found) != len(names):
+            raise DataError(
+                f"of {len(names):,} files of {self._path} its log names {len(found):,} by their last part",
+                hint="a tool of another kind has written them; nothing was changed. Make the table anew beside itself: "
+                "`strandline rebuild`.",
+                table=str(self._path),
+            )
+        return found
 
     def smallest(self) -> list[str]:
         """Return the file with the fewest bytes; none of an empty table."""

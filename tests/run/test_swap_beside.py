@@ -10,11 +10,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.core.errors import TransientError
+from jobs.gold import ip_holds
 from jobs.run import delta
-from jobs.run.ledger import commit_file, latest_version
+from jobs.run.ledger import Entry, commit_file, latest_version
+from jobs.run.meter import Meter
 from jobs.run.rows import rows_at
 from jobs.run.shelf import EPOCH, MICROSECOND
 from jobs.run.swap import TRIES, Exchange, swap
+from jobs.run.windows import Windows
 from tests.support.rows import NOON
 
 KINDS = "n long, event_at timestamp, said string"
@@ -180,6 +183,50 @@ def test_files_of_other_times_are_not_opened(spark: SparkSession, tmp_path: Path
     swap(spark, path, exchange(spark, (2, 2)), "backfill")
 
     assert json.loads(json.loads(file_with(path, 2))["add"]["stats"])["numRecords"] == 2
+
+
+def test_a_batch_that_changes_windows_keeps_what_was_exchanged_meanwhile(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Its files were written when the backfill came; of its folder they hold what lay there before."""
+    path = tmp_path / "table"
+
+    def held(*rows: tuple[str, str]) -> DataFrame:
+        told = [(ip, NOON, NOON, None, by) for ip, by in rows]
+        kinds = "ip string, held_from timestamp, window_from timestamp, held_until timestamp, ended_by string"
+        return spark.createDataFrame(told, kinds)
+
+    def nothing() -> Entry:
+        return Entry(
+            table="gold.any", mode="test", stream="s", batch=0, source="silver.any", read=1
+        )
+
+    def backfilled() -> Entry:
+        which = "ip = 'b'"
+        other = Exchange(
+            at="held_from",
+            goes=lambda rows: rows.where(which),
+            stays=lambda rows: rows.where(f"NOT ({which})"),
+            come=held(("b", "backfill")),
+            coming=1,
+        )
+        swap(spark, path, other, "backfill")
+        return nothing()
+
+    first = held(("a", "stream"), ("b", "stream"))
+    delta.create(spark, path, first.schema, partition_by=["window_from"])
+    windows, meter = Windows(ip_holds.TABLE, path), Meter(spark)
+    windows.change(first, nothing, meter)
+
+    windows.change(held(("a", "stream again")), backfilled, meter)
+    windows.change(held(("c", "stream")), nothing, meter)
+
+    found = rows_at(spark, path, latest_version(path)).collect()
+    assert sorted((row["ip"], row["ended_by"]) for row in found) == [
+        ("a", "stream again"),
+        ("b", "backfill"),
+        ("c", "stream"),
+    ]
 
 
 def test_where_no_row_goes_the_smallest_file_is_written_again(
