@@ -34,7 +34,7 @@ def test_the_age_of_a_copied_table_is_that_of_its_last_commit(tmp_path: Path) ->
     written(copy.table(BRONZE), numbers(1), entry(BRONZE, batch=2, read=1, written=1).encoded())
 
     assert committed_at(SILVER, copy) == moment
-    (fresh,) = (sign for sign in signs(SILVER, copy, moment) if sign.name == FRESH)
+    fresh = next(sign for sign in signs(SILVER, copy, moment) if sign.name == FRESH)
     assert fresh.well, fresh.says
 
 
