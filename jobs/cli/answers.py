@@ -19,6 +19,7 @@ from jobs.run.certificate import standing
 from jobs.run.compare import Comparison, compare
 from jobs.run.lake import Lake
 from jobs.run.ledger import last_entry
+from jobs.run.unmasked import write_down
 
 SHEET = (
     "table",
@@ -127,7 +128,7 @@ def tables_(lake: LakeOption = None, as_json: JsonOption = False) -> None:
         show(None, tuple(rows[0]) if rows else ("table",), [tuple(row.values()) for row in rows])
 
 
-def query(
+def query(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     sql: Annotated[
         str,
         typer.Argument(
@@ -142,9 +143,17 @@ def query(
         Path | None, typer.Option(metavar="FILE", help="Write them to a file, not to the screen.")
     ] = None,
     lake: LakeOption = None,
+    unmasked: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHY", help="Show sensitive columns too; who asked and why is written down."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     r"""Answer a small question about the lake's tables, in about a second; nothing can be changed.
+
+    Sensitive columns are masked: the same value has the same sign within one answer.
 
     \b
     strandline query "SELECT signal, count(*) FROM silver.device_telemetry GROUP BY ALL"
@@ -154,7 +163,11 @@ def query(
     """
     how = formats.chosen(form, to, as_json=as_json)
     _, where = place.existing(lake)
-    answer = ask(sql, catalog.tables(), where)
+    if unmasked is not None:
+        write_down(where, sql, who=place.login(), at=place.now(), why=unmasked)
+    answer = ask(sql, catalog.tables(), where, unmasked=unmasked is not None)
+    if answer.masked:
+        note(f'masked: {", ".join(answer.masked)}; --unmasked "why" shows them')
     if how is not None:
         formats.deliver(answer, how, to)
         return

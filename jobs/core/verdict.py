@@ -97,7 +97,9 @@ def _transformed(events: DataFrame, table: Table) -> DataFrame:
     if table.transform is None:
         message = f"{table.id} has no function"
         raise TypeError(message)
-    if "_newest_before" not in events.columns:  # bronze of an older version, which its next commit widens
+    if (
+        "_newest_before" not in events.columns
+    ):  # bronze of an older version, which its next commit widens
         events = events.withColumn("_newest_before", F.lit(None).cast("timestamp"))
     return table.transform(events)
 

@@ -16,17 +16,14 @@ from deltalake import DeltaTable
 
 from jobs.core.errors import DefinitionError
 from jobs.core.received import PLACE
-from jobs.core.rescue import RESCUED
 from jobs.core.table import Table
 from jobs.run.bags import SIDES, difference
+from jobs.run.hidden import hidden
 from jobs.run.lake import Lake
 from jobs.run.resolutions import State, offer
 from jobs.run.scan import scan
 from jobs.run.spill import spilling
 from quality.mask import mask_value
-
-UNREADABLE = ("_payload", "_message_key", "_headers", RESCUED)
-"""Columns that may hold anything, and so what is sensitive."""
 
 Range: TypeAlias = tuple[datetime, datetime]
 """A moment, and the one after the last."""
@@ -87,12 +84,12 @@ def compare(  # noqa: PLR0913  # two sides, and how they are told apart
         DefinitionError: One of the lakes has no such table, or the columns differ and may not.
     """
     own, quarantine, resolutions, *_ = (*(at or ()), None, None, None)
-    hidden = {*table.secret, *(UNREADABLE if table.secret else ())}
     with spilling() as duck:
         for side, lake, version in (("l", left, own), ("r", right, None)):
             _offer_rows(duck, side, table, lake, version)
         within = _within(f'"{table.event_at}"', span)
-        found = [_compared(table.id, table.key, duck, sides, within, hidden)]
+        secret = hidden(table, left)
+        found = [_compared(table.id, table.key, duck, sides, within, secret)]
     if table.judges:
         with spilling() as duck:
             for side, lake, versions in (
@@ -102,7 +99,7 @@ def compare(  # noqa: PLR0913  # two sides, and how they are told apart
                 _offer_held(duck, side, table, lake, versions)
             moment = _within("coalesce(event_at, _arrived_at)", span)
             name = f"quarantine.{table.name}"
-            found.append(_compared(name, PLACE, duck, sides, moment, hidden))
+            found.append(_compared(name, PLACE, duck, sides, moment, secret))
     for one in found:
         if one.apart and not may_differ:
             raise _apart(one.table, one.apart)
@@ -155,7 +152,7 @@ def _compared(  # noqa: PLR0913, PLR0917  # what, how it is told apart, and how 
     duck: duckdb.DuckDBPyConnection,
     sides: tuple[str, str],
     within: str,
-    hidden: Collection[str],
+    secret: Collection[str],
 ) -> Comparison:
     for side in SIDES:
         duck.execute(f"CREATE VIEW {side} AS SELECT * FROM all_{side} WHERE {within}")  # noqa: S608  # no user's text
@@ -176,7 +173,7 @@ def _compared(  # noqa: PLR0913, PLR0917  # what, how it is told apart, and how 
         changed=found.changed,
         apart=apart,
         samples=tuple(
-            f"only {side}: {_shown(row, shared, hidden)}"
+            f"only {side}: {_shown(row, shared, secret)}"
             for side, rows in zip(sides, found.samples, strict=True)
             for row in rows
         ),
@@ -184,11 +181,11 @@ def _compared(  # noqa: PLR0913, PLR0917  # what, how it is told apart, and how 
 
 
 def _shown(
-    row: Sequence[object], columns: Sequence[str], hidden: Collection[str]
+    row: Sequence[object], columns: Sequence[str], secret: Collection[str]
 ) -> tuple[object, ...]:
     """Return a row with what is sensitive masked."""
     return tuple(
-        mask_value(value) if column in hidden else value
+        mask_value(value) if column in secret else value
         for column, value in zip(columns, row, strict=True)
     )
 

@@ -14,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from jobs.core.errors import DefinitionError, LakeError
 from jobs.core.modes import AvailableNow, Batch, MicroBatch, Mode
 from jobs.core.table import Layer, Speaks, Table
+from jobs.run import hidden
 from jobs.run.afresh import Afresh
 from jobs.run.batches import compute
 from jobs.run.bronze import Intake
@@ -123,6 +124,8 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and thos
     job = _Job(table, lake, site, heard, stopped, waits, holds, patience)
     work = partial(_take_in if table.layer is Layer.BRONZE else _through_gates, job, mode)
     with lease(site.spark, table, lake):
+        if table.layer is not Layer.BRONZE:
+            hidden.learn(site.spark, table, lake)
         match mode:
             case MicroBatch():
                 patience.outlast(work)
