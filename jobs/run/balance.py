@@ -90,6 +90,7 @@ def _drawn(table: Table, lake: Lake) -> Balance:
     else:
         sheet.faults += _source_faults(table, lake, found, sheet)
     sheet.faults += _row_faults(table, lake, found, sheet)
+    sheet.faults += _drop_faults(found, sheet)
     return sheet
 
 
@@ -135,10 +136,18 @@ def _entry_faults(version: int, entry: Entry) -> Iterator[str]:
     where = f"batch {entry.batch} (version {version})"
     if entry.read != entry.accounted:
         yield f"{where} read {entry.read} rows and accounts for {entry.accounted}"
-    if entry.dropped_by_watermark:
-        yield f"{where} dropped {entry.dropped_by_watermark} rows below the watermark, which the law of disorder rules out"
     if entry.duplicates < 0 and not entry.is_backfill:
         yield f"{where} wrote {-entry.duplicates} rows more than it read"
+
+
+def _drop_faults(found: Entries, sheet: Balance) -> Iterator[str]:
+    """Check that no row is below the watermark and nowhere else; the law of disorder rules it out."""
+    if sheet.dropped_by_watermark:
+        version, first = next(each for each in found if each[1].dropped_by_watermark)
+        yield (
+            f"dropped {sheet.dropped_by_watermark} rows below the watermark, first in batch {first.batch} "
+            f"(version {version}); a backfill of their time brings them in"
+        )
 
 
 def _offset_faults(found: Entries) -> Iterator[str]:

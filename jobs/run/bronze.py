@@ -13,6 +13,7 @@ from datetime import datetime
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from jobs.core.errors import DataError
 from jobs.core.received import RECEIVED
@@ -69,9 +70,11 @@ class Intake:
 
     def _make(self) -> None:
         """Make the table, or add what one of an older version lacks: its rows so far know no newest arrival."""
-        if is_table(self._path) and delta.lacks(self._path, RECEIVED):
+        if is_table(self._path) and (lacking := delta.lacks(self._path, RECEIVED)):
+            own = self._spark.read.format("delta").load(str(self._path)).schema
+            columns = StructType([*own.fields, *(RECEIVED[name] for name in lacking)])
             commit = delta.Commit(self._spark, self._path)
-            commit.widen(RECEIVED)
+            commit.bring_in((), columns.json(), ())
             commit.commit("")
         delta.create(self._spark, self._path, RECEIVED, properties=PROPERTIES)
 

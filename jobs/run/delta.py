@@ -275,15 +275,6 @@ class Commit:
                 action.fromJson(json.dumps(told)), False
             )  # not a new table
 
-    def widen(self, schema: StructType) -> None:
-        """Add the columns that the table lacks; its rows so far have NULL there."""
-        metadata = json.loads(self._transaction.snapshot().metadata().json())
-        known = StructType.fromJson(json.loads(metadata["metaData"]["schemaString"]))
-        lacking = [each for each in schema.fields if each.name not in known.names]
-        metadata["metaData"]["schemaString"] = StructType([*known.fields, *lacking]).json()
-        action = self._jvm.org.apache.spark.sql.delta.actions.Action
-        self._transaction.updateMetadata(action.fromJson(json.dumps(metadata)), False)
-
     def take_out_all(self) -> None:
         """Take away every file."""
         for file in self._java(self._transaction.filterFiles()):
