@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from deltalake import DeltaTable
 
@@ -58,8 +58,13 @@ def files_between(path: Path, first: int, last: int) -> tuple[set[str], set[str]
 
 
 def live_files(table: DeltaTable) -> list[str]:
-    """Return the files of a table as a file system knows them; delta-rs says them as a URL does, ``a%20lake``."""
-    return [unquote(uri) for uri in table.file_uris()]
+    """Return the files of a table as a file system knows them.
+
+    delta-rs writes the table's folder as a URL does, ``a%20lake``, and what lies in it as it is, where Spark has named
+    a folder ``00%3A00``.
+    """
+    root = urlsplit(table.table_uri).path
+    return [unquote(root) + uri.removeprefix(root) for uri in table.file_uris()]
 
 
 def _file(path: Path, action: Mapping[str, Any]) -> str:

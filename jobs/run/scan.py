@@ -32,16 +32,21 @@ def scan(duck: duckdb.DuckDBPyConnection, name: str, table: DeltaTable) -> None:
 def _in_files(
     duck: duckdb.DuckDBPyConnection, name: str, table: DeltaTable, files: list[str]
 ) -> str:
-    """Return the question for what files hold, and what the log says of them."""
+    """Return the question for what files hold, and what the log says of them.
+
+    Delta in Spark writes the columns that divide a table into the files as well, delta-rs does not; the log has them.
+    """
     parts = table.metadata().partition_columns
-    duck.read_parquet(files, union_by_name=True, filename=True).create_view(f"__files_{name}")
+    found = duck.read_parquet(files, union_by_name=True, filename=True, hive_partitioning=False)
+    found.create_view(f"__files_{name}")
     if not parts:
         return f'SELECT * EXCLUDE (filename) FROM "__files_{name}"'  # noqa: S608  # as above
     said = pa.table(table.get_add_actions(flatten=True))
     values = {part: said[f"partition.{part}"] for part in parts}
     duck.register(f"__parts_{name}", pa.table({"__path": said["path"], **values}))
     names = ", ".join(f'p."{part}"' for part in parts)
+    own = ", ".join(["filename", *(f'"{part}"' for part in parts if part in found.columns)])
     return (
-        f'SELECT f.* EXCLUDE (filename), {names} FROM "__files_{name}" f '  # noqa: S608  # as above
+        f'SELECT f.* EXCLUDE ({own}), {names} FROM "__files_{name}" f '  # noqa: S608  # as above
         f'JOIN "__parts_{name}" p ON parse_filename(f.filename) = parse_filename(p.__path)'
     )

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,7 +17,10 @@ from jobs.run import delta, session
 from jobs.run.files import live_files
 from jobs.run.lake import Lake
 from jobs.run.peek import peek
+from jobs.run.scan import scan
+from jobs.run.spill import spilling
 
+MOMENT = datetime(2026, 11, 20, 12, 30, tzinfo=UTC)
 ODD = ["a lake of Jürgen's", 'say "lake"', "x & y; $z (1) #2 ~ +=@!", "湖", "l" * 200]
 MISREAD = [
     "a,b",
@@ -48,6 +52,27 @@ def test_a_table_in_an_odd_folder_is_written_and_read_by_every_program(
     assert spark.read.format("delta").load(str(table)).count() == 3
     assert all(Path(file).is_file() for file in live_files(DeltaTable(table)))
     assert peek(table, "numbers").ask("SELECT count(*) FROM numbers") == [(3,)]
+
+
+@pytest.mark.parametrize("name", ["plain", *ODD[:3]])
+def test_the_folders_of_a_divided_table_keep_their_own_signs(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    """Spark names the folder of a moment ``00%3A00``, which is no URL and must not be read as one."""
+    table = Lake(tmp_path / name).open_for_writing().root / "gold" / "hours"
+    rows = spark.range(3).selectExpr("id", "TIMESTAMP '2026-11-20 12:30:00' AS at").coalesce(1)
+    delta.create(spark, table, rows.schema, partition_by=["at"])
+    commit = delta.Commit(spark, table)
+    commit.write(rows)
+    commit.commit("{}")
+
+    files = live_files(DeltaTable(table))
+
+    assert len(files) == 1
+    assert all(Path(file).is_file() for file in files)
+    with spilling() as duck:
+        scan(duck, "hours", DeltaTable(table))
+        assert duck.execute('SELECT count(*), min("at") FROM hours').fetchall() == [(3, MOMENT)]
 
 
 @pytest.mark.parametrize("name", MISREAD)
