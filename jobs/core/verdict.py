@@ -70,9 +70,13 @@ def bad_rows(rows: DataFrame, table: Table) -> DataFrame:
 
 
 def time_of_a_bad_row() -> Column:
-    """Return the time under which state keeps a row of bronze that is not believed."""
+    """Return the time under which state keeps a row of bronze that is not believed.
+
+    A stream's first watermark is 1970, at or below which Spark drops a row: one of no time, which Kafka calls -1, was
+    in neither silver nor quarantine, and counted as a copy.
+    """
     arrival = F.least("_arrived_at", "_ingested_at")
-    return F.greatest(arrival, "_newest_before")
+    return F.greatest(arrival, "_newest_before", F.timestamp_millis(F.lit(1)))
 
 
 def own_columns(rows: DataFrame) -> list[str]:
