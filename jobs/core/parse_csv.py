@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BinaryType,
     DataType,
+    DecimalType,
     StringType,
     StructField,
     StructType,
@@ -17,7 +18,7 @@ from pyspark.sql.types import (
 )
 
 from jobs.core.errors import DefinitionError
-from jobs.core.parse import CORRUPT, is_moment
+from jobs.core.parse import CORRUPT, exactly, is_moment
 
 OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
 MARKS = "[\r\n\x00\ufeff]"
@@ -85,5 +86,7 @@ def _typed(cell: Column, kind: DataType) -> Column:
             return cell
         case TimestampType():
             return F.when(is_moment(cell), cell.try_cast(kind))
+        case DecimalType():
+            return exactly(cell, kind)
         case _:
             return cell.try_cast(kind)

@@ -1,9 +1,12 @@
-"""What a payload says beyond the declared fields, kept as it was sent.
+"""What a payload says beyond the declared fields, kept beside the row.
 
 A producer adds a field long before anybody declares it. A table that wants to know selects ``rescued(FIELDS)``: the
 unknown fields of each row as one JSON object, as text, because rows with maps can neither be compared nor sorted. A
 rule says what becomes of such rows (``no_unknown_fields``): counted, held back, or anything between. A table that does
-not select it ignores them at no cost; bronze has them.
+not select it ignores them at no cost; bronze has them as they were sent. Texts, truth values and numbers of up to 17
+digits are rescued unchanged; Spark writes a longer number as the double next to it (``12345678901234567.89`` as
+``1.2345678901234568E16``) and one that no double holds as ``"Infinity"``. Whoever needs those digits declares the field as
+text, or reads the payload in bronze.
 
 To make a column of one: declare the field, and ``strandline rebuild``, which reads all of bronze by the code of today.
 """

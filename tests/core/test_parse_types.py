@@ -5,10 +5,14 @@ import random
 from datetime import UTC, datetime
 from decimal import Decimal
 
+import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql.types import DecimalType, StructType
 
+from jobs.core.parse import parse_json
+from jobs.core.parse_csv import parse_csv
 from tests.support.events import reading
-from tests.support.payloads import CLEAN, Parse, problems, with_device, with_value
+from tests.support.payloads import CLEAN, Parse, parse, problems, with_device, with_value
 
 
 def test_a_number_that_does_not_fit_is_a_wrong_type(parsed: Parse) -> None:
@@ -95,6 +99,49 @@ def test_a_decimal_of_up_to_fourteen_digits_survives_exactly(
 
     assert set(problems(found)) == {None}
     assert [row["value"] for row in found] == sent
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ("1.2345", "1.2345"),
+        ("1.234500", "1.2345"),
+        ("12345e-4", "1.2345"),
+        ("-0.0", "0"),
+        ("1.23456", None),
+        ("1E-9", None),
+        ("0.00004", None),
+        ("9999999999.99994", None),
+    ],
+)
+def test_a_number_is_kept_to_its_last_digit_or_refused(
+    spark: SparkSession, sent: str, kept: str | None
+) -> None:
+    """Rounded in silence it would be a value that nobody sent."""
+    fields = StructType().add("value", DecimalType(14, 4))
+    expected = (Decimal(kept), None) if kept is not None else (None, "wrong_type")
+
+    for payload, read in ((f'{{"value": {sent}}}', parse_json), (sent, parse_csv)):
+        (row,) = parse(spark, [payload.encode()], fields, read)
+        assert (row["value"], row["_problem"]) == expected
+
+
+def test_what_a_reader_of_json_may_choose_is_as_the_reference_says(parsed: Parse) -> None:
+    """The last of two values counts, a time is kept to the microsecond, and one without a zone is UTC."""
+    moments = {
+        "2026-11-20T08:15:30.123456789Z": "08:15:30.123456",
+        "2026-11-20T08:15:30.123456999": "08:15:30.123456",
+        "2026-11-20 08:15:30": "08:15:30",
+    }
+    payloads = [CLEAN.replace(b"2026-11-20T08:15:30.123Z", each.encode()) for each in moments]
+
+    found = parsed([*payloads, CLEAN.replace(b'"value": -21.37', b'"value": 1, "value": 2')])
+
+    assert set(problems(found)) == {None}
+    assert [f"{row['event_at']:%H:%M:%S.%f}".removesuffix(".000000") for row in found[:3]] == [
+        *moments.values()
+    ]
+    assert found[3]["value"] == 2
 
 
 def test_fifteen_digits_are_the_most_and_still_exact(parsed: Parse, chance: random.Random) -> None:
