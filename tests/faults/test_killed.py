@@ -13,7 +13,7 @@ import pytest
 
 from jobs.run.processes import family
 from tests.cli.typed import start, strandline, succeeded
-from tests.faults.lives import finished, heartbeat, kill, life, log, moved, progress
+from tests.faults.lives import SLICE, finished, heartbeat, kill, life, log, moved, progress
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -108,7 +108,7 @@ def test_a_stream_ends_cleanly_and_keeps_others_out_while_it_lives(
         quiet(fresh)
         reached = progress(fresh)
 
-        second = strandline("run", "--lake", fresh, timeout=60)
+        second = strandline("run", *SLICE, "--lake", fresh, timeout=60)
 
         assert second.code == 3, second.told
         assert f"has a writer already: process {process.pid}" in second.err
