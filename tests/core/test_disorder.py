@@ -152,29 +152,6 @@ def test_a_backfill_of_their_range_brings_them_in(
     )
 
 
-def test_a_reader_whose_clock_runs_back_drops_nothing(spark: SparkSession, lake: Lake) -> None:
-    """A bad row waits in the state under the newest arrival before it, whatever either clock said of it."""
-    for table in (
-        """
-            id | event_at | arrived_at | ingested_at
-            a  | 12:00:00 | 12:00:00   | 12:00:00
-        """,
-        """
-            id | event_at | arrived_at | ingested_at
-            b  | 09:00:00 | 12:01:00   | 10:00:00
-        """,
-    ):
-        received(spark, lake, readings(table))
-        derive(spark, lake, silver.TABLE)
-
-    sheet = balance(silver.TABLE, lake)
-    assert (sheet.good, sheet.quarantined, sheet.dropped_by_watermark) == (
-        1,
-        {"late": 1},
-        0,
-    )
-
-
 @pytest.mark.slow
 def test_random_arrivals_of_hours_ago_are_accounted_for_in_every_mode(
     spark: SparkSession, tmp_path: Path, chance: random.Random
