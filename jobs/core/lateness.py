@@ -15,7 +15,7 @@ passed the law never meets a watermark beyond it:
 An arrival is Kafka's timestamp, which the producer may have set: a gateway that buffers, a mirror that catches up and
 history that is sent again all hand in rows that arrived, by their own word, long before the rows that bronze has.
 Such a row is *disordered*: it arrived ``disorder`` or more before the newest arrival in the commits before its own,
-which bronze writes into each row. It is held with that reason in every mode, because a stream would drop it below its
+which bronze writes into each row; a record of the future counts there as one of the moment at which it was read. It is held with that reason in every mode, because a stream would drop it below its
 watermark and a batch would not; once its time is closed, a replay or a backfill brings it in.
 The reader of Kafka aligns partitions by time, so that a backlog is in order (see jobs/run/backlog.py).
 """

@@ -43,6 +43,7 @@ GOLD = replace(
     transform=renamed,
     key=("action_id",),
     event_at="event_at",
+    closes_at=None,
 )
 TABLES = (BRONZE, SILVER, GOLD)
 
