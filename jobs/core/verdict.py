@@ -101,9 +101,8 @@ def _transformed(events: DataFrame, table: Table) -> DataFrame:
     if table.transform is None:
         message = f"{table.id} has no function"
         raise TypeError(message)
-    if (
-        "_newest_before" not in events.columns
-    ):  # bronze of an older version, which its next commit widens
+    # Bronze of an older version lacks it, until its next commit widens the table.
+    if "_newest_before" not in events.columns:
         events = events.withColumn("_newest_before", F.lit(None).cast("timestamp"))
     return table.transform(events)
 
