@@ -7,7 +7,7 @@ export GX_ANALYTICS_ENABLED := false
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup guests demo test check fmt bench clean
+.PHONY: help setup guests demo test prove check fmt bench mutants clean
 
 help: ## show these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,8 +41,13 @@ guests:
 
 # Workers have a Spark of their own; the tests of one file stay together and share their broker. Without the last
 # word xdist would begin with the files that have many tests, which are the short ones.
-test: setup guests ## run every test
+test: check guests ## lint, types, the direction of imports, and every test
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+# Two hundred kills and two hundred logs take hours; the suite takes two of each (tests/support/proofs.py). A tenth of
+# the hours: `.venv/bin/python -m pytest --prove 0.1`.
+prove: setup ## run the long proofs and write tests/proofs.md
+	@$(BIN)/python -m pytest --prove
 
 check: setup ## lint, types and the direction of imports
 	@$(BIN)/ruff check
@@ -56,6 +61,9 @@ fmt: setup ## format the code and repair what the linter can
 
 bench: setup ## measure against hand-written jobs and write the report
 	@$(BIN)/python -m tests.benchmarks
+
+mutants: setup ## plant faults in a copy, one at a time; each must turn a test red (ONLY="word word" chooses)
+	@$(BIN)/python -m tests.mutants $(ONLY)
 
 clean: ## stop the broker; remove .venv, .lake and every cache
 	@if [ -x $(BIN)/strandline ]; then $(BIN)/strandline down || true; fi

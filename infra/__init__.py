@@ -1,1 +1,1 @@
-"""What the lakehouse stands on: set-up, Java, jars and pinned versions. Standard library only."""
+"""What the lakehouse needs to run: set-up, Java, jars and pinned versions. Standard library only."""

@@ -1,7 +1,7 @@
-"""How our Kafka broker is started and configured: one node, small, and it keeps everything.
+"""Starts and configures the lake's own Kafka broker: one node, small, without retention limits.
 
 Why C1 only (``TieredStopAtLevel=1``): measured on 2 cores, the broker answers after 1.6 s instead of 3.3 s, and
-a million produced events cost it 0.7 s of CPU instead of 1.5 s. Its own work is small, compiling is not.
+a million produced events cost it 0.7 s of CPU instead of 1.5 s. Compiling costs it more than its own work.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ JVM = (
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSS",
 )
 
-# Paths are relative to the broker's folder, so that a lake may stand in a folder of any name.
+# Paths are relative to the broker's folder, so the folder of a lake may have any name.
 CONFIG = """\
 process.roles=broker,controller
 node.id=1
@@ -33,7 +33,7 @@ controller.listener.names=CONTROLLER
 controller.quorum.voters=1@{host}:{controller_port}
 log.dirs={data}
 
-# One node holds everything once.
+# One node, so one replica of everything.
 default.replication.factor=1
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=4
@@ -70,12 +70,12 @@ def properties(*, port: int, controller_port: int, data: str) -> str:
 
 
 def start_command(java_home: Path, jars: Sequence[Path], mark: str) -> list[str]:
-    """Return what starts the broker in its folder; the mark is there to recognise it by."""
+    """Return the command that starts the broker in its folder; the mark identifies the process."""
     return [*_java(java_home, jars), mark, "kafka.Kafka", PROPERTIES]
 
 
 def format_command(java_home: Path, jars: Sequence[Path], cluster: str) -> list[str]:
-    """Return what makes an empty storage in a folder with a configuration."""
+    """Return the command that formats an empty storage in a folder with a configuration."""
     tool = ("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "--config", PROPERTIES)
     return [*_java(java_home, jars), *tool]
 

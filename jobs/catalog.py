@@ -1,6 +1,6 @@
 """Finds every table by itself: a module in a layer's folder that ends with its ``TABLE``.
 
-Reading the catalog starts no JVM, so an error in a declaration is told before Spark is.
+Reading the catalog starts no JVM, so an error in a declaration is reported before Spark starts.
 """
 
 import ast
@@ -17,7 +17,7 @@ from types import ModuleType
 
 from jobs import bronze, gold, silver
 from jobs.core.errors import DefinitionError, LakeError
-from jobs.core.table import Layer, Speaks, Table
+from jobs.core.table import Emit, Layer, Table
 from quality.expectations import FIGURES
 from quality.safe import hazards
 
@@ -29,8 +29,8 @@ def tables() -> tuple[Table, ...]:
     """Return all tables, each after those that it reads.
 
     Raises:
-        DefinitionError: A module cannot be read or has no table of its own name, a table reads one that is
-            nowhere or cannot be followed, tables read each other in a circle, or one lacks what its kind needs.
+        DefinitionError: A module cannot be read or has no table of its own name, a table reads one that is not
+            declared or that no stream can read, tables read each other in a circle, or a declaration is incomplete.
     """
     declared = [each for layer in LAYERS for each in _declared(layer)]
     found = {table.id: table for table, _ in declared}
@@ -49,7 +49,7 @@ def tables() -> tuple[Table, ...]:
     for table, module in declared:
         _refuse_incomplete(table, module)
         _refuse_null_keys(table, module)
-        _refuse_look_up(table, module)
+        _refuse_dimension(table, module)
         _refuse_rules(table, module)
     return tuple(found[name] for name in sorted(order, key=lambda name: _rank(found, name)))
 
@@ -72,7 +72,7 @@ def find(name: str) -> Table:
 
 
 def _near(name: str, known: Sequence[str]) -> list[str]:
-    """Return the tables that somebody may have meant: of a like name, or of this name in any layer."""
+    """Return the tables that a wrong name may mean: those of a similar name, or of this name in any layer."""
     bare = name.rpartition(".")[2]
     same = [each for each in known if each.rpartition(".")[2] == bare]
     return same or get_close_matches(name, known, n=2, cutoff=0.75)
@@ -97,75 +97,75 @@ def _refuse_sources(table: Table, found: dict[str, Table], module: ModuleType) -
                 source=source.id,
             )
         is_followed = source in table.upstream
-        if is_followed and source.is_put_right and table.speaks is not Speaks.AFRESH:
+        if is_followed and source.replaces_rows and table.emits is not Emit.RECOMPUTED:
             raise DefinitionError(
-                f"{_place(module)}: {table.id} reads {source.id}, whose rows are replaced by later words; "
-                "no stream can follow it",
-                hint=f"declare {table.id} with speaks=Speaks.AFRESH, or read what {source.id} reads.",
+                f"{_place(module)}: {table.id} reads {source.id}, whose rows are updated; "
+                "a stream reads appended rows only",
+                hint=f"declare {table.id} with emits=Emit.RECOMPUTED, or read what {source.id} reads.",
                 table=table.id,
                 source=source.id,
             )
 
 
-def _refuse_look_up(table: Table, module: ModuleType) -> None:
-    """See that what is looked up stands beside rows that a stream says."""
-    if table.looks_up and (table.judges or table.speaks is Speaks.AFRESH):
-        kind = "judges its rows" if table.judges else "is computed afresh"
+def _refuse_dimension(table: Table, module: ModuleType) -> None:
+    """Refuse a dimension beside rows that no stream emits: its columns would be empty after the first change."""
+    if table.dimension and (table.judges or table.emits is Emit.RECOMPUTED):
+        kind = "judges its rows" if table.judges else "is recomputed"
         raise DefinitionError(
-            f"{_place(module)}: {table.id} {kind}, so nothing can be looked up beside it",
-            hint="let a table above it look up, or read the static side in its function (speaks=Speaks.AFRESH).",
+            f"{_place(module)}: {table.id} {kind}, so it cannot have a dimension",
+            hint="declare the dimension in a table above it, or join the table in its function (emits=Emit.RECOMPUTED).",
             table=table.id,
         )
 
 
 def _refuse_incomplete(table: Table, module: ModuleType) -> None:
-    """See that a table says all that its kind is run by."""
+    """Check that a table declares all that its kind needs to run."""
     if table.layer is Layer.BRONZE:
         return
     needed = ["transform", "key"]
     needed += ["event_at"] if table.judges else []
-    needed += ["window_from"] if table.rewrites else []
-    needed += ["window"] if table.speaks is Speaks.AFRESH else []
+    needed += ["window_from"] if table.emits_updates else []
+    needed += ["window"] if table.emits is Emit.RECOMPUTED else []
     missing = [name for name in needed if not getattr(table, name)]
     if missing:
         raise DefinitionError(
-            f"{_place(module)}: {table.id} does not say its {' and its '.join(missing)}",
+            f"{_place(module)}: {table.id} does not declare its {' and its '.join(missing)}",
             hint=f"add {', '.join(f'{name}=…' for name in missing)} to its TABLE.",
             table=table.id,
         )
 
 
 def _refuse_null_keys(table: Table, module: ModuleType) -> None:
-    """See that only a part of a derived table's key is said to be NULL."""
+    """Check that `key_null_ok` names columns of a derived table's key."""
     odd = [name for name in table.key_null_ok if table.judges or name not in table.key]
     if odd:
         raise DefinitionError(
-            f"{_place(module)}: {table.id} says that {' and '.join(odd)} may be NULL in its key",
-            hint="a judged table holds such rows back; of a derived one name columns of its `key`.",
+            f"{_place(module)}: {table.id} declares that {' and '.join(odd)} may be NULL in its key",
+            hint="a judged table holds such rows back; for a derived one, name columns of its `key`.",
             table=table.id,
         )
 
 
 def _refuse_rules(table: Table, module: ModuleType) -> None:
-    """See that each rule has a name of its own, is asked somewhere, and throws on no row."""
+    """Check that each rule has a name of its own, is evaluated somewhere, and throws on no row."""
     names = [rule.name for rule in table.rules] + [each.name for each in table.expects]
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
         raise DefinitionError(
             f"{_place(module)}: {table.id} has two rules of the name {' and '.join(twice)}",
-            hint="give each a name of its own; the quarantine and the ledger tell them apart by it.",
+            hint="give each a name of its own; the quarantine and the ledger count them by name.",
             table=table.id,
         )
     if table.rules and not table.judges:
         raise DefinitionError(
             f"{_place(module)}: {table.id} reads rows that were judged, so it has no quarantine for its rules",
-            hint="declare the rules where the rows are judged, or what must hold of the whole as `expects`.",
+            hint="declare the rules where the rows are judged; what must hold of the whole table is declared as `expects`.",
             table=table.id,
         )
     for each in table.expects:
         if each.aggregate is None and (each.name not in FIGURES or not table.judges):
             raise DefinitionError(
-                f"{_place(module)}: {table.id} expects something of {each.name}, which nobody measures",
+                f"{_place(module)}: {table.id} has an expectation of {each.name}, which is not measured",
                 hint="give it an aggregate as SQL over the rows; without one, tables that judge have "
                 f"{', '.join(sorted(FIGURES))}.",
                 table=table.id,
@@ -174,7 +174,7 @@ def _refuse_rules(table: Table, module: ModuleType) -> None:
         for hazard in hazards(rule.holds):
             raise DefinitionError(
                 f"{_place(module)}: the rule {rule.name} of {table.id} says {rule.holds!r}: {hazard}",
-                hint="a rule is asked of rows that nobody has believed yet, and must answer for each, always alike.",
+                hint="a rule is evaluated on rows that are not checked yet: it must answer for every row, and always the same.",
                 table=table.id,
                 rule=rule.name,
             )
@@ -197,7 +197,7 @@ def _imported(name: str) -> ModuleType:
 
 
 def unreadable(error: Exception, name: str) -> DefinitionError:
-    """Return what to tell of a module that cannot be imported: its file, the line, and why."""
+    """Return the error for a module that cannot be imported: its file, the line, and the reason."""
     return DefinitionError(
         f"{_culprit(error, name)}: {type(error).__name__}: {error}",
         hint="correct that line; nothing was started.",
@@ -206,7 +206,7 @@ def unreadable(error: Exception, name: str) -> DefinitionError:
 
 
 def _culprit(error: Exception, name: str) -> str:
-    """Return file and line of what cannot be imported: the deepest frame that is a file of ours."""
+    """Return file and line of an import that fails: the deepest frame in a file of the project."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{_short(error.filename)}:{error.lineno}"
     frames = [
@@ -219,7 +219,7 @@ def _culprit(error: Exception, name: str) -> str:
 
 
 def _place(module: ModuleType) -> str:
-    """Return the file of a table and the line on which it is declared; asked only when there is a mistake."""
+    """Return the file of a table and the line of its declaration; called only when there is a mistake."""
     file = str(module.__file__)
     body = ast.parse(Path(file).read_text()).body
     named = [

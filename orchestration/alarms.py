@@ -1,11 +1,16 @@
-"""A run has failed: tell a person, with what to do about it.
+"""Alert a person when a run has failed, with what to do about it.
 
-What is transient has been tried again before a run fails, so every failure is worth telling; they differ in who is
-asked. ``data`` is for who owns the table, ``definition`` for who changed it last, all else for who is on call.
+Transient errors were retried before a run fails, so every failure is worth an alarm. The kind names who must act:
+``data`` the owner of the table, ``definition`` the author of the last change, any other kind the person on call.
+
+An alarm that is not accepted is kept in the lake and sent again. Dagster (1.13.27) shows such a sensor as failed, but
+evaluates no failure of a run twice.
 """
 
+import http.client
 import json
 import logging
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,21 +19,28 @@ from dagster import (
     DagsterEvent,
     DefaultSensorStatus,
     RunFailureSensorContext,
+    SkipReason,
     run_failure_sensor,
+    sensor,
 )
 
+from jobs.cli import place
 from jobs.core.errors import TransientError
-from jobs.run.settings import settings
+from jobs.engine.runtime.atomic_file import put
+from jobs.engine.runtime.settings import settings
 from orchestration.failures import KIND
 
 LOG = logging.getLogger("strandline.alarm")
 PATIENCE = 10.0
+"""Seconds for a whole answer, however slowly it comes; a sensor has a minute."""
+
+EVERY = 60
 UNFORESEEN = "unforeseen"
 
 
 @run_failure_sensor(minimum_interval_seconds=30, default_status=DefaultSensorStatus.RUNNING)
 def tell_of_failures(context: RunFailureSensorContext) -> None:
-    """Tell of each run that has failed."""
+    """Send an alarm for each failed run."""
     run = context.dagster_run
     steps = context.get_step_failure_events()
     facts = {
@@ -36,17 +48,34 @@ def tell_of_failures(context: RunFailureSensorContext) -> None:
         "job": run.job_name,
         "steps": [event.step_key for event in steps],
         KIND: next(iter(_kinds(steps)), UNFORESEEN),
-        "says": "\n".join(_said(steps)) or context.failure_event.message,
+        "says": "\n".join(_messages(steps)) or context.failure_event.message,
     }
     context.log.error("%s", json.dumps(facts))
-    tell(facts)
+    try:
+        send(facts)
+    except TransientError:
+        _, lake = place.configured(None)
+        lake.alarms.mkdir(parents=True, exist_ok=True)
+        put(lake.alarms / f"{run.run_id}.json", json.dumps(facts))
+        raise
 
 
-def tell(facts: Mapping[str, object]) -> None:
-    """Write an alarm to the log, and send it where the settings say.
+@sensor(minimum_interval_seconds=EVERY, default_status=DefaultSensorStatus.RUNNING)
+def tell_again() -> SkipReason:
+    """Send the kept alarms, oldest first, until one is refused again."""
+    _, lake = place.configured(None)
+    kept = sorted(lake.alarms.glob("*.json"), key=lambda path: path.stat().st_mtime)
+    for path in kept:
+        send(json.loads(path.read_text(encoding="utf-8")))
+        path.unlink()
+    return SkipReason(f"{len(kept)} alarms were sent again" if kept else "every alarm was accepted")
+
+
+def send(facts: Mapping[str, object]) -> None:
+    """Write an alarm to the log, and post it to the webhook of the settings.
 
     Raises:
-        TransientError: Nobody took it; Dagster shows the sensor as failed and tries again.
+        TransientError: It was not accepted.
     """
     LOG.error("%s", json.dumps(facts))
     webhook = settings().webhook
@@ -55,28 +84,48 @@ def tell(facts: Mapping[str, object]) -> None:
     request = urllib.request.Request(  # noqa: S310  # the settings accept http and https alone
         webhook, json.dumps(facts).encode(), {"Content-Type": "application/json"}
     )
-    try:
-        with urllib.request.urlopen(request, timeout=PATIENCE):  # noqa: S310  # as above
-            return
-    except (urllib.error.URLError, OSError) as error:
+    answers: list[Exception | None] = []
+    asks = threading.Thread(target=lambda: answers.append(_sent(request)), daemon=True)
+    asks.start()
+    asks.join(PATIENCE)
+    refusal = answers[0] if answers else TimeoutError(f"no whole answer in {PATIENCE:.0f} s")
+    if refusal is not None:
         raise TransientError(
-            f"the alarm about {facts.get('job')} was not taken: {error}",
-            hint="STRANDLINE_WEBHOOK names where alarms are sent; see that it answers to a POST of JSON.",
-        ) from error
+            f"the alarm about {facts.get('job')} was not accepted: {refusal}",
+            hint="check that the address in STRANDLINE_WEBHOOK answers to a POST of JSON.",
+        ) from refusal
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: it would arrive as a GET, without the alarm."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Follow no redirect."""
+
+
+def _sent(request: urllib.request.Request) -> Exception | None:
+    """Send, and return why it was not accepted."""
+    try:
+        with urllib.request.build_opener(_NoRedirect).open(request, timeout=PATIENCE):
+            return None
+    except (OSError, http.client.HTTPException) as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()
+        return error
 
 
 def _kinds(steps: Sequence[DagsterEvent]) -> Iterator[str]:
-    """Yield what is to be done about each failed step, by what it has said of itself."""
+    """Yield the kind of each failed step that reported one."""
     for event in steps:
-        told = event.step_failure_data.user_failure_data
-        if told and KIND in told.metadata:
-            yield str(told.metadata[KIND].value)
+        failure = event.step_failure_data.user_failure_data
+        if failure and KIND in failure.metadata:
+            yield str(failure.metadata[KIND].value)
 
 
-def _said(steps: Sequence[DagsterEvent]) -> Iterator[str]:
+def _messages(steps: Sequence[DagsterEvent]) -> Iterator[str]:
     for event in steps:
-        told, error = event.step_failure_data.user_failure_data, event.step_failure_data.error
-        if told and told.description:
-            yield told.description
+        failure, error = event.step_failure_data.user_failure_data, event.step_failure_data.error
+        if failure and failure.description:
+            yield failure.description
         elif error:
             yield (error.cause or error).message.strip()

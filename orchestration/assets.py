@@ -1,8 +1,8 @@
 """One asset a table, made from the catalog; nothing is listed twice.
 
-Silver and gold are divided by the day of the event, so that a backfill is a click: the days that are chosen are
-computed again as one range (jobs/run/backfill.py). Bronze is a log in order of arrival, of which no day can be made
-again, so it has none and catches up. What brings all tables up to date is a job (orchestration/catch_up.py).
+Silver and gold are partitioned by the day of the event, so that a backfill is a click: the chosen days are recomputed as
+one range (jobs/engine/repair/backfill.py). Bronze is a log in order of arrival; it has no partitions and catches up. A job
+brings all tables up to date (orchestration/catch_up.py).
 """
 
 from collections.abc import Iterator
@@ -26,12 +26,12 @@ from dagster import (
 
 from jobs import catalog
 from jobs.core.errors import LakeError
-from jobs.core.table import Layer, Speaks, Table
-from jobs.run.gates import GateShutError
-from jobs.run.lineage import Columns
-from jobs.run.report import Report
-from jobs.run.settings import settings
-from jobs.run.span import Span
+from jobs.core.table import Emit, Layer, Table
+from jobs.engine.gates.gate_files import GateShutError
+from jobs.engine.pipeline.column_lineage import Columns
+from jobs.engine.pipeline.run_summary import Report
+from jobs.engine.repair.closed_range import Span
+from jobs.engine.runtime.settings import settings
 from orchestration import checks
 from orchestration.failures import again_or_failed, failure
 from orchestration.keys import key, plain, pool, topic_key
@@ -46,16 +46,16 @@ def assets() -> list[AssetsDefinition]:
 
 
 def days_since(first: date) -> DailyPartitionsDefinition:
-    """Return the days of events from the first one on; the last one is today, which the streams still own."""
+    """Return the days of events from the first one on; today is the last, and the streams still own it."""
     return DailyPartitionsDefinition(start_date=first.isoformat(), timezone="UTC", end_offset=1)
 
 
 def spec_of(table: Table, days: DailyPartitionsDefinition) -> AssetSpec:
-    """Say what Dagster is to know of a table, all of it from its declaration."""
+    """Return what Dagster shows of a table, derived from its declaration."""
     return AssetSpec(
         key(table),
         deps=[*(topic_key(topic) for topic in table.topics), *(key(each) for each in table.needs)],
-        group_name=table.layer.value,  # a text of ours is no text to Dagster
+        group_name=table.layer.value,  # Dagster accepts no subclass of a text
         kinds={"spark", "delta"},
         owners=[f"team:{table.owner}"] if table.owner else [],
         description=table.summary,
@@ -90,16 +90,16 @@ def made(
     *,
     tried: int,
 ) -> Iterator[MaterializeResult[object] | AssetCheckResult]:
-    """Compute a range of a table again, or bring it up to date, and say what was made and what was found.
+    """Recompute a range of a table, or bring it up to date, and yield the materialisation and the check results.
 
-    The report on the quality of the day is one click from all that is said, while `strandline ui` serves it.
+    Each links to the report of the day, while `strandline ui` serves it.
 
     Raises:
-        Failure: It cannot be done, or is not believed.
-        RetryRequested: It cannot be done at the moment, and was not tried often yet.
+        Failure: The table cannot be computed, or its gate is shut.
+        RetryRequested: It cannot be computed at the moment, and retries are left.
     """
     try:
-        if span is None or table.speaks is Speaks.AFRESH:  # which finds itself what has changed
+        if span is None or table.emits is Emit.RECOMPUTED:  # it finds changed windows itself
             report = lake.catch_up(table, spark)
         else:
             report = lake.recompute(table, span, spark)
@@ -113,7 +113,7 @@ def made(
 
 
 def _chosen(context: AssetExecutionContext) -> Span | None:
-    """Return the days that were chosen, as one range."""
+    """Return the chosen days as one range."""
     if not (context.has_partition_key or context.has_partition_key_range):
         return None
     window = context.partition_time_window
@@ -121,7 +121,7 @@ def _chosen(context: AssetExecutionContext) -> Span | None:
 
 
 def figures(report: Report) -> dict[str, int | float]:
-    """Return what a run, or a stream in a while, has done."""
+    """Return the figures of a run, or of a stream since the last look."""
     return {
         "batches": report.batches,
         "read": report.read,
@@ -135,7 +135,7 @@ def figures(report: Report) -> dict[str, int | float]:
 
 
 def lineage_of(columns: Columns) -> TableColumnLineage:
-    """Say from which columns others are made, as Dagster draws it."""
+    """Return column lineage in the form that Dagster draws."""
     return TableColumnLineage(
         {
             name: [TableColumnDep(key(catalog.find(source)), column) for source, column in of]
@@ -148,11 +148,11 @@ def _result(
     table: Table, report: Report, lake: LakeResource, spark: SparkResource
 ) -> MaterializeResult[object]:
     columns = [TableColumn(name, kind) for name, kind in lake.columns(table).items()]
-    told: dict[str, TableSchema | TableColumnLineage | MetadataValue | int | float] = {
+    metadata: dict[str, TableSchema | TableColumnLineage | MetadataValue | int | float] = {
         "dagster/column_schema": TableSchema(columns),
         "dagster/column_lineage": lineage_of(lake.lineage(table, spark)),
         "dagster/row_count": lake.rows(table),
         **figures(report),
         **linked(lake),
     }
-    return MaterializeResult(asset_key=key(table), metadata=told)
+    return MaterializeResult(asset_key=key(table), metadata=metadata)

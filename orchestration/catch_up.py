@@ -1,8 +1,9 @@
-"""The job that brings all tables up to date: a step a table, each after those it rests on, in one process and one Spark.
+"""The job that brings all tables up to date: one step per table, after its sources, in one process and one Spark.
 
-Why it does not run the assets: silver and gold are divided into days, and Dagster (1.13.27) fails a run without days as
-soon as one divided asset rests on another that was made before. So each step says itself what it has made and found,
-as the asset would. A step that a gate stops leaves out those above it, which keep what was believed last.
+Why it does not run the assets: silver and gold are partitioned by days, and Dagster (1.13.27) fails a run without
+partitions as soon as one partitioned asset depends on another that was materialised before. So each step reports its
+materialisation and its check results itself. A step that a gate stops skips the steps above, whose tables keep their
+last published rows.
 """
 
 from dagster import (
@@ -36,7 +37,7 @@ def job() -> JobDefinition:
     tables = catalog.tables()
     graph = GraphDefinition(
         name="catch_up",
-        description="Bring every table up to date, each after those it rests on.",
+        description="Bring every table up to date, each after its sources.",
         node_defs=[_step(table) for table in tables],
         dependencies={name(table): _after(table) for table in tables if table.needs},
     )
@@ -55,27 +56,27 @@ def _step(table: Table) -> OpDefinition:
     def step(
         context: OpExecutionContext, lake: LakeResource, spark: SparkResource, answers: Answers
     ) -> None:
-        told(context, table, lake, spark, answers)
+        update(context, table, lake, spark, answers)
 
     return step
 
 
-def told(
+def update(
     context: OpExecutionContext,
     table: Table,
     lake: LakeResource,
     spark: SparkResource,
     answers: Answers,
 ) -> None:
-    """Bring a table up to date and say what its asset would; a step that is no asset's may not answer its checks."""
+    """Bring a table up to date and report what its asset would, as runless events: the step belongs to no asset."""
     try:
         for each in made(table, lake, spark, tried=context.retry_number):
             if isinstance(each, MaterializeResult):
-                answers.hand_in(context.instance)  # those of the table before
+                answers.hand_in(context.instance)  # those of the previous table
                 context.log_event(AssetMaterialization(key(table), metadata=each.metadata))
             else:
                 answers.keep(checks.evaluation(each))
-    except Exception:  # which one of them explains
+    except Exception:  # the kept results may explain it
         answers.hand_in(context.instance)
         raise
 
@@ -84,12 +85,12 @@ def bring_up(context: OpExecutionContext, lake: LakeResource, spark: SparkResour
     """Bring all tables up to date in one step."""
     answers = Answers()
     for table in catalog.tables():
-        told(context, table, lake, spark, answers)
+        update(context, table, lake, spark, answers)
     answers.hand_in(context.instance)
 
 
 def name(table: Table) -> str:
-    """Return a step's name; without the ending it would be that of the asset's own."""
+    """Return the name of a step; without the suffix it would be that of the asset's step."""
     return f"{plain(table.id)}_catch_up"
 
 

@@ -1,4 +1,4 @@
-"""A table's expectations as Dagster's checks: known without Spark, answered by what each run counted anyway."""
+"""A table's expectations as Dagster's checks: defined without Spark, answered from the counters of each run."""
 
 from collections.abc import Iterator, Mapping
 
@@ -12,14 +12,14 @@ from dagster import (
 )
 
 from jobs.core.table import Table
-from jobs.run.gates import GateShutError
-from jobs.run.report import Report
+from jobs.engine.gates.gate_files import GateShutError
+from jobs.engine.pipeline.run_summary import Report
 from orchestration.keys import plain
 from quality.expectations import Expectation, of_counters
 from quality.rules import Severity
 
 More = Mapping[str, MetadataValue]
-"""What is said beside every answer, such as where the report is."""
+"""Metadata of every result, such as the link to the report."""
 
 
 def specs(table: Table, key: AssetKey) -> list[AssetCheckSpec]:
@@ -57,7 +57,7 @@ def of_report(
 def of_gate(
     table: Table, key: AssetKey, error: GateShutError, more: More
 ) -> Iterator[AssetCheckResult]:
-    """Answer the checks because of which a table's own gate is shut."""
+    """Answer the checks that shut a table's own gate."""
     shut = error.shut
     if shut is None or shut.table != table.id:
         return
@@ -80,9 +80,9 @@ def of_gate(
 
 
 def evaluation(found: AssetCheckResult) -> AssetCheckEvaluation:
-    """Return the same answer as something to report without the step of an asset."""
+    """Return the same result as an event that needs no step of an asset."""
     if found.asset_key is None or found.check_name is None:
-        message = "an answer that does not say to what"
+        message = "a check result without its asset or its name"
         raise TypeError(message)
     return AssetCheckEvaluation(
         asset_key=found.asset_key,

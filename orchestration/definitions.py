@@ -1,13 +1,13 @@
-"""Everything that Dagster knows of this project.
+"""All definitions for Dagster.
 
-The executor runs in the process of the run, because an executor with processes of its own would start a JVM for
-every asset. ``dagster dev -m orchestration.definitions`` serves it.
+The executor runs in the process of the run, because an executor with more processes would start a JVM for every
+asset. ``dagster dev -m orchestration.definitions`` serves it.
 """
 
 from dagster import Definitions, in_process_executor
 
 from orchestration import vitals
-from orchestration.alarms import tell_of_failures
+from orchestration.alarms import tell_again, tell_of_failures
 from orchestration.assets import assets
 from orchestration.nightly import CERTIFY_NIGHTLY, RE_READ, certify, re_read_nightly
 from orchestration.on_call import JOBS
@@ -24,7 +24,14 @@ DEFINITIONS = Definitions(
     asset_checks=vitals.checks(),
     jobs=[CATCH_UP, RE_READ, certify, REPORT, *JOBS],
     schedules=[every_quarter_of_an_hour, re_read_nightly, CERTIFY_NIGHTLY, every_morning],
-    sensors=[look_at_topics, look_at_the_stream, look_at_tables, watchdog, tell_of_failures],
+    sensors=[
+        look_at_topics,
+        look_at_the_stream,
+        look_at_tables,
+        watchdog,
+        tell_of_failures,
+        tell_again,
+    ],
     resources=RESOURCES,
     executor=in_process_executor,
 )

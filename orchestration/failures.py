@@ -1,7 +1,7 @@
-"""What is to be done about an error, said to Dagster: what is transient is tried again, all else waits for a person.
+"""Errors as failures of Dagster: transient ones are retried, all others wait for a person.
 
-Why no ``RetryPolicy``: Dagster (1.13.27) respects it for interruptions too, so that a run which was asked to end, by a
-redeploy or from the page, waited half a minute and went on to its end.
+Why no ``RetryPolicy``: Dagster (1.13.27) applies it to interruptions too. A run that a redeploy or the page asked to
+end waited half a minute and ran to its end.
 """
 
 from collections.abc import Mapping
@@ -11,24 +11,24 @@ from dagster import Failure, MetadataValue, RetryRequested
 from jobs.core.errors import LakeError, TransientError
 
 KIND = "kind"
-"""What is to be done: ``transient`` (try again), ``data`` (look at it), ``definition`` (correct it)."""
+"""What to do: ``transient`` (try again), ``data`` (inspect the rows), ``definition`` (correct the code)."""
 
 
 TRIES, DELAY = 2, 30
-"""So often what is transient is tried again, so many seconds later."""
+"""Retries of a transient error, and the seconds before each."""
 
 
 def again_or_failed(error: LakeError, tried: int) -> Failure | RetryRequested:
-    """Ask for another attempt where that may help, and say what happened where it does not."""
+    """Return a retry for a transient error with retries left, else a failure."""
     if isinstance(error, TransientError) and tried < TRIES:
         return RetryRequested(max_retries=TRIES, seconds_to_wait=DELAY)
     return failure(error)
 
 
-def failure(error: LakeError, told: Mapping[str, MetadataValue] | None = None) -> Failure:
-    """Say what happened and what to do; what cannot be otherwise the next time is not tried again."""
+def failure(error: LakeError, more: Mapping[str, MetadataValue] | None = None) -> Failure:
+    """Return a failure with the error's message, hint and kind; only a transient one may be retried."""
     return Failure(
         str(error),
-        metadata={"hint": error.hint, KIND: error.kind, **(told or {})},
+        metadata={"hint": error.hint, KIND: error.kind, **(more or {})},
         allow_retries=isinstance(error, TransientError),
     )

@@ -1,4 +1,4 @@
-"""What tables and topics are called in Dagster; said in one place, because its own spellings are not uniform."""
+"""Names of tables and topics in Dagster, in one place, because Dagster's spellings differ."""
 
 import re
 
@@ -10,19 +10,19 @@ TOPICS = "kafka"
 
 
 def key(table: Table) -> AssetKey:
-    """Return the table's one name as Dagster writes it, ``layer/table``."""
+    """Return a table's one name as Dagster writes it, ``layer/table``."""
     return AssetKey([table.layer.value, table.name])
 
 
 def topic_key(topic: Topic) -> AssetKey:
-    """Return the name of a topic, beside those of the tables that it fills."""
+    """Return the name of a topic as Dagster writes it."""
     return AssetKey([TOPICS, topic.name])
 
 
 def pool(table: Table) -> str:
-    """Return the pool of which one slot is a table's writer's.
+    """Return the pool with one slot, for the writer of a table.
 
-    It only saves a run the attempt: what keeps two writers apart is the lease in the lake (jobs/run/lease.py).
+    It only saves a run the attempt: the lease in the lake excludes a second writer (jobs/engine/storage/locks.py).
     """
     return f"writer/{table.id}"
 

@@ -1,4 +1,4 @@
-"""Where a page is that says more."""
+"""Links to the pages of the lake."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -9,6 +9,6 @@ from orchestration.resources import LakeResource
 
 
 def linked(lake: LakeResource, day: date | None = None) -> Mapping[str, MetadataValue]:
-    """Return the entry that leads to a day's report, today's when none is named; none unless somebody serves it."""
+    """Return the metadata with the link to a day's report, today by default; empty while no process serves it."""
     address = lake.report_link(day)
     return {"report": MetadataValue.url(address)} if address else {}

@@ -1,8 +1,8 @@
-"""Every night: what was put right below is put right above, and all of it is compared with bronze.
+"""Nightly jobs: recompute the last closed days, and verify all tables against bronze.
 
-``re_read`` computes the last closed days again, so that an answer of last week knows what was corrected since;
-``certify`` computes every table again from bronze, as one batch and as a stream that is killed, and fails when a row
-differs (jobs/run/verify.py).
+``re_read`` recomputes the last closed days, so that the tables above take in later corrections of their sources.
+``certify`` recomputes every table from bronze, as one batch and as a stream that is killed, and fails when a row differs
+(jobs/engine/proof/verify.py).
 """
 
 from datetime import date, timedelta
@@ -25,12 +25,12 @@ from pydantic import Field
 from jobs import catalog
 from jobs.cli.certify import refuse_different
 from jobs.core.errors import LakeError
-from jobs.core.table import Layer, Speaks
-from jobs.run.always import Always
-from jobs.run.days import closed_days
-from jobs.run.lake import Lake
-from jobs.run.settings import settings
-from jobs.run.verify import Trial, verify
+from jobs.core.table import Emit, Layer
+from jobs.engine.proof.verify import Trial, verify
+from jobs.engine.repair.closed_days import closed_days
+from jobs.engine.runtime.settings import settings
+from jobs.engine.service.background_stream import Always
+from jobs.engine.storage.lake import Lake
 from orchestration.catch_up import bring_up
 from orchestration.checks import evaluation
 from orchestration.failures import failure
@@ -46,39 +46,39 @@ DERIVED = [table for table in catalog.tables() if table.layer is not Layer.BRONZ
 RE_READ = define_asset_job(
     "re_read",
     selection=AssetSelection.assets(*map(key, DERIVED)),
-    description=f"Compute the last {DAYS} closed days of all silver and gold tables again.",
+    description=f"Recompute the last {DAYS} closed days of all silver and gold tables.",
 )
 
 
 class Proof(Config):
-    """How hard to try."""
+    """How often to cut and kill."""
 
     splits: int = Field(default=5, ge=1, description="Micro-batches into which the log is cut.")
     kills: int = Field(default=2, ge=0, description="How often the stream is killed.")
 
 
 class _Rest:
-    """A stream that rests while all tables catch up, and is called back once; by the watchdog, if this is killed."""
+    """Pauses the stream while all tables catch up, and resumes it once; the watchdog does, if this process is killed."""
 
     def __init__(self, stream: Always) -> None:
         self._stream = stream
         self._rests = False
 
     def begin(self) -> bool:
-        self._rests = self._stream.rest()
+        self._rests = self._stream.suspend()
         return self._rests
 
     def end(self) -> None:
         if self._rests:
             self._rests = False
-            self._stream.rested()
+            self._stream.end_suspension()
 
 
-@op(description="Compute all tables again from bronze, twice, and compare them row by row.")
+@op(description="Recompute all tables from bronze, twice, and compare them row by row.")
 def certify_tables(
     context: OpExecutionContext, config: Proof, lake: LakeResource, spark: SparkResource
 ) -> None:
-    """Let a stream rest until it is settled which versions are compared, and keep a certificate of each table."""
+    """Pause the stream until the compared versions are pinned, and write a certificate of each table."""
     where, stream = lake.lake(), lake.stream(f"run {context.run_id[:8]}")
     tables = [table for table in DERIVED if where.exists(table)]
     trial = Trial(splits=config.splits, kills=config.kills)
@@ -87,7 +87,7 @@ def certify_tables(
     try:
         if rest.begin():
             bring_up(context, lake, spark)
-        found = verify(tables, where, trial, spark.site(), tell=context.log.info, pinned=rest.end)
+        found = verify(tables, where, trial, spark.site(), note=context.log.info, pinned=rest.end)
     except LakeError as error:
         raise failure(error) from error
     finally:
@@ -98,12 +98,12 @@ def certify_tables(
     try:
         refuse_different(found, trial.seed)
     except LakeError as error:
-        said = {each.table: "\n".join(each.differences) for each in found if not each.equal}
-        told = {table: MetadataValue.text(rows) for table, rows in said.items()}
-        raise failure(error, told) from error
+        different = {each.table: "\n".join(each.differences) for each in found if not each.equal}
+        rows = {table: MetadataValue.text(text) for table, text in different.items()}
+        raise failure(error, rows) from error
 
 
-@job(name="certify", description="Prove every silver and gold table, and keep the certificates.")
+@job(name="certify", description="Verify every silver and gold table, and keep the certificates.")
 def certify() -> None:
     """Certify."""
     certify_tables()
@@ -116,7 +116,7 @@ CERTIFY_NIGHTLY = ScheduleDefinition(
 
 @schedule(job=RE_READ, cron_schedule="0 2 * * *", execution_timezone="UTC")
 def re_read_nightly(lake: LakeResource) -> RunRequest | SkipReason:
-    """Compute the last closed days again, as one range."""
+    """Recompute the last closed days as one range."""
     last = last_closed(lake.lake())
     if last is None:
         return SkipReason("no day is closed in all tables yet")
@@ -125,8 +125,8 @@ def re_read_nightly(lake: LakeResource) -> RunRequest | SkipReason:
 
 
 def last_closed(lake: Lake) -> date | None:
-    """Return the last day that is closed in every table that has a stream."""
-    streamed = [table for table in DERIVED if table.speaks is not Speaks.AFRESH]
+    """Return the last day that is closed in every table with a stream."""
+    streamed = [table for table in DERIVED if table.emits is not Emit.RECOMPUTED]
     found = [
         max(closed_days(table, lake, settings().first_day), default=None) for table in streamed
     ]

@@ -1,10 +1,11 @@
-"""What whoever is on call does to the always-on stream, as jobs, so that it stands in the list of runs who did what and why.
+"""Operations on the always-on stream as jobs, so that the list of runs shows who did what and why.
 
-They do what the command line does (jobs/cli/oncall.py). ``revive`` is the watchdog's own: each of its runs is an incident,
-and the one that fails says that a person is asked.
+They do what the command line does (jobs/cli/oncall.py). Only the watchdog launches ``revive``: each of its runs is an
+incident, and a failed one asks for a person.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 from dagster import (
@@ -23,12 +24,13 @@ from jobs.cli import goback, place
 from jobs.cli.again import again
 from jobs.core.errors import LakeError
 from jobs.core.table import Table
-from jobs.run.always import Always, last_words
-from jobs.run.ledger import Entry
-from jobs.run.order import order
-from jobs.run.rewind import rewind
-from jobs.run.tidy import left, take_away
-from jobs.run.watch import Ill
+from jobs.engine.repair.rewind import rewind
+from jobs.engine.runtime.log_files import last_error
+from jobs.engine.service.background_stream import Always
+from jobs.engine.service.desired_state import order
+from jobs.engine.service.orphan_files import left, take_away
+from jobs.engine.service.stream_health import Ill
+from jobs.engine.storage.ledger import Entry
 from orchestration.catch_up import bring_up
 from orchestration.failures import failure
 from orchestration.keys import key
@@ -38,14 +40,14 @@ from orchestration.runbook import section
 Start: TypeAlias = Callable[[Always], int]
 
 
-class Said(Config):
-    """Why somebody does it."""
+class Reason(Config):
+    """Why the operator does it."""
 
-    why: str = Field(default="", description="Written down for whoever looks next.")
+    why: str = Field(default="", description="Reason; `strandline status` shows it.")
 
 
 class Back(Config):
-    """Where to go back to."""
+    """Where to rewind to."""
 
     table: str = Field(description="A silver or gold table, such as silver.device_telemetry.")
     to: str = Field(description="A moment of arrival, in UTC, or topic/partition:offset.")
@@ -53,39 +55,40 @@ class Back(Config):
 
 
 class Incident(Config):
-    """What the watchdog found."""
+    """An incident that the watchdog found."""
 
-    ill: str = Field(description="What is wrong: dead, silent or stuck.")
-    says: str = Field(description="The same as a sentence.")
-    gives_up: bool = Field(default=False, description="Whether it was tried often enough.")
+    ill: str = Field(description="What is wrong: dead, silent, stuck or failing.")
+    says: str = Field(description="What is wrong, as a sentence.")
+    gives_up: bool = Field(default=False, description="Whether no attempt is left.")
+    tables: list[str] = Field(default=[], description="The tables that fail.")
 
 
-@op(description="Stop the stream after the batches that it has begun, and keep it stopped.")
-def pause_stream(context: OpExecutionContext, config: Said, lake: LakeResource) -> None:
+@op(description="Stop the stream after its running batches, and keep it stopped.")
+def pause_stream(context: OpExecutionContext, config: Reason, lake: LakeResource) -> None:
     """Pause."""
     stopped = _stream(context, lake).pause(config.why)
-    context.log.info("the stream is stopped" if stopped else "no stream of ours was running")
+    context.log.info("the stream is stopped" if stopped else "no stream of this lake was running")
 
 
-@op(description="Start the stream, or find it running, and wait until it lives.")
-def resume_stream(context: OpExecutionContext, config: Said, lake: LakeResource) -> None:
+@op(description="Start the stream, unless it runs, and wait for its first heartbeat.")
+def resume_stream(context: OpExecutionContext, config: Reason, lake: LakeResource) -> None:
     """Resume."""
-    _lives(context, lambda stream: stream.resume(None, config.why), lake)
+    _start(context, lambda stream: stream.resume(None, config.why), lake)
 
 
 @op(
-    description="Stop the stream after its batches and start it again; failures before are forgotten."
+    description="Stop the stream after its running batches and start it again; earlier failures no longer count."
 )
-def restart_stream(context: OpExecutionContext, config: Said, lake: LakeResource) -> None:
+def restart_stream(context: OpExecutionContext, config: Reason, lake: LakeResource) -> None:
     """Restart."""
-    _lives(context, lambda stream: stream.restart(config.why), lake)
+    _start(context, lambda stream: stream.restart(config.why), lake)
 
 
 @op(
-    description="Stop the stream, then read what is there to the end, so that nothing waits while it rests."
+    description="Stop the stream, then read the backlog to its end, so that nothing waits meanwhile."
 )
 def drain_stream(
-    context: OpExecutionContext, config: Said, lake: LakeResource, spark: SparkResource
+    context: OpExecutionContext, config: Reason, lake: LakeResource, spark: SparkResource
 ) -> None:
     """Drain."""
     _stream(context, lake).pause(config.why)
@@ -93,24 +96,27 @@ def drain_stream(
 
 
 @op(
-    description="Start a stream that died once more; fail, so that a person is asked, when that was tried often enough."
+    description="Start a stream that died again; fail, so that a person is alerted, when no attempt is left or one table "
+    "alone fails."
 )
 def revive_stream(context: OpExecutionContext, config: Incident, lake: LakeResource) -> None:
     """Revive."""
     context.log.warning(config.says)
-    context.log.warning("its last words: %s", last_words(lake.lake().log("stream")))
+    context.log.warning("last error of its log: %s", last_error(lake.lake().log("stream")))
+    if config.ill == Ill.FAILING:
+        raise _one_fails(context, config, lake)
     if config.gives_up:
         raise _given_up(context, config, lake)
-    _lives(context, lambda stream: stream.again(ends=config.ill != Ill.DEAD), lake)
+    _start(context, lambda stream: stream.again(ends=config.ill != Ill.DEAD), lake)
 
 
 @op(
-    description="Show what arrived from a moment or an offset on; with go, compute the days of which it speaks again."
+    description="Show what arrived from a moment or an offset on; with go, recompute the days that it touches."
 )
 def go_back(
     context: OpExecutionContext, config: Back, lake: LakeResource, spark: SparkResource
 ) -> None:
-    """Go back."""
+    """Rewind."""
     where = lake.lake()
     try:
         table = place.derived(config.table, where)
@@ -127,7 +133,7 @@ def go_back(
         raise failure(error) from error
 
 
-@op(description="Take away what killed batches and proofs have left behind.")
+@op(description="Delete what killed batches and proofs left behind.")
 def tidy_up(context: OpExecutionContext, lake: LakeResource) -> None:
     """Tidy up."""
     try:
@@ -137,12 +143,12 @@ def tidy_up(context: OpExecutionContext, lake: LakeResource) -> None:
     for each in found:
         take_away(each)
         context.log.info("%s: %s bytes, %s", each.path, each.size, each.why)
-    context.log.info("%s taken away", len(found))
+    context.log.info("%s deleted", len(found))
 
 
 def _again(table: Table, entry: Entry) -> AssetMaterialization:
-    said = {"since": entry.since, "until": entry.until, "came": entry.came, "gone": entry.gone}
-    return AssetMaterialization(key(table), metadata=said)
+    figures = {"since": entry.since, "until": entry.until, "came": entry.came, "gone": entry.gone}
+    return AssetMaterialization(key(table), metadata=figures)
 
 
 def _given_up(context: OpExecutionContext, incident: Incident, lake: LakeResource) -> Failure:
@@ -152,11 +158,29 @@ def _given_up(context: OpExecutionContext, incident: Incident, lake: LakeResourc
         stream.note(asked.given_up(stream.clock()))
     tried = len(asked.attempts) if asked else 0
     return Failure(
-        f"{incident.says}. It was started again {tried} times; a person is needed.\n\n"
-        "hint: remove the cause, then launch the job `restart` or type `strandline restart`.",
+        f"{incident.says}. It was restarted {tried} times; a person is needed.\n\n"
+        "hint: remove the cause, then launch the job `restart` or type `strandline restart` (infra/runbook.md).",
         metadata={
-            "last words": last_words(stream.lake.log("stream")),
+            "last error": last_error(stream.lake.log("stream")),
             "attempts": MetadataValue.json(list(asked.attempts) if asked else []),
+            "log": MetadataValue.path(str(stream.lake.log("stream"))),
+            "runbook": MetadataValue.md(section(incident.ill)),
+        },
+        allow_retries=False,
+    )
+
+
+def _one_fails(context: OpExecutionContext, incident: Incident, lake: LakeResource) -> Failure:
+    """Return the failure that alerts a person of failing tables; once, until they recover and fail again."""
+    stream = _stream(context, lake)
+    asked = order(stream.lake)
+    if asked:
+        stream.note(replace(asked, told_of=tuple(incident.tables)))
+    return Failure(
+        f"{incident.says}. The other tables go on.\n\n"
+        "hint: remove the cause; the table is retried at least every ten minutes (infra/runbook.md).",
+        metadata={
+            "tables": MetadataValue.json(incident.tables),
             "log": MetadataValue.path(str(stream.lake.log("stream"))),
             "runbook": MetadataValue.md(section(incident.ill)),
         },
@@ -168,12 +192,12 @@ def _stream(context: OpExecutionContext, lake: LakeResource) -> Always:
     return lake.stream(f"run {context.run_id[:8]}")
 
 
-def _lives(context: OpExecutionContext, start: Start, lake: LakeResource) -> None:
+def _start(context: OpExecutionContext, start: Start, lake: LakeResource) -> None:
     try:
         pid = start(_stream(context, lake))
     except LakeError as error:
         raise failure(error) from error
-    context.log.info("the stream lives: process %s", pid)
+    context.log.info("the stream runs: process %s", pid)
 
 
 @job(name="pause", description="Stop the always-on stream and keep it stopped.")
@@ -201,22 +225,21 @@ def drain() -> None:
 
 
 @job(
-    name="revive", description="The watchdog's: start a stream that died. Each run is an incident."
+    name="revive",
+    description="For the watchdog: start a stream that died. Each run is an incident.",
 )
 def revive() -> None:
     """Revive."""
     revive_stream()
 
 
-@job(
-    name="rewind", description="Read again from bronze what arrived from a moment or an offset on."
-)
+@job(name="rewind", description="Recompute from bronze what arrived from a moment or an offset on.")
 def rewind_job() -> None:
     """Rewind."""
     go_back()
 
 
-@job(name="maintenance", description="Take away what belongs to nothing.")
+@job(name="maintenance", description="Delete files that belong to nothing.")
 def maintenance() -> None:
     """Maintain."""
     tidy_up()

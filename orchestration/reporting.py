@@ -1,7 +1,7 @@
-"""The report on the quality of a day as a job, so that a click or a schedule makes the page that checks lead to.
+"""The report of a day as a job, so that a click or a schedule writes the page that checks link to.
 
-It needs no Spark, and says and fails what ``strandline report`` says and fails: a run that is red is a day whose
-numbers cannot be trusted, and its page was written all the same.
+It needs no Spark, and succeeds or fails as ``strandline report`` does: a failed run is a day whose numbers cannot be
+trusted, and its page was written in any case.
 """
 
 from datetime import date, timedelta
@@ -39,14 +39,14 @@ class Wanted(Config):
 
 @op(name=STEP)
 def make_report(context: OpExecutionContext, config: Wanted, lake: LakeResource) -> None:
-    """Say whether the numbers of a day can be trusted, and write the page that says why."""
+    """Report whether the numbers of a day can be trusted, and write the page with the reasons."""
     try:
         found, page = lake.report(config.day)
     except LakeError as error:
         raise failure(error) from error
     for line in (found.sentence, *found.because):
         context.log.info(line)
-    told: dict[str, MetadataValue] = {
+    metadata: dict[str, MetadataValue] = {
         "verdict": MetadataValue.text(found.verdict.value),
         "sentence": MetadataValue.text(found.sentence),
         "page": MetadataValue.path(page),
@@ -55,13 +55,13 @@ def make_report(context: OpExecutionContext, config: Wanted, lake: LakeResource)
     try:
         refuse_untrusted(found)
     except LakeError as error:
-        raise failure(error, told) from error
-    context.add_output_metadata(told)
+        raise failure(error, metadata) from error
+    context.add_output_metadata(metadata)
 
 
 @job(name="report")
 def _report() -> None:
-    """Say whether the numbers of a day can be trusted, and write the page that checks lead to."""
+    """Report whether the numbers of a day can be trusted, and write the page that checks link to."""
     make_report()
 
 
@@ -70,6 +70,6 @@ REPORT: JobDefinition = _report
 
 @schedule(job=REPORT, cron_schedule="0 6 * * *", execution_timezone="UTC")
 def every_morning(context: ScheduleEvaluationContext) -> RunRequest:
-    """Report on the day before: it is whole, and what came late has mostly come."""
+    """Report on the day before: it is complete, and most late rows have arrived."""
     day = context.scheduled_execution_time.date() - timedelta(days=1)
     return RunRequest(run_config={"ops": {STEP: {"config": {"day": day.isoformat()}}}})

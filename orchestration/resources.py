@@ -1,4 +1,4 @@
-"""What assets need from the world: one Spark session and the lake, through one door."""
+"""The resources of assets and jobs: one Spark session and the lake."""
 
 from collections.abc import Iterator, Mapping
 from datetime import date
@@ -16,34 +16,34 @@ from jobs.cli.oncall import always
 from jobs.cli.report import gathered, written
 from jobs.core.modes import AvailableNow
 from jobs.core.table import Table
-from jobs.run import pages
-from jobs.run.always import Always
-from jobs.run.backfill import MODE
-from jobs.run.backlog import Part
-from jobs.run.balance import live_rows
-from jobs.run.ends import Ends, ends_of
-from jobs.run.lake import Lake
-from jobs.run.lineage import Columns, lineage
-from jobs.run.needle import kinds
-from jobs.run.report import Report
-from jobs.run.runner import Site, run
-from jobs.run.span import Span
+from jobs.engine.accounting.balance_sheet import live_rows
+from jobs.engine.kafka.lag import Ends, ends_of
+from jobs.engine.kafka.slices import Part
+from jobs.engine.pipeline.column_lineage import Columns, lineage
+from jobs.engine.pipeline.run_summary import Report
+from jobs.engine.pipeline.runner import Site, run
+from jobs.engine.repair.backfill import MODE
+from jobs.engine.repair.closed_range import Span
+from jobs.engine.service.background_stream import Always
+from jobs.engine.storage.find_rows import kinds
+from jobs.engine.storage.lake import Lake
+from jobs.engine.trust import report_server
 from orchestration.answers import Answers
 from quality.report.findings import Findings
 
 
 class SparkResource(LazyPySparkResource):
-    """The session of dagster-pyspark, started the way everything else here starts it.
+    """The session of dagster-pyspark, started with the settings of the project.
 
-    There is one a process, because starting another takes seconds: a whole chain runs in one application, and an
-    asset of somebody else's that asks for a ``LazyPySparkResource`` is given Delta and Kafka's connector with it.
+    There is one per process, because starting another takes seconds: a whole chain runs in one application. An asset
+    of another project that asks for a ``LazyPySparkResource`` gets Delta and Kafka's connector with it.
     """
 
     spark_config: dict[str, Any] = Field(default_factory=dict)
 
     @property
-    def spark_session(self) -> Any:  # noqa: ANN401  # as its parent says
-        """Start Spark, or return what runs."""
+    def spark_session(self) -> Any:  # noqa: ANN401  # as its parent declares
+        """Start Spark, or return the running session."""
         return self.site().spark
 
     def site(self, address: str | None = None) -> Site:
@@ -53,17 +53,17 @@ class SparkResource(LazyPySparkResource):
 
 
 class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resource is its own value
-    """The lake that the settings name, and what fills its tables."""
+    """The lake of the settings, and the verbs that fill its tables."""
 
     def catch_up(self, table: Table, spark: SparkResource) -> Report:
-        """Bring one table up to date, just as ``strandline run`` does."""
+        """Bring one table up to date, as ``strandline run`` does."""
         found, lake = place.configured(None)
         lake.open_for_writing()
         address = place.demanded_address(found, lake) if table.topics else None
         return run(table, AvailableNow(), lake, site=spark.site(address))
 
     def recompute(self, table: Table, span: Span, spark: SparkResource) -> Report:
-        """Compute a closed range of a table again, just as ``strandline backfill`` does."""
+        """Recompute a closed range of a table, as ``strandline backfill`` does."""
         _, lake = place.existing(None)
         lake.refuse_missing(table)
         report = Report(table=table.id, mode=MODE)
@@ -78,34 +78,34 @@ class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resou
         return lake
 
     def stream(self, by: str) -> Always:
-        """Return its always-on stream, in somebody's hands."""
+        """Return its always-on stream; orders are signed by ``by``."""
         found, lake = place.configured(None)
         return always(found, lake, by)
 
     def report(self, day: str | None) -> tuple[Findings, Path]:
-        """Make the report of a day, just as ``strandline report`` does."""
+        """Write the report of a day, as ``strandline report`` does."""
         _, lake = place.existing(None)
         found = gathered(lake, day=day)
         return found, written(found, lake)
 
     def report_link(self, day: date | None = None) -> str | None:
-        """Return where the report of a day, or of today, is read while `strandline ui` runs."""
-        return pages.link(self.lake(), day or place.now().date())
+        """Return the address of the report of a day, today by default; None while `strandline ui` does not run."""
+        return report_server.link(self.lake(), day or place.now().date())
 
     def columns(self, table: Table) -> Mapping[str, str]:
-        """Return the columns that a table has, and their types; from its log, without Spark."""
+        """Return the columns of a table and their types, from its log, without Spark."""
         return kinds(self.lake().table(table))
 
     def rows(self, table: Table) -> int:
-        """Return how many rows a table has; from its log as well."""
+        """Return the number of rows of a table, from its log."""
         return live_rows(self.lake().table(table))
 
     def lineage(self, table: Table, spark: SparkResource) -> Columns:
-        """Return from which columns those of a table are made."""
+        """Return the column lineage of a table."""
         return lineage(spark.spark_session, table, self.lake())
 
     def ends(self) -> Iterator[tuple[Table, Mapping[Part, Ends]]]:
-        """Return how far the topics of each table go, and how far it has read them."""
+        """Return the end offsets of each table's topics, and how far the table has read them."""
         found, lake = place.configured(None)
         address = place.demanded_address(found, lake)
         for table in catalog.tables():
@@ -114,4 +114,4 @@ class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resou
 
 
 RESOURCES = {"lake": LakeResource(), "spark": SparkResource(), "answers": Answers()}
-"""By the names under which assets, steps and sensors ask for them."""
+"""By the argument names of assets, steps and sensors."""

@@ -1,4 +1,4 @@
-"""The runbook, of which a failure shows the part that speaks of it: nobody searches for a page at 3 a.m."""
+"""Sections of the runbook: a failure shows its own, so that no one has to search at 3 a.m."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ FILE = Path(__file__).parents[1] / "infra" / "runbook.md"
 
 
 def section(name: str) -> str:
-    """Return the part of the runbook that has this name as its heading; all of it when none has."""
+    """Return the section with this heading; the whole runbook when there is none."""
     text = FILE.read_text(encoding="utf-8")
     _, found, rest = text.partition(f"\n## {name}\n")
     part, _, _ = rest.partition("\n## ")

@@ -1,7 +1,7 @@
-"""When tables are brought up to date, where no stream is always on.
+"""The schedule that brings tables up to date where no stream runs.
 
-One schedule for the whole chain rather than an automation condition for each table: a run is one process and one
-Spark, and what decides whether gold may follow silver is the gate between them, which stands in the lake.
+One schedule for the whole chain, not an automation condition per table: a run is one process and one Spark, and the
+gate between silver and gold, a file in the lake, decides whether gold may follow.
 """
 
 from dagster import (
@@ -14,7 +14,7 @@ from dagster import (
 )
 
 from jobs.cli.place import configured, now
-from jobs.run.beat import heartbeat
+from jobs.engine.service.heartbeat import heartbeat
 from orchestration import catch_up
 
 CATCH_UP = catch_up.job()
@@ -30,7 +30,7 @@ UNFINISHED = [
 
 @schedule(job=CATCH_UP, cron_schedule="*/15 * * * *", execution_timezone="UTC")
 def every_quarter_of_an_hour(context: ScheduleEvaluationContext) -> RunRequest | SkipReason:
-    """Catch up, unless a stream does so already or the last run is not done."""
+    """Catch up, unless a stream runs or the last run is not finished."""
     _, lake = configured(None)
     beat = heartbeat(lake, now())
     if beat and beat["alive"]:
@@ -38,5 +38,5 @@ def every_quarter_of_an_hour(context: ScheduleEvaluationContext) -> RunRequest |
     found = RunsFilter(job_name=CATCH_UP.name, statuses=UNFINISHED)
     running = context.instance.get_run_records(found, limit=1)
     if running:
-        return SkipReason(f"run {running[0].dagster_run.run_id} is not done yet")
+        return SkipReason(f"run {running[0].dagster_run.run_id} is not finished yet")
     return RunRequest()

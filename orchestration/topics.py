@@ -1,7 +1,7 @@
-"""The topics as assets that somebody else fills: observed, never made.
+"""The topics as external assets: observed, never materialised.
 
-A sensor looks once a minute and says how far each topic goes and how much of it bronze has not read. No run is needed
-for that, and Dagster's own decorator for observed assets is still in beta.
+A sensor reports once a minute the end offsets of each topic and the lag of bronze. That needs no run, and Dagster's own
+decorator for observed assets is still in beta.
 """
 
 from collections.abc import Mapping
@@ -17,8 +17,8 @@ from dagster import (
 
 from jobs import catalog
 from jobs.core.table import Table, Topic
-from jobs.run.backlog import Part
-from jobs.run.ends import Ends
+from jobs.engine.kafka.lag import Ends
+from jobs.engine.kafka.slices import Part
 from orchestration.keys import TOPICS, topic_key
 from orchestration.resources import LakeResource
 
@@ -32,7 +32,7 @@ def topics() -> list[AssetSpec]:
 
 @sensor(minimum_interval_seconds=EVERY, default_status=DefaultSensorStatus.RUNNING)
 def look_at_topics(lake: LakeResource) -> SensorResult:
-    """Observe all topics: records, offsets, and how many of them are still to read."""
+    """Observe all topics: records, offsets, lag."""
     found = [_observed(topic, ends) for table, ends in lake.ends() for topic in table.topics]
     return SensorResult(asset_events=found)
 

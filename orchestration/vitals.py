@@ -1,7 +1,7 @@
-"""Is a table well: checks that ask the lake and need no Spark, answered every few minutes and whenever somebody asks.
+"""Checks of a table's health: they read the lake, need no Spark, and run every few minutes and on demand.
 
-They are no part of the assets, because a table is not well or ill only when a run has just made it. The watchdog's
-word on each table (orchestration/watchdog.py) is one of them, so that all of it stands on one page.
+They are not part of the assets, because a table can become unhealthy between two runs. The watchdog's result for each
+table (orchestration/watchdog.py) is one of them, so that one page shows all.
 """
 
 import json
@@ -24,12 +24,12 @@ from dagster import (
 from jobs import catalog
 from jobs.cli.place import now
 from jobs.core.table import Table
-from jobs.run.beat import heartbeat
-from jobs.run.lake import Lake
-from jobs.run.ledger import latest_version
-from jobs.run.order import order
-from jobs.run.vitals import QUESTIONS, Sign, questions, signs
-from jobs.run.watch import watch
+from jobs.engine.service.desired_state import order
+from jobs.engine.service.heartbeat import heartbeat
+from jobs.engine.service.stream_health import watch
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import latest_version
+from jobs.engine.trust.table_checks import QUESTIONS, Sign, questions, signs
 from orchestration.checks import More, evaluation
 from orchestration.keys import key, plain
 from orchestration.links import linked
@@ -37,17 +37,17 @@ from orchestration.resources import LakeResource
 
 EVERY = 60
 OLD = 300
-"""Seconds after which an answer is asked for again although nothing was written."""
+"""Seconds after which a table is checked again although nothing was written."""
 
 LONG = 10.0
-"""Seconds that a look may take; the tables that it did not come to are the first of the next. What a table costs grows
-with the commits of its ledger (half a second for 430 of each of its books), and Dagster ends a sensor after a minute.
+"""Seconds that a look may take; the remaining tables are the first of the next look. The cost of a table grows with
+the commits of its ledger (half a second for 430 of each of its books), and Dagster ends a sensor after a minute.
 """
 
 KEEPS_UP = "keeps_up"
 Seen = dict[str, tuple[int, float]]
 
-WORD = "Its always-on stream, if one is to run, lives, and does not fall behind."
+KEEPS_UP_ABOUT = "Its always-on stream, if one should run, is alive and does not fall behind."
 
 
 def checks() -> list[AssetChecksDefinition]:
@@ -57,7 +57,7 @@ def checks() -> list[AssetChecksDefinition]:
 
 @sensor(minimum_interval_seconds=EVERY, default_status=DefaultSensorStatus.RUNNING)
 def look_at_tables(context: SensorEvaluationContext, lake: LakeResource) -> SensorResult:
-    """Answer them for the tables that were written, and for those that nobody has looked at for a while."""
+    """Answer the checks of the tables with new commits, and of those whose last look is old."""
     seen: Seen = json.loads(context.cursor) if context.cursor else {}
     where, begun = lake.lake(), time.monotonic()
     answers = []
@@ -70,12 +70,12 @@ def look_at_tables(context: SensorEvaluationContext, lake: LakeResource) -> Sens
 
 
 def due(lake: Lake, seen: Seen, at: float) -> list[Table]:
-    """Return the tables to look at, those first that were looked at longest ago.
+    """Return the tables to check, the one with the oldest look first.
 
     Args:
-        lake: Where.
-        seen: For each table its version at the last look, and when that was.
-        at: The moment.
+        lake: The lake.
+        seen: For each table its version at the last look, and the time of that look.
+        at: The current time.
     """
     there = [table for table in catalog.tables() if lake.exists(table)]
     last = {table: seen.get(table.id, (-1, 0.0)) for table in there}
@@ -93,8 +93,8 @@ def answered(table: Table, lake: LakeResource) -> Iterator[AssetCheckResult]:
     yield from (_answer(table, sign, link) for sign in signs(table, lake.lake(), now()))
 
 
-def word(table: Table, lake: LakeResource) -> AssetCheckResult:
-    """Say whether a table's stream is well now; how it does over time, the watchdog says."""
+def keeps_up(table: Table, lake: LakeResource) -> AssetCheckResult:
+    """Check a table's stream now; the watchdog checks it over time."""
     stream = lake.stream("a look")
     found = watch(
         order(stream.lake), heartbeat(stream.lake, now()), now(), starting=stream.is_starting()
@@ -114,7 +114,7 @@ def _of(table: Table) -> AssetChecksDefinition:
             AssetCheckSpec(name, asset=key(table), description=QUESTIONS[name])
             for name in questions(table)
         ]
-        + [AssetCheckSpec(KEEPS_UP, asset=key(table), description=WORD)],
+        + [AssetCheckSpec(KEEPS_UP, asset=key(table), description=KEEPS_UP_ABOUT)],
         can_subset=True,
     )
     def vitals(
@@ -122,7 +122,7 @@ def _of(table: Table) -> AssetChecksDefinition:
     ) -> Iterator[AssetCheckResult]:
         lake.lake().refuse_missing(table)
         chosen = {each.name for each in context.selected_asset_check_keys}
-        answers = [*answered(table, lake), word(table, lake)]
+        answers = [*answered(table, lake), keeps_up(table, lake)]
         yield from (each for each in answers if each.check_name in chosen)
 
     return vitals

@@ -1,14 +1,14 @@
-"""Looks at the always-on stream twice a minute, and has it started again when it died.
+"""Checks the always-on stream twice a minute, and has it restarted when it died.
 
-It starts nothing itself: it asks for a run of ``revive``, so that every incident stands in the list of runs. The delays
-between attempts and their number are in the order (jobs/run/order.py), in the lake, so that a Dagster that was started
-anew goes on counting. Two writers there cannot be, whoever starts how many streams: a lease is the JVM's, and is gone
-when the JVM is (jobs/run/lease.py).
+It starts no stream itself: it requests a run of ``revive``, so that every incident is in the list of runs. The order in
+the lake (jobs/engine/service/desired_state.py) has the number of attempts and their delays, so that a restarted Dagster
+continues to count. There are never two writers, however many streams are started: the JVM holds a table's lease, which
+ends with the JVM (jobs/engine/storage/locks.py).
 """
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
@@ -27,10 +27,20 @@ from dagster import (
 from jobs import catalog
 from jobs.cli.place import now
 from jobs.core.table import Table
-from jobs.run.absence import has_room
-from jobs.run.beat import heartbeat
-from jobs.run.order import Order, order
-from jobs.run.watch import LOOKS, Act, Look, Watch, is_well, looks, warned, watch
+from jobs.engine.runtime.outage import has_room
+from jobs.engine.service.desired_state import Order, order
+from jobs.engine.service.heartbeat import heartbeat
+from jobs.engine.service.stream_health import (
+    LOOKS,
+    Act,
+    Look,
+    Watch,
+    failing,
+    is_well,
+    looks,
+    warned,
+    watch,
+)
 from orchestration import on_call
 from orchestration.keys import key
 from orchestration.resources import LakeResource
@@ -48,17 +58,21 @@ Looks = dict[str, list[Look]]
     default_status=DefaultSensorStatus.RUNNING,
 )
 def watchdog(context: SensorEvaluationContext, lake: LakeResource) -> SensorResult | SkipReason:
-    """Look, warn, and ask for a run when the stream is to be started again."""
+    """Check, warn, and request a run when the stream must be restarted."""
     stream, moment = lake.stream("watchdog"), now()
     asked, beat = order(stream.lake), heartbeat(stream.lake, moment)
     if asked is None or not asked.runs:
-        return SkipReason("no stream is to run; `strandline resume` asks for one")
-    if asked.rest and asked.is_resting(moment):
-        return SkipReason(f"the stream rests for process {asked.rest['pid']}, which calls it back")
-    if not has_room(stream.lake.root):  # it cannot say that it lives, nor could another be started
-        return SkipReason("the disk of the lake has no room left; the stream goes on when it has")
+        return SkipReason("no stream should run; `strandline resume` starts one")
+    if asked.rest and asked.is_suspended(moment):
+        return SkipReason(
+            f"the stream is suspended by process {asked.rest['pid']}, which resumes it"
+        )
+    if not has_room(stream.lake.root):  # no heartbeat can be written, and no stream could start
+        return SkipReason("the disk of the lake is full; the stream continues when there is room")
     if is_well(asked, beat, moment):
         stream.note(asked.well())
+    elif over := set(asked.told_of) - failing(beat).keys():
+        stream.note(replace(asked, told_of=tuple(sorted(set(asked.told_of) - over))))
     found = watch(asked, beat, moment, starting=stream.is_starting())
     seen = _seen(context.cursor, beat)
     return SensorResult(
@@ -71,7 +85,7 @@ def watchdog(context: SensorEvaluationContext, lake: LakeResource) -> SensorResu
 def _requests(
     context: SensorEvaluationContext, asked: Order, found: Watch, moment: datetime
 ) -> Iterator[RunRequest]:
-    if found.act not in {Act.RESTART, Act.GIVE_UP}:
+    if found.act not in {Act.RESTART, Act.TELL, Act.GIVE_UP}:
         return
     running = RunsFilter(job_name=on_call.revive.name, statuses=UNFINISHED)
     if context.instance.get_run_records(running, limit=1):
@@ -80,9 +94,10 @@ def _requests(
         "ill": str(found.ill),
         "says": found.says,
         "gives_up": found.act is Act.GIVE_UP,
+        "tables": list(found.tables),
     }
     yield RunRequest(
-        # The minute, because an attempt that ended before it could be counted must be made again.
+        # The minute: an attempt that ended before it was counted must be repeated.
         run_key=f"{asked.at} {len(asked.attempts)} {moment:%H:%M}",
         run_config={"ops": {on_call.revive_stream.name: {"config": incident}}},
         tags={"incident": str(found.ill)},
@@ -90,32 +105,32 @@ def _requests(
 
 
 def _answers(found: Watch, seen: Looks) -> Iterator[AssetCheckEvaluation]:
-    """Say of each table whether it keeps up."""
+    """Yield for each table whether it keeps up."""
     for table in catalog.tables():
         mine = seen.get(table.id, [])
-        if found.ill is not None:
+        if found.ill is not None and table.id in (found.tables or [table.id]):
             yield _answer(table, found.says, mine, AssetCheckSeverity.ERROR)
         elif mine:
-            said = "; ".join(each.says for each in warned(table.id, mine))
-            yield _answer(table, said, mine, AssetCheckSeverity.WARN)
+            warnings = "; ".join(each.says for each in warned(table.id, mine))
+            yield _answer(table, warnings, mine, AssetCheckSeverity.WARN)
 
 
 def _answer(
-    table: Table, said: str, seen: Sequence[Look], severity: AssetCheckSeverity
+    table: Table, problem: str, seen: Sequence[Look], severity: AssetCheckSeverity
 ) -> AssetCheckEvaluation:
     figures = {"lag": seen[-1].lag or 0, "state": seen[-1].state} if seen else {}
     return AssetCheckEvaluation(
         asset_key=key(table),
         check_name=KEEPS_UP,
-        passed=not said,
+        passed=not problem,
         severity=severity,
-        description=said or "it keeps up",
+        description=problem or "it keeps up",
         metadata=figures,
     )
 
 
 def _seen(cursor: str | None, beat: Mapping[str, Any] | None) -> Looks:
-    """Return the last looks at each table, this one among them; none that an earlier process was seen by."""
+    """Return the last looks at each table, including this one; looks at an earlier process do not count."""
     before = json.loads(cursor) if cursor else {}
     if not beat or not beat["alive"]:
         return {}
@@ -128,5 +143,5 @@ def _seen(cursor: str | None, beat: Mapping[str, Any] | None) -> Looks:
 
 
 def _cursor(seen: Looks, pid: int | None) -> str:
-    told = {table: [asdict(look) for look in each] for table, each in seen.items()}
-    return json.dumps({"pid": pid, "looks": told})
+    kept = {table: [asdict(look) for look in each] for table, each in seen.items()}
+    return json.dumps({"pid": pid, "looks": kept})

@@ -1,8 +1,8 @@
-"""What was written to the lake without a run: a stream's batches, and the days that nobody need wait for any more.
+"""Reports commits that no run made: the batches of a stream, and the days that it has closed.
 
-The ledgers are read, not the stream: so nothing is lost while Dagster is down, a stream that dies has reported all that
-it committed, and ``jobs`` need not know that Dagster exists. Once a minute, because Dagster never removes an event, and
-a page that shows every commit shows no more.
+The source is the ledgers, not the stream: nothing is lost while Dagster is down, every commit of a stream that died is
+reported, and ``jobs`` need not know Dagster. Once a minute is enough: Dagster never removes an event, and a page with
+every commit shows no more.
 """
 
 import json
@@ -28,15 +28,15 @@ from jobs import catalog
 from jobs.cli.place import now
 from jobs.core.modes import MicroBatch
 from jobs.core.table import Table
-from jobs.run.balance import live_rows
-from jobs.run.beat import heartbeat
-from jobs.run.days import closed_days
-from jobs.run.lake import Lake
-from jobs.run.ledger import Entry, between, latest_version
-from jobs.run.lineage import kept
-from jobs.run.needle import kinds
-from jobs.run.report import Report
-from jobs.run.settings import settings
+from jobs.engine.accounting.balance_sheet import live_rows
+from jobs.engine.pipeline.column_lineage import cached_lineage
+from jobs.engine.pipeline.run_summary import Report
+from jobs.engine.repair.closed_days import closed_days
+from jobs.engine.runtime.settings import settings
+from jobs.engine.service.heartbeat import heartbeat
+from jobs.engine.storage.find_rows import kinds
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry, between, latest_version
 from orchestration import checks
 from orchestration.answers import let_the_second_pass
 from orchestration.assets import figures, lineage_of
@@ -46,7 +46,7 @@ from orchestration.resources import LakeResource
 
 EVERY = 60
 DAYS = 30
-"""So many days of a table are reported at once; the rest the next time."""
+"""Days of a table that are reported at once; the rest follow at the next look."""
 
 Event = AssetMaterialization | AssetObservation | AssetCheckEvaluation
 Cursor = dict[str, Any]
@@ -54,7 +54,7 @@ Cursor = dict[str, Any]
 
 @sensor(minimum_interval_seconds=EVERY, default_status=DefaultSensorStatus.RUNNING)
 def look_at_the_stream(context: SensorEvaluationContext, lake: LakeResource) -> SensorResult:
-    """Report what the stream has committed since the last look, and the days that were closed since."""
+    """Report the commits of the stream since the last look, and the days closed since."""
     where = lake.lake()
     beat = heartbeat(where, now())
     pulses = beat["tables"] if beat and beat["alive"] else {}
@@ -99,7 +99,7 @@ def _made(
     report = Report(table=table.id, mode=found[-1].mode)
     for entry in found:
         report.add(entry)
-    path, columns = lake.table(table), kept(table, lake)
+    path, columns = lake.table(table), cached_lineage(table, lake)
     schema = TableSchema([TableColumn(name, kind) for name, kind in kinds(path).items()])
     newest = {
         "version": latest_version(path),
@@ -110,13 +110,13 @@ def _made(
     }
     offsets = {part: end for part, (_, end) in found[-1].offsets.items()}
     where = {"offsets": MetadataValue.json(offsets)} if offsets else {}
-    told: dict[str, Any] = {
+    metadata: dict[str, Any] = {
         **figures(report),
         **newest,
         **where,
         **(_health(pulse) if pulse else {}),
     }
-    yield AssetMaterialization(key(table), metadata=told)
+    yield AssetMaterialization(key(table), metadata=metadata)
     for each in checks.of_report(table, key(table), report, link):
         yield checks.evaluation(each)
 
@@ -134,5 +134,5 @@ def _days(table: Table, lake: Lake, seen: Cursor) -> Iterator[Event]:
         yield AssetMaterialization(
             key(table),
             partition=day.isoformat(),
-            description="Its stream has left the day for good.",
+            description="Its stream has closed the day.",
         )

@@ -1,1 +1,1 @@
-"""WHETHER: what must hold of a row, and what happens to rows of which it does not."""
+"""WHETHER: the rules that rows must satisfy, and what happens to rows that break them."""

@@ -1,10 +1,10 @@
-"""Great Expectations' own Data Docs of what looks at rows have found, for who is used to them; the last runs only.
+"""Great Expectations' own Data Docs of the last audits, for readers who are used to them.
 
-The library never takes a page away and writes all of them anew each time, so a run of a year ago would cost something
-today: what is older than the last runs is removed here first. Its pages load their style and scripts from the
+The library never deletes a page and writes all of them again each time, so a run of a year ago would cost time
+today: runs older than the last ones are removed here first. Its pages load their style and scripts from the
 network; the page of ``strandline report`` does not.
 
-They are made from what was found, not by asking the rows again, and so hold no value of any row.
+They are made from findings, not by evaluating the rows again, so they hold no value of any row.
 """
 
 import shutil
@@ -21,14 +21,14 @@ from quality.gx import COUNTS, library
 from quality.suite import as_suite, quiet
 
 KEPT = 20
-"""So many runs stay."""
+"""The number of runs that are kept."""
 
 STORE, SITE = Path("gx/uncommitted/validations"), Path("gx/uncommitted/data_docs/local_site")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What was expected of a table, and what was found."""
+    """The expectations of a table, and the findings."""
 
     table: str
     expected: Sequence[Expectation]
@@ -39,15 +39,15 @@ def publish(folder: Path, asked: Sequence[Asked], at: datetime, kept: int = KEPT
     """Add a run to the pages, and return the one to begin with.
 
     Args:
-        folder: Where the library may keep what it needs.
-        asked: What was found, table by table.
-        at: When; the name of the run.
-        kept: How many runs stay, this one included.
+        folder: The folder of the library's files.
+        asked: Expectations and findings, table by table.
+        at: The time of the run, which becomes its name.
+        kept: The number of runs that are kept, this one included.
     """
     folder.mkdir(parents=True, exist_ok=True)
     context = quiet(library.get_context(mode="file", project_root_dir=str(folder)))
     run = library.RunIdentifier(run_name=at.strftime("%Y%m%dT%H%M%S.%f"))
-    for each in map(_told, asked):
+    for each in map(_with_values, asked):
         _asked(context, each).run(
             batch_parameters={"dataframe": _frame(each)}, result_format="BASIC", run_id=run
         )
@@ -56,17 +56,17 @@ def publish(folder: Path, asked: Sequence[Asked], at: datetime, kept: int = KEPT
     return folder / SITE / "index.html"
 
 
-def _told(asked: Asked) -> Asked:
-    """Put what only others could judge, or nobody, as what was found of it."""
+def _with_values(asked: Asked) -> Asked:
+    """Turn findings with an error, or without an expectation, into figures that the library can judge: 0 holds, 1 fails."""
     plain = {each.name: each for each in asked.expected}
     odd = [each for each in asked.findings if each.error or each.name not in plain]
     bare = (Within(name=each.name, high=0, severity=each.severity, about=each.says) for each in odd)
     expected = {**plain, **{each.name: each for each in bare}}
-    found = (
+    findings = (
         replace(each, value=0.0 if each.holds else 1.0) if each in odd else each
         for each in asked.findings
     )
-    return replace(asked, expected=tuple(expected.values()), findings=tuple(found))
+    return replace(asked, expected=tuple(expected.values()), findings=tuple(findings))
 
 
 def _asked(context: Any, asked: Asked) -> Any:  # noqa: ANN401
@@ -89,7 +89,7 @@ def _frame(asked: Asked) -> pd.DataFrame:
 
 
 def _prune(folder: Path, kept: int) -> None:
-    """Remove what was found in older runs, and every page about a run; those that stay are written anew."""
+    """Remove the results of older runs, and the page of every run; the library writes those of kept runs again."""
     runs = {file.parents[1] for file in (folder / STORE).rglob("*.json")}
     names = sorted({run.name for run in runs})
     for run in runs:

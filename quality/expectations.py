@@ -1,7 +1,7 @@
-"""What is expected of a batch: how many of its rows may break each rule, and between which bounds its figures lie.
+"""The expectations of a batch: how many of its rows may break each rule, and the bounds of its figures.
 
-An expectation is a value that knows no library, so that Dagster's checks, the catalogue in the report and the command
-line name the same things as the suite that judges (quality/suite.py), without importing it.
+An expectation is a value that needs no library, so Dagster's checks, the catalogue in the report and the command
+line name the same expectations as the suite that judges (quality/suite.py), without importing it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,12 +16,12 @@ class Share:
     """At most a share of the rows breaks a rule.
 
     Args:
-        name: The rule's.
-        predicate: What holds of a good row, never NULL.
-        allowed: The share that may break it.
-        few: How many may break it whatever their share.
-        severity: What becomes of the batch otherwise.
-        about: What it is for.
+        name: The name of the rule.
+        predicate: True for a good row, false for another, never NULL.
+        allowed: The share of rows that may break it.
+        few: The number of rows that may break it whatever their share.
+        severity: What happens to the batch otherwise.
+        about: The purpose, in a sentence.
     """
 
     name: str
@@ -37,13 +37,13 @@ class Within:
     """A figure of the batch lies between two bounds.
 
     Args:
-        name: The figure's.
-        aggregate: How rows are asked for it, as SQL; absent for a figure that only the ledger knows.
-        low: The least that is allowed; no bound when absent.
-        high: The most that is allowed.
-        from_history: Whether the bounds come from earlier batches; then nothing is expected while they are few.
-        severity: What becomes of the batch otherwise.
-        about: What it is for.
+        name: The name of the figure.
+        aggregate: The aggregate of the rows that computes it, as SQL; absent for a figure from the ledger.
+        low: The least allowed value; no bound when absent.
+        high: The largest allowed value; no bound when absent.
+        from_history: Whether the bounds come from earlier batches; while these are few, there are no bounds.
+        severity: What happens to the batch otherwise.
+        about: The purpose, in a sentence.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Within:
 
 Expectation: TypeAlias = Share | Within
 Bounds: TypeAlias = Mapping[str, tuple[float | None, float | None]]
-"""The least and the most of figures, from history."""
+"""The lower and the upper bound of figures, from history."""
 
 UNREAD = ("malformed", "wrong_type")
 """Reasons of payloads that could not be read as a row at all."""
@@ -71,10 +71,10 @@ ALWAYS: tuple[Within, ...] = (
     Within(
         name="refused_by_state",
         high=0,
-        about="rows that Spark's state refused; the law of lateness is chosen so that there is none",
+        about="rows that Spark's state refused; lateness is chosen so that there is none",
     ),
 )
-"""What is expected of each batch of every table that judges events."""
+"""The expectations of each batch of every table that judges events."""
 
 VOLUME, HELD_SHARE = "rows_as_usual", "held_back_as_usual"
 
@@ -90,20 +90,20 @@ USUAL: tuple[Within, ...] = (
         about="the share of rows that are held back, against what it was at this hour of the week",
     ),
 )
-"""What is expected of them once there is enough history."""
+"""The expectations of such a batch once there is enough history."""
 
 FIGURES = frozenset({"rows", "unread", "refused_by_state", "minutes_behind"})
-"""What is measured of each batch, for expectations without an aggregate."""
+"""The figures measured of each batch, for expectations without an aggregate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What is known of a batch without looking at its rows again.
+    """The counters of a batch, known without reading its rows again.
 
     Args:
-        rows: How many there are, believed or not.
-        broke: How many break each rule; a row counts under every one that it breaks.
-        figures: Whatever else was measured.
+        rows: The number of rows, believed or not.
+        broke: The number of rows that break each rule; a row counts under every rule that it breaks.
+        figures: The other figures.
     """
 
     rows: int
@@ -113,17 +113,17 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What came of one expectation.
+    """The result of one expectation.
 
     Args:
-        name: The expectation's.
+        name: The name of the expectation.
         severity: What its failure means.
         holds: Whether the batch is as expected.
-        says: What was found, in words.
-        failed: Rows that break the rule.
-        rows: Rows that were judged.
-        value: The figure that was found, of an expectation about one.
-        error: Why it could not be asked; then nothing is known, and that counts as critical.
+        says: The result as text.
+        failed: The number of rows that break the rule.
+        rows: The number of rows that were judged.
+        value: The value of the figure, for an expectation about one.
+        error: The reason why it could not be evaluated; then nothing is known, and that counts as critical.
     """
 
     name: str
@@ -137,12 +137,12 @@ class Finding:
 
     @property
     def is_critical(self) -> bool:
-        """Tell whether the batch must not be published."""
+        """Return whether the batch must not be published."""
         return not self.holds and (self.severity is Severity.CRITICAL or self.error is not None)
 
 
 def shares(rules: Sequence[Rule]) -> tuple[Share, ...]:
-    """Return what is expected of a batch by rules of its rows."""
+    """Return the expectations that follow from the rules."""
     return tuple(
         Share(
             name=rule.name,
@@ -157,7 +157,7 @@ def shares(rules: Sequence[Rule]) -> tuple[Share, ...]:
 
 
 def of_counters(rules: Sequence[Rule], expects: Sequence[Within]) -> tuple[Expectation, ...]:
-    """Return what is expected of a batch before it is committed, as far as counters can tell."""
+    """Return the expectations that counters can decide, before a batch is committed."""
     own = {each.name for each in expects}
     counted = (each for each in expects if each.aggregate is None)
     common = (each for each in (*ALWAYS, *USUAL) if each.name not in own)
@@ -165,19 +165,19 @@ def of_counters(rules: Sequence[Rule], expects: Sequence[Within]) -> tuple[Expec
 
 
 def exceeds(failed: int, rows: int, *, allowed: float, few: int) -> bool:
-    """Tell whether too many rows break a rule; the one place where that is decided."""
+    """Return whether too many rows break a rule; the one place where that is decided."""
     return failed > few and failed > allowed * rows
 
 
 def outside(value: float | None, low: float | None, high: float | None) -> bool:
-    """Tell whether a figure lies beyond its bounds; one that is absent does not."""
+    """Return whether a figure is out of its bounds; an absent one is not."""
     if value is None:
         return False
     return (low is not None and value < low) or (high is not None and value > high)
 
 
 def fails(expected: Expectation, counts: Counts, bounds: Bounds) -> bool:
-    """Tell at a glance whether the suite will find that an expectation does not hold; held equal to it by a test."""
+    """Return, without the library, whether the suite would fail an expectation; a test holds the two equal."""
     if isinstance(expected, Share):
         failed = counts.broke.get(expected.name, 0)
         return exceeds(failed, counts.rows, allowed=expected.allowed, few=expected.few)

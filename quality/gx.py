@@ -1,14 +1,14 @@
-"""Our two expectations as Great Expectations knows them, asked of rows by Spark or of counters by nobody.
+"""Our two expectations as classes of Great Expectations, evaluated on rows by Spark, or on counters without an engine.
 
-The core expectations cost an execution each (20 of them 6 with the leanest result, 44 with the usual one). These two
-are aggregates of the whole table, and the library joins all aggregates of a suite into one query over one scan; a frame
-that carries counters instead of rows needs no query at all.
+The core expectations cost several executions (20 of them cost 6 with the leanest result, 44 with the usual one). These
+two are aggregates of the whole table, and the library joins all aggregates of a suite into one query over one scan; a
+frame that carries counters instead of rows needs no query at all.
 
-What is imported here is not all of the library's public face; the version is pinned, and tests/quality/test_suite.py
-asks both engines every question. Who needs the library takes it from here.
+Some of the imports here are not part of the library's public API; the version is pinned, and
+tests/quality/test_suite.py evaluates every expectation on both engines. Other modules import the library from here.
 """
 
-# ruff: noqa: E402  # what is set before the library is imported is why it can be
+# ruff: noqa: E402  # the settings before the import make the import possible
 import os
 import sys
 from collections.abc import Mapping
@@ -17,11 +17,11 @@ from typing import Any, ClassVar
 os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
 
 # The library tries to import Spark Connect, which ends a process without a main module, such as `python -c` and a
-# worker of the tests: it takes it for a doctest that it has to skip. An import that fails is what it expects.
+# worker of the tests: it takes it for a doctest that it has to skip. It expects that import to fail.
 CONNECT = "pyspark.sql.connect"
 NO_CONNECT = CONNECT not in sys.modules
 if NO_CONNECT:
-    sys.modules[CONNECT] = None  # type: ignore[assignment]  # how Python is told that there is no such module
+    sys.modules[CONNECT] = None  # type: ignore[assignment]  # Python's way to mark a module as absent
 
 import great_expectations as library
 from great_expectations.core.metric_domain_types import MetricDomainTypes
@@ -45,7 +45,7 @@ Given = Mapping[str, Any]
 Found = dict[str, Any]
 
 COUNTS = "counts"
-"""Where a frame without rows carries the counters of a batch."""
+"""The attribute of a frame without rows that carries the counters of a batch."""
 
 ROWS = "table.strandline_rows"
 BROKE = "table.strandline_broke"
@@ -60,7 +60,7 @@ _by_counters = metric_value(engine=PandasExecutionEngine)
 
 
 class Rows(TableMetricProvider):
-    """How many rows there are."""
+    """The number of rows."""
 
     metric_name = ROWS
 
@@ -74,7 +74,7 @@ class Rows(TableMetricProvider):
 
 
 class Broke(TableMetricProvider):
-    """How many rows do not satisfy a predicate."""
+    """The number of rows that do not satisfy a predicate."""
 
     metric_name = BROKE
     value_keys = ("rule", "predicate")
@@ -104,7 +104,7 @@ class Broke(TableMetricProvider):
 
 
 class Figure(TableMetricProvider):
-    """A figure of the whole; NULL where nobody measured it."""
+    """A figure of the whole table; NULL if it was not measured."""
 
     metric_name = FIGURE
     value_keys = ("figure", "aggregate")
@@ -161,7 +161,7 @@ class ExpectRuleToHold(BatchExpectation):
 
 
 class ExpectFigureToBeWithin(BatchExpectation):
-    """A figure of the whole lies between two bounds."""
+    """A figure of the whole table lies between two bounds."""
 
     figure: str
     aggregate: str | None = None

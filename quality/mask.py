@@ -1,10 +1,10 @@
-"""Showing what a value was like without showing what it was.
+"""Masks values: shows the type and the length class of a value without the value.
 
-Who looks for the cause of a bad row needs to know that a name was there, that it was a text and about how long; not
-whose name it was. Lengths are told in classes that double, because the exact length of a name can give it away.
+To find the cause of a bad row, a person needs to know that a name was there, that it was a text and about how long; not
+whose name it was. Lengths are given in classes that double, because the exact length of a name can identify it.
 
-A payload is shown field by field. What is not known to be harmless is masked, because a broken payload may call a
-sensitive field anything; and one that cannot be read field by field is told by its size and hash alone.
+A payload is shown field by field. Fields that are not known to be harmless are masked, because a broken payload may
+give a sensitive field any name; for a payload that cannot be read field by field, only size and hash are shown.
 """
 
 import hashlib
@@ -13,11 +13,11 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 SHOWN = 400
-"""So many characters of a payload are shown."""
+"""The number of characters of a payload that are shown."""
 
 
 def mask_value(value: object) -> object:
-    """Return what a value is like: its type, and its length to a class; what is absent stays absent."""
+    """Return the type of a value and the class of its length; an absent value stays absent."""
     return value if value is None or value == "" else f"[{_like(value)}]"
 
 
@@ -27,17 +27,17 @@ def mask_fields(
     """Mask the sensitive fields of a document, at any depth and however their names are written.
 
     Args:
-        document: What was read.
+        document: The fields by name.
         sensitive: The names of fields that are never shown.
         known: If given, the only names that may be shown at all.
     """
     hidden = {_plain(name) for name in sensitive}
     shown = None if known is None else {_plain(name) for name in known}
-    found: dict[str, Any] = {}
+    masked: dict[str, Any] = {}
     for name, value in document.items():
-        told = name if _may_show_name(name, hidden, shown) else f"[a name, {len(found) + 1}]"
-        found[told] = _masked(name, value, hidden, shown)
-    return found
+        label = name if _may_show_name(name, hidden, shown) else f"[a name, {len(masked) + 1}]"
+        masked[label] = _masked(name, value, hidden, shown)
+    return masked
 
 
 def payload(
@@ -74,16 +74,16 @@ def _masked(name: str, value: Any, hidden: set[str], shown: set[str] | None) -> 
 
 
 def _may_show_name(name: str, hidden: set[str], shown: set[str] | None) -> bool:
-    """Tell whether a field's name is one that was declared; in the place of another a value may stand."""
+    """Return whether a field's name was declared; an undeclared name may itself be a sensitive value."""
     return shown is None or _plain(name) in shown or _plain(name) in hidden
 
 
 def _document(data: bytes) -> dict[str, Any] | None:
     try:
-        found = json.loads(data.decode(), parse_constant=_refuse)
+        document = json.loads(data.decode(), parse_constant=_refuse)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None
 
 
 def _refuse(constant: str) -> None:
@@ -91,7 +91,7 @@ def _refuse(constant: str) -> None:
 
 
 def _plain(name: str) -> str:
-    """Return a name as two that a person takes for the same share it."""
+    """Return a normal form of a name: lower case, letters and digits only."""
     return "".join(letter for letter in name.casefold() if letter.isalnum())
 
 
@@ -112,7 +112,7 @@ def _like(value: object) -> str:
 
 
 def _class(length: int) -> str:
-    """Return a length to a power of two: 1, 2, 3 to 4, 5 to 8, 9 to 16 and so on."""
+    """Return the class of a length, by powers of two: 1, 2, 3 to 4, 5 to 8, 9 to 16 and so on."""
     top = 1 << (length - 1).bit_length() if length > 1 else length
     bottom = top // 2 + 1
     return str(top) if bottom >= top else f"{bottom} to {top}"

@@ -1,14 +1,14 @@
-"""What must hold of a row, said once, as SQL; four uses are made of it.
+"""Rules of rows, each declared once, as SQL, and used in four places.
 
 The verdict column of a judged table, the counters of each batch, Great Expectations' suite (quality/expectations.py)
 and Dagster's checks all come from these values. A rule is text rather than a ``Column`` because a ``Column`` needs a
 live JVM, and the catalog must be readable without one.
 
-Why NULL counts as broken: SQL's third truth value would let a row through that nobody judged.
-A rule that tolerates an absent value says so with ``null_ok``.
+Why NULL counts as broken: SQL's third truth value would admit a row that was not judged.
+A rule that tolerates an absent value declares ``null_ok``.
 
-What happens to a row is said by ``on_fail``, what happens to the batch by ``max_failed`` and ``severity``: one bad row
-is no reason to hold back the good ones beside it, and an hour of them is.
+``on_fail`` decides what happens to a row, ``max_failed`` and ``severity`` what happens to the batch: one bad row
+is no reason to hold back the good ones beside it, an hour of bad rows is.
 """
 
 import hashlib
@@ -21,33 +21,33 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 FEW = 10
-"""Rows that a quarantine rule may always hold back: half of a batch of two proves nothing."""
+"""The number of rows that a quarantine rule may always hold back: half of a batch of two proves nothing."""
 
 
 class OnFail(StrEnum):
-    """What becomes of a row that breaks a rule."""
+    """What happens to a row that breaks a rule."""
 
     WARN = "warn"
-    """It is believed all the same, and counted."""
+    """It is believed nevertheless, and counted."""
     QUARANTINE = "quarantine"
     """It is held back."""
     FAIL = "fail"
-    """It is held back, and so is every row of its batch until somebody has looked."""
+    """It is held back, and so is every row of its batch until a person has decided."""
 
 
 class Severity(StrEnum):
-    """What becomes of a batch in which too many rows break a rule."""
+    """What happens to a batch in which too many rows break a rule."""
 
     CRITICAL = "critical"
     """It is not published; the table's gate shuts."""
     WARNING = "warning"
     """It is published, and the failure is shown."""
     INFO = "info"
-    """It is published, and the failure is written down."""
+    """It is published, and the failure is recorded."""
 
 
 class Options(TypedDict, total=False):
-    """What every rule may say beside its predicate; see ``Rule``."""
+    """The options of every rule beside its predicate; see ``Rule``."""
 
     null_ok: bool
     on_fail: OnFail
@@ -64,17 +64,18 @@ class Rule:
     """A predicate that every believed row satisfies.
 
     Args:
-        name: The reason that a broken row carries into the quarantine.
+        name: The reason that the quarantine records for a row that breaks it.
         holds: A SQL predicate over the table's columns.
-        null_ok: Whether an unknown answer passes.
-        on_fail: What becomes of a row that breaks it.
-        severity: What becomes of a batch in which too many do; critical where ``on_fail`` is ``fail``, or rows are held
-            back and ``max_failed`` is given, a warning otherwise.
-        max_failed: The share of a batch's rows that may break it. Without it no share is too large for rows that are
-            held back, and any is for rows that warn or fail. Of those that are held back ten may always break it.
-        owner: Who knows about it; the table's owner when empty.
-        about: What it is for, in a sentence.
-        ok: Columns of a row that satisfies it, as a test; a text stands for a value of the column's type.
+        null_ok: Whether NULL passes.
+        on_fail: What happens to a row that breaks it.
+        severity: What happens to a batch in which too many rows break it; critical where ``on_fail`` is ``fail``, or
+            rows are held back and ``max_failed`` is given, a warning otherwise.
+        max_failed: The share of a batch's rows that may break it. Without it, no share is too large for a rule that
+            holds rows back, and any share is for a rule that warns or fails. For a rule that holds rows back, ten rows
+            may always break it.
+        owner: The team that knows about it; the table's owner when empty.
+        about: The purpose, in a sentence.
+        ok: Columns of a row that satisfies it, as a test; a text is cast to the column's type.
         bad: Columns of a row that breaks it.
     """
 
@@ -91,12 +92,12 @@ class Rule:
 
     @property
     def predicate(self) -> str:
-        """Return the predicate with its third truth value settled."""
+        """Return the predicate with NULL replaced by ``null_ok``."""
         return f"coalesce(({self.holds}), {str(self.null_ok).lower()})"
 
     @property
     def weight(self) -> Severity:
-        """Return how much it matters that a batch breaks it."""
+        """Return what happens to a batch that breaks it."""
         if self.severity is not None:
             return self.severity
         decides = self.on_fail is OnFail.FAIL or self.max_failed is not None
@@ -105,14 +106,14 @@ class Rule:
 
     @property
     def allowed(self) -> float:
-        """Return the share of a batch that may break it."""
+        """Return the share of a batch's rows that may break it."""
         if self.max_failed is not None:
             return self.max_failed
         return 1.0 if self.on_fail is OnFail.QUARANTINE else 0.0
 
     @property
     def few(self) -> int:
-        """Return how many rows may break it whatever their share."""
+        """Return the number of rows that may break it whatever their share."""
         return FEW if self.on_fail is OnFail.QUARANTINE else 0
 
 
@@ -154,7 +155,7 @@ def matches(column: str, pattern: str, **options: Unpack[Options]) -> Rule:
 
 
 def no_unknown_fields(**options: Unpack[Options]) -> Rule:
-    """Notice rows with fields that nobody declared, in a table that keeps them (jobs/core/rescue.py); counts them."""
+    """Count rows with undeclared fields, in a table that keeps them (jobs/core/rescue.py)."""
     usual: Options = {
         "on_fail": OnFail.WARN,
         "severity": Severity.INFO,
@@ -166,9 +167,11 @@ def no_unknown_fields(**options: Unpack[Options]) -> Rule:
 
 
 def fingerprint(rules: Sequence[Rule]) -> str:
-    """Return what tells this set of rules from any other that judges differently."""
-    told = [(r.name, r.predicate, r.on_fail.value, r.weight.value, r.allowed, r.few) for r in rules]
-    return hashlib.sha256(repr(told).encode()).hexdigest()[:12]
+    """Return a hash that differs for any set of rules that judges differently."""
+    values = [
+        (r.name, r.predicate, r.on_fail.value, r.weight.value, r.allowed, r.few) for r in rules
+    ]
+    return hashlib.sha256(repr(values).encode()).hexdigest()[:12]
 
 
 def _literal(text: str) -> str:

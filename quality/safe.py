@@ -1,13 +1,13 @@
-"""What in a predicate could throw on a row, or answer otherwise tomorrow; seen in the text, before Spark starts.
+"""Finds what in a predicate could throw on a row, or change its result tomorrow; in the text, before Spark starts.
 
-A rule is asked of rows that nobody has believed yet. In ANSI mode a cast, a division or a sum that overflows throws,
-and a predicate that throws ends the stream at that row, for ever. Each such operation has a sibling that answers NULL
-instead, which a rule counts as broken. And what asks for the time or for chance gives another verdict in a backfill
+A rule is evaluated on rows that are not checked yet. In ANSI mode a cast, a division or a sum that overflows throws,
+and a predicate that throws ends the stream at that row, for ever. Each such operation has a sibling that returns NULL
+instead, which a rule counts as broken. And a function of the time or of chance gives another verdict in a backfill
 than it gave in the stream.
 
-The text is cut into words and marks, not parsed: what Spark cannot read at all it says itself, at the first batch. And
-types are not known here: that a text compared with a number is a hidden cast is found by asking each rule of hostile
-rows of the table's own types, which tests/quality/test_agreement.py does for every table there is.
+The text is cut into words and marks, not parsed: Spark reports what it cannot read, at the first batch. Types are not
+known here: a text compared with a number is a hidden cast. tests/quality/test_agreement.py finds those: it evaluates
+each rule of every table on hostile rows of the table's own types.
 """
 
 import re
@@ -100,7 +100,7 @@ TODAY = frozenset(["'now'", "'today'", "'yesterday'", "'tomorrow'"])
 
 
 def hazards(predicate: str) -> list[str]:
-    """Return what must not stand in a predicate, each with what may stand there instead; none for a good one."""
+    """Return the hazards of a predicate, each with what to write instead; none for a good one."""
     return list(dict.fromkeys(_hazards(predicate)))
 
 
@@ -110,7 +110,7 @@ def _hazards(predicate: str) -> Iterator[str]:
     for before, word, after in around:
         is_changing = word in CHANGING and before != "."
         if is_changing or (word in TODAY and before in {"date", "timestamp"}):
-            yield f"{word} answers otherwise tomorrow; compare with a column such as _arrived_at"
+            yield f"{word} has another value tomorrow; compare with a column such as _arrived_at"
         elif (word in CALLS and after == "(") or word == "div":
             yield f"{word} can throw on a row; write {CALLS[word]}"
         elif word in INSTEAD and not (word in "+-" and _is_sign(before, after)):
@@ -118,6 +118,6 @@ def _hazards(predicate: str) -> Iterator[str]:
 
 
 def _is_sign(before: str, after: str) -> bool:
-    """Tell whether a mark belongs to the number that follows; the smallest of a type has no opposite."""
+    """Return whether a mark is the sign of the number that follows; the smallest of a type has no opposite."""
     is_value = bool(re.fullmatch(r"[\w`'\"].*|[)\]]", before)) and before not in BEFORE_A_NUMBER
     return after[:1].isdigit() and not is_value

@@ -1,13 +1,13 @@
-"""A table's expectations as a suite of Great Expectations', asked of a batch's counters or of its rows.
+"""A table's expectations as a suite of Great Expectations, evaluated on a batch's counters or on its rows.
 
 Measured: 50 rules on counters in 0.06 s without Spark; on rows one execution, for 1 rule and for 50.
 
-Two frames on one data asset at the same time give wrong verdicts without a word, so each suite has a source of its own
-and answers one question at a time. And an expectation that could not be asked says of itself that it is whatever it was
-declared; here it is critical.
+Two frames on one data asset at the same time silently give wrong verdicts, so each suite has a source of its own
+and judges one batch at a time. The library reports an expectation that could not be evaluated with its declared
+severity; here it is critical.
 
-The library's imports take seconds, which is why this module is imported by whoever judges and by nobody who only reads
-a declaration.
+The library's imports take seconds, so only modules that judge import this one, and none that only reads declarations
+does.
 """
 
 import threading
@@ -26,10 +26,10 @@ _making = threading.Lock()
 
 
 class Suite:
-    """What is expected of a table's batches, ready to be asked."""
+    """The expectations of a table's batches, ready to judge."""
 
     def __init__(self, table: str, expectations: Sequence[Expectation]) -> None:
-        """Make the suite, with sources that are nobody else's."""
+        """Make the suite, with data sources of its own."""
         self._expected = {each.name: each for each in expectations}
         self._asking = threading.Lock()
         self._mark = f"{table} {uuid.uuid4().hex}"
@@ -44,16 +44,16 @@ class Suite:
 
     @cached_property
     def _rows(self) -> Any:  # noqa: ANN401
-        """Return what takes rows; made when it is needed, because it would start a JVM where none runs."""
+        """Return the data source of rows; made when it is needed, because it would start a JVM where none runs."""
         with _making:
             return _asset(_context().data_sources.add_spark(f"{self._mark} rows", persist=False))
 
     def of_counts(self, counts: Counts, bounds: Bounds | None = None) -> tuple[Finding, ...]:
-        """Judge a batch by its counters; Spark has nothing to do.
+        """Judge a batch by its counters, without Spark.
 
         Args:
-            counts: What is known of the batch.
-            bounds: Between which bounds figures lay before.
+            counts: The counters of the batch.
+            bounds: The bounds of figures, from history.
         """
         frame = pd.DataFrame({"counters": [0]})
         frame.attrs[COUNTS] = counts
@@ -61,7 +61,7 @@ class Suite:
             return self._ask(self._counters, frame, bounds)
 
     def of_rows(self, rows: DataFrame, bounds: Bounds | None = None) -> tuple[Finding, ...]:
-        """Judge rows by looking at each of them once."""
+        """Judge rows by reading each of them once."""
         with self._asking:
             return self._ask(self._rows, rows, bounds)
 
@@ -79,15 +79,16 @@ class Suite:
         return tuple(self._finding(result) for result in answer.results)
 
     def _parameters(self, bounds: Bounds) -> dict[str, float | None]:
-        found: dict[str, float | None] = {}
+        parameters: dict[str, float | None] = {}
         for name, each in self._expected.items():
             if not isinstance(each, Share) and each.from_history:
-                found[f"{name}_low"], found[f"{name}_high"] = bounds.get(name, (None, None))
-        return found
+                low, high = bounds.get(name, (None, None))
+                parameters |= {f"{name}_low": low, f"{name}_high": high}
+        return parameters
 
     def _finding(self, result: Any) -> Finding:  # noqa: ANN401
-        told = result.expectation_config.kwargs
-        name = told.get("rule") or told["figure"]
+        kwargs = result.expectation_config.kwargs
+        name = kwargs.get("rule") or kwargs["figure"]
         expected = self._expected[name]
         error = _error(result.exception_info)
         found = dict(result.result or {})
@@ -111,7 +112,7 @@ def _context() -> Any:  # noqa: ANN401
 
 
 def quiet(context: Any) -> Any:  # noqa: ANN401
-    """Let a context show no progress of work that takes milliseconds."""
+    """Switch off the progress bars of a context, whose work takes milliseconds."""
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
     return context
 
@@ -121,7 +122,7 @@ def _asset(source: Any) -> Any:  # noqa: ANN401
 
 
 def as_suite(name: str, expectations: Sequence[Expectation]) -> Any:  # noqa: ANN401
-    """Return expectations as the library's suite."""
+    """Return expectations as a suite of the library."""
     return library.ExpectationSuite(name=name, expectations=[_as_gx(each) for each in expectations])
 
 
@@ -148,13 +149,13 @@ def _as_gx(expected: Expectation) -> Any:  # noqa: ANN401
     )
 
 
-def _error(told: Any) -> str | None:  # noqa: ANN401
-    """Return why an expectation could not be asked; the library keeps that by metric or plain."""
-    if not told:
+def _error(info: Any) -> str | None:  # noqa: ANN401
+    """Return why an expectation could not be evaluated; the library keeps that by metric or plain."""
+    if not info:
         return None
-    each = [told] if "raised_exception" in told else list(told.values())
-    said = [str(one.get("exception_message")) for one in each if one.get("raised_exception")]
-    return said[0].strip().splitlines()[0] if said else None
+    each = [info] if "raised_exception" in info else list(info.values())
+    messages = [str(one.get("exception_message")) for one in each if one.get("raised_exception")]
+    return messages[0].strip().splitlines()[0] if messages else None
 
 
 def _says(expected: Expectation, found: dict[str, Any]) -> str:
@@ -177,7 +178,7 @@ def _allowed(expected: Share) -> str:
 
 def _range(low: float | None, high: float | None) -> str:
     if low is None and high is None:
-        return "anything, since too little is known yet"
+        return "any value, because there is too little history"
     if low is None:
         return f"at most {_number(high)}"
     if high is None:

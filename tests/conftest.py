@@ -12,23 +12,31 @@ import pytest
 from hypothesis import is_hypothesis_test, seed
 from pyspark.sql import SparkSession
 
-from jobs.run.lake import Lake
-from jobs.run.session import start
-from jobs.run.settings import settings
+from jobs.engine.storage.lake import Lake
+from tests.support import engine
+from tests.support.proofs import Proofs, Times
 from tests.support.rows import NOON
 
 # Before the first JVM and the first timestamp: both take the zone of the process.
 os.environ["TZ"] = "UTC"
 time.tzset()
-# The programs that the suite starts live for seconds and on little data: with the quick compiler alone a cold run of
-# all tables takes 80 s instead of 135 s (side by side on 2 busy cores). The JVM of the suite itself lives long enough
-# for the thorough one: 31 tests of gold, silver and backfill take 445 s instead of 546 s (side by side as well).
-JAVA_OPTIONS = "JAVA_TOOL_OPTIONS"
-QUICK = "-XX:TieredStopAtLevel=1"
-os.environ[JAVA_OPTIONS] = QUICK
+os.environ[engine.JAVA_OPTIONS] = engine.QUICK
 
 EXPECTED = ("notimpl", "upstream")
 """Marks of a test that must fail until somebody moves; one that passes is a failure as well."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the word that `make prove` says."""
+    what = "run the long proofs, in their long form or a share of it"
+    parser.addoption("--prove", nargs="?", const=1.0, type=float, metavar="SHARE", help=what)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Run long proofs where they are wanted."""
+    share = config.getoption("--prove")
+    if share:
+        config.pluginmanager.register(Proofs(share), "proofs")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -59,17 +67,17 @@ def pytest_terminal_summary(
         terminalreporter.write_line(f"the same order and examples again: --randomly-seed={chosen}")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Give Spark its place, and stop it at the end if anybody wanted it."""
+    with engine.hosted(tmp_path_factory.mktemp("spark")):
+        yield
+
+
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Start one small Spark for the whole process, with its log out of the way."""
-    log = tmp_path_factory.mktemp("spark") / "spark.log"
-    del os.environ[JAVA_OPTIONS]
-    try:
-        session = start(settings(cores=2, memory="1g", shuffle_partitions=2), log)
-    finally:
-        os.environ[JAVA_OPTIONS] = QUICK
-    yield session
-    session.stop()
+def spark(_engine: None) -> SparkSession:
+    """Return the one small Spark of the whole process."""
+    return engine.spark()
 
 
 @pytest.fixture
@@ -82,6 +90,15 @@ def lake(tmp_path: Path) -> Lake:
 def clock() -> Callable[[], datetime]:
     """Return a clock that stands at noon."""
     return lambda: NOON
+
+
+@pytest.fixture
+def times(request: pytest.FixtureRequest) -> Times:
+    """Return what chooses between the short form of a proof and the long one."""
+    proofs = request.config.pluginmanager.get_plugin("proofs")
+    if proofs is None:
+        return lambda short, _: short
+    return lambda short, long: proofs.chosen(request.node.nodeid, short, long)
 
 
 @pytest.fixture

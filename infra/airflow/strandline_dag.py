@@ -1,8 +1,8 @@
-"""Strandline under Airflow: the same command line, typed by a schedule of Airflow's.
+"""Strandline under Airflow: the same command line, run on a schedule of Airflow.
 
 Link this file into Airflow's folder of DAGs; it finds the program in the clone that it belongs to. Nothing of the
-project is imported and nothing is installed beside Airflow, so the two never agree on a version of anything. Where the
-lake and Kafka are, the worker's environment says (STRANDLINE_LAKE, STRANDLINE_KAFKA), as it does for a person.
+project is imported and nothing is installed beside Airflow, so the two need no common version of any package. The
+worker's environment names the lake and Kafka (STRANDLINE_LAKE, STRANDLINE_KAFKA), as a person's does.
 
 Tried with Airflow 3.3.2 and the versions in constraints.txt beside this file (tests/e2e/test_airflow.py).
 """
@@ -18,22 +18,22 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 PROJECT = Path(__file__).resolve().parents[2]
 PROGRAM = PROJECT / ".venv" / "bin" / "strandline"
 FIX, LOOK = 2, 4
-"""Exit codes after which trying again changes nothing: something must be corrected, or somebody must look (a gate is
-shut, a balance does not hold, the numbers cannot be trusted). With any other the task is tried again."""
+"""Exit codes after which trying again changes nothing: code or settings must be corrected, or a person must decide (a
+gate is shut, a balance does not hold, the numbers cannot be trusted). With any other the task is tried again."""
 
 
 class Strandline(BaseOperator):
-    """Type one command of Strandline, its words in the task's log."""
+    """Runs one command of Strandline, with its output in the task's log."""
 
     template_fields: Sequence[str] = ("words",)
 
-    def __init__(self, *, words: Sequence[str], **told: object) -> None:
-        """Keep the words; each is one argument and no shell reads them."""
-        super().__init__(**told)
+    def __init__(self, *, words: Sequence[str], **options: object) -> None:
+        """Keep the words; each is one argument, and no shell parses them."""
+        super().__init__(**options)
         self.words = words
         self._shell: SubprocessHook | None = None
 
-    def execute(self, context: Context) -> None:  # noqa: ARG002  # the words are all that it needs
+    def execute(self, context: Context) -> None:  # noqa: ARG002  # the words are enough
         """Run it to its end.
 
         Raises:
@@ -42,14 +42,14 @@ class Strandline(BaseOperator):
         """
         self._shell = SubprocessHook()
         ended = self._shell.run_command([str(PROGRAM), *self.words], cwd=str(PROJECT))
-        told = f"strandline {' '.join(self.words)} ended with {ended.exit_code}: {ended.output}"
+        outcome = f"strandline {' '.join(self.words)} ended with {ended.exit_code}: {ended.output}"
         if ended.exit_code in {FIX, LOOK}:
-            raise AirflowFailException(told)
+            raise AirflowFailException(outcome)
         if ended.exit_code != 0:
-            raise AirflowException(told)
+            raise AirflowException(outcome)
 
     def on_kill(self) -> None:
-        """Let nothing run on; whatever it was doing, the next run carries on from there."""
+        """Stop the command; the next run continues where it stopped."""
         if self._shell is not None:
             self._shell.send_sigterm()
 
@@ -58,23 +58,23 @@ AGAIN = {"retries": 2, "retry_delay": timedelta(seconds=30)}
 
 with DAG(
     "strandline",
-    description="Bring every table up to date, prove where every event is, say what the numbers are worth.",
+    description="Bring every table up to date, prove where every event is, report whether the numbers can be trusted.",
     schedule="*/15 * * * *",
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
-    catchup=False,  # a run reads whatever is there, so the next one makes up for those that were missed
+    catchup=False,  # a run reads the whole backlog, so the next one makes up for missed runs
     max_active_runs=1,
     default_args=AGAIN,
 ):
     run = Strandline(task_id="run", words=["run"])
-    # Only where the run succeeded, so it is also what makes the whole fail when the run did.
+    # Only after a successful run, so it also makes the DAG run fail when the run failed.
     ledger = Strandline(task_id="ledger", words=["ledger"])
-    # Whatever became of the run: on the day on which a gate is shut the page is needed most.
+    # After a failed run as well: on the day on which a gate is shut the page is needed most.
     report = Strandline(task_id="report", words=["report"], trigger_rule=TriggerRule.ALL_DONE)
     run >> [ledger, report]
 
 with DAG(
     "strandline_backfill",
-    description="Compute days of a table again, and what rests on it, while everything else goes on.",
+    description="Compute days of a table again, and the tables above it, while everything else runs on.",
     schedule=None,
     max_active_runs=1,
     default_args=AGAIN,

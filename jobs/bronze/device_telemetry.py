@@ -1,4 +1,4 @@
-"""Device telemetry as received, in the shape of today and in that of devices which nobody has updated.
+"""Device telemetry as received, in today's shape and in that of devices that were not updated.
 
 Grain: one row a Kafka record.
 Reads: topics device-telemetry and device-telemetry-v1. Read by: silver.device_telemetry.

@@ -1,4 +1,4 @@
-"""What devices and the DHCP server say about addresses, as received.
+"""The messages of devices and the DHCP server about addresses, as received.
 
 Grain: one row a Kafka record.
 Reads: topic dhcp-events. Read by: silver.dhcp_events.

@@ -1,4 +1,4 @@
-"""What users do, as received.
+"""Actions of users, as received.
 
 Grain: one row a Kafka record.
 Reads: topic user-actions. Read by: silver.user_actions.

@@ -1,4 +1,4 @@
-"""``backfill``: a closed range computed again while the stream goes on."""
+"""``backfill``: recompute a closed range while the stream runs."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -13,14 +13,19 @@ from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.ranges import SINCE, UNTIL
 from jobs.cli.screen import emit, note, show
 from jobs.core.table import Table
-from jobs.run.above import above, backfill_above, refuse_behind_above, refuse_open_above
-from jobs.run.backfill import backfill
-from jobs.run.closing import Signed
-from jobs.run.gates import Where
-from jobs.run.guard import Guard
-from jobs.run.lake import Lake
-from jobs.run.ledger import Entry
-from jobs.run.span import Span, refuse_open
+from jobs.engine.gates.batch_check import Guard
+from jobs.engine.gates.gate_files import Where
+from jobs.engine.quarantine.write import Signed
+from jobs.engine.repair.backfill import backfill
+from jobs.engine.repair.closed_range import Span, refuse_open
+from jobs.engine.repair.downstream import (
+    above,
+    backfill_above,
+    refuse_behind_above,
+    refuse_open_above,
+)
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry
 
 COLUMNS = ("table", "since", "until", "rows that came", "rows that went", "seconds")
 
@@ -35,16 +40,16 @@ def backfill_(  # noqa: PLR0913, PLR0917  # each is an option of the command lin
     since: Annotated[str, typer.Option(help=SINCE)],
     until: Annotated[str, typer.Option(help=UNTIL)],
     downstream: Annotated[
-        bool, typer.Option("--downstream", help="Then the tables that rest on it, in order.")
+        bool, typer.Option("--downstream", help="Then the tables above it, in order.")
     ] = False,
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Compute a closed range of a table again and put it in the place of what stands there, in one commit.
+    r"""Recompute a closed range of a table and replace its rows, in one commit.
 
-    The stream may go on meanwhile. A range that it still owns is refused, with the earliest possible moment.
-    Readers see the old rows or the new ones; streams above are not disturbed. A range that is not believed is not
-    put there (`strandline gate`), and what was put there is looked at as `strandline check` does.
+    The stream may run meanwhile. A range that it still owns is refused, with the earliest possible moment.
+    Readers see the old rows or the new ones; streams above are not disturbed. A range that fails its rules is not
+    committed (`strandline gate`), and committed rows are audited as by `strandline check`.
 
     \b
     strandline backfill silver.device_telemetry --since 2026-11-01 --until 2026-11-02
@@ -62,23 +67,23 @@ def backfill_(  # noqa: PLR0913, PLR0917  # each is an option of the command lin
     done = []
     for each, entry in again(spark, chosen, where, span, downstream=downstream):
         done.append((each, entry))
-        tell_changed(each, entry)
+        note_changed(each, entry)
     spark.stop()
     if as_json:
         emit([asdict(entry) for _, entry in done if entry])
         return
     show(None, COLUMNS, [_row(each, entry) for each, entry in done])
-    resting = [] if downstream else above(chosen, where)
+    stale = [] if downstream else above(chosen, where)
     own = done[0][1]
-    if resting and own and (own.came or own.gone):
-        names = ", ".join(each.id for each in resting)
-        note(f"resting on the rows as they were: {names}; `--downstream` computes them again")
+    if stale and own and (own.came or own.gone):
+        names = ", ".join(each.id for each in stale)
+        note(f"computed from the old rows: {names}; `--downstream` recomputes them")
 
 
 def again(
     spark: SparkSession, table: Table, lake: Lake, span: Span, *, downstream: bool
 ) -> Iterator[tuple[Table, Entry | None]]:
-    """Compute a range of a table again, then if need be what rests on it, and look at each as `strandline check` does."""
+    """Recompute a range of a table, then on request the tables above, and audit each as `strandline check` does."""
     yield table, guarded(spark, table, lake, span)
     refuse_unbelieved(spark, table, lake, span)
     if not downstream:
@@ -90,16 +95,16 @@ def again(
 
 
 def guarded(spark: SparkSession, table: Table, lake: Lake, span: Span) -> Entry:
-    """Compute a range of a table again, behind its gate and signed by who types."""
+    """Recompute a range of a table behind its gate, signed by the user."""
     guard = Guard(table, lake, place.now, Where.RANGE)
     signed = Signed(who=place.login(), at=place.now())
     return backfill(spark, table, lake, span, signed, guard=guard)
 
 
-def tell_changed(table: Table, entry: Entry | None) -> None:
-    """Say what was put in the place of what in a table."""
+def note_changed(table: Table, entry: Entry | None) -> None:
+    """Report how many rows came and went."""
     if entry is None:
-        note(f"{table.id}: nothing to do, or its own process does it")
+        note(f"{table.id}: nothing to do, or its own stream does it")
     else:
         note(f"{table.id}: {entry.came:,} rows came, {entry.gone:,} went")
 

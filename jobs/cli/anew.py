@@ -1,4 +1,4 @@
-"""``rebuild``, ``promote``, ``undo``: a table made anew, put in its own place, and taken back."""
+"""``rebuild``, ``promote``, ``undo``: compute a table with today's code, swap it in, and revert that."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -11,13 +11,14 @@ from jobs.cli import engine, place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say, show
 from jobs.core.table import Table
-from jobs.run import rebuild, shadow
-from jobs.run.above import above, follows
-from jobs.run.compare import Comparison, compare
-from jobs.run.lake import Lake
-from jobs.run.lease import refuse_if_taken
-from jobs.run.ledger import Entry
-from jobs.run.runner import Site
+from jobs.engine.pipeline import shadow_lake
+from jobs.engine.pipeline.runner import Site
+from jobs.engine.proof.compare import Comparison, compare
+from jobs.engine.repair import rebuild
+from jobs.engine.repair.downstream import above, follows
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry
+from jobs.engine.storage.locks import refuse_if_taken
 
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="A silver or gold table.")]
 COLUMNS = ("table", "rows now", "rows anew", "added", "gone", "changed")
@@ -31,9 +32,9 @@ def register(app: typer.Typer) -> None:
 
 
 def rebuild_(table: TableArgument, lake: LakeOption = None, as_json: JsonOption = False) -> None:
-    r"""Make a table anew by today's code from all that it reads, beside the live one, and show the difference.
+    r"""Compute a table with today's code from all its sources, beside the live one, and show the difference.
 
-    The live table and its stream are not touched. `strandline promote` puts the new one in its place.
+    The live table and its stream are not touched. `strandline promote` replaces the live table by the new one.
 
     \b
     strandline rebuild silver.device_telemetry
@@ -41,10 +42,10 @@ def rebuild_(table: TableArgument, lake: LakeOption = None, as_json: JsonOption 
     """
     found, where = place.existing(lake)
     chosen = _rebuildable(table, where)
-    with shadow.alone(chosen, where):
+    with shadow_lake.alone(chosen, where):
         note("starting Spark …")
         site = engine.site(found, where, None)
-        made = rebuild.rebuild(chosen, where, site, tell=_told)
+        made = rebuild.rebuild(chosen, where, site, tell=_note_batch)
         site.spark.stop()
         differences = compare(
             chosen, where, made, sides=("in the live table", "in the new one"), may_differ=True
@@ -59,14 +60,14 @@ def rebuild_(table: TableArgument, lake: LakeOption = None, as_json: JsonOption 
         for sample in each.samples:
             say(f"{each.table} {sample}")
     note(
-        f"`strandline promote {chosen.id}` puts it in its place, `strandline undo {chosen.id}` takes that back"
+        f"`strandline promote {chosen.id}` replaces the live table, `strandline undo {chosen.id}` reverts that"
     )
 
 
 def promote(table: TableArgument, lake: LakeOption = None, as_json: JsonOption = False) -> None:
-    r"""Put a rebuilt table in the place of the live one, in one commit; its stream goes on at the very offset.
+    r"""Replace the live table by the rebuilt one, in one commit; its stream continues at the same offset.
 
-    The stream must be stopped for it; readers go on. Killed half-way, it is finished by typing it again.
+    The stream must be stopped; readers continue. If it is killed half-way, type it again to finish it.
 
     \b
     strandline promote silver.device_telemetry
@@ -74,16 +75,16 @@ def promote(table: TableArgument, lake: LakeOption = None, as_json: JsonOption =
     _carry_out(
         (table, lake),
         rebuild.refuse_without_shadow,
-        lambda chosen, where, site: rebuild.promote(chosen, where, site, tell=_told),
+        lambda chosen, where, site: rebuild.promote(chosen, where, site, tell=_note_batch),
         "promoted",
         as_json=as_json,
     )
 
 
 def undo(table: TableArgument, lake: LakeOption = None, as_json: JsonOption = False) -> None:
-    r"""Take the last promotion of a table back, in one commit; its former stream goes on where it stood.
+    r"""Revert the last promotion of a table, in one commit; its former stream continues at its last offset.
 
-    What came since is not lost: the former stream reads it again.
+    Rows that came since are not lost: the former stream reads them again.
 
     \b
     strandline undo silver.device_telemetry
@@ -92,7 +93,7 @@ def undo(table: TableArgument, lake: LakeOption = None, as_json: JsonOption = Fa
         (table, lake),
         rebuild.refuse_without_promotion,
         lambda chosen, where, site: rebuild.undo(site.spark, chosen, where),
-        "taken back",
+        "reverted",
         as_json=as_json,
     )
 
@@ -105,12 +106,12 @@ def _carry_out(
     *,
     as_json: bool,
 ) -> None:
-    """Refuse early what cannot work, do the rest, and say what it came to."""
+    """Refuse early what cannot work, do the rest, and print the result."""
     found, where = place.existing(named[1])
     table = _rebuildable(named[0], where)
     refuse(table, where)
     refuse_if_taken(table, where)
-    with shadow.alone(table, where):
+    with shadow_lake.alone(table, where):
         note("starting Spark …")
         site = engine.site(found, where, None, is_brief=True)
         entry = act(table, where, site)
@@ -119,11 +120,11 @@ def _carry_out(
         emit(asdict(entry))
         return
     say(
-        f"{table.id}: {what}, {entry.written:,} rows; `strandline run {table.id}` goes on from there"
+        f"{table.id}: {what}, {entry.written:,} rows; `strandline run {table.id}` continues from there"
     )
-    resting = [each.id for each in above(table, where) if not follows(each, table, where)]
-    if resting:
-        note(f"resting on the rows as they were: {', '.join(resting)}; rebuild them in this order")
+    stale = [each.id for each in above(table, where) if not follows(each, table, where)]
+    if stale:
+        note(f"computed from the old rows: {', '.join(stale)}; rebuild them in this order")
 
 
 def _rebuildable(name: str, lake: Lake) -> Table:
@@ -132,7 +133,7 @@ def _rebuildable(name: str, lake: Lake) -> Table:
     return table
 
 
-def _told(entry: Entry) -> None:
+def _note_batch(entry: Entry) -> None:
     note(f"{entry.table}: batch {entry.batch}, {entry.read:,} read, {entry.duration_ms:,} ms")
 
 

@@ -12,14 +12,14 @@ from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.screen import emit, note, say, show, yes
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.table import Layer
-from jobs.run import gates
-from jobs.run.ask import ask
-from jobs.run.balance import Balance, balance, held_rows, live_rows
-from jobs.run.certificate import standing
-from jobs.run.compare import Comparison, compare
-from jobs.run.lake import Lake
-from jobs.run.ledger import last_entry
-from jobs.run.unmasked import write_down
+from jobs.engine.accounting.balance_sheet import Balance, balance, held_rows, live_rows
+from jobs.engine.gates import gate_files
+from jobs.engine.proof.certificate import status
+from jobs.engine.proof.compare import Comparison, compare
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import last_entry
+from jobs.engine.trace.sql_query import ask
+from jobs.engine.trace.unmasked_log import write_down
 
 SHEET = (
     "table",
@@ -47,8 +47,8 @@ def ledger(
 ) -> None:
     r"""Prove where every event is: read = good + duplicates + quarantined + dropped, hop by hop.
 
-    Of the good rows, ``healed`` were held back or dropped, and a backfill or a replay brought them in since.
-    Exits with 4 when something does not agree, and names the batch.
+    ``healed`` counts the good rows that were quarantined or dropped until a backfill or a replay brought them in.
+    Exits with 4 when the sums differ, and names the batch.
 
     \b
     strandline ledger
@@ -64,7 +64,7 @@ def ledger(
 
 
 def sheets_of(where: Lake, names: list[str] | None = None) -> list[Balance]:
-    """Draw up the balance sheets of the tables that exist.
+    """Return the balance sheets of the tables that exist.
 
     Raises:
         DefinitionError: None of them exists.
@@ -73,7 +73,7 @@ def sheets_of(where: Lake, names: list[str] | None = None) -> list[Balance]:
 
 
 def print_sheets(sheets: list[Balance]) -> None:
-    """Show balance sheets, the reasons of the quarantine below."""
+    """Print balance sheets, and below them the reasons of the quarantine."""
     show(None, SHEET, [_row(sheet) for sheet in sheets])
     for sheet in sheets:
         if sheet.quarantined:
@@ -83,16 +83,16 @@ def print_sheets(sheets: list[Balance]) -> None:
 
 
 def refuse_imbalance(sheets: list[Balance]) -> None:
-    """See that everything agrees.
+    """Refuse sheets that do not balance.
 
     Raises:
-        DataError: Something does not; each fault is named with its batch.
+        DataError: One does not; each fault is named with its batch.
     """
     faults = [f"{sheet.table}: {fault}" for sheet in sheets for fault in sheet.faults]
     if faults:
         raise DataError(
             "the ledger does not balance:\n  " + "\n  ".join(faults),
-            hint="nothing else may write these folders; compare with `strandline run --mode batch` "
+            hint="no other program may write these folders; compare with `strandline run --mode batch` "
             "into another lake and `strandline compare`.",
             faults=faults,
         )
@@ -118,8 +118,8 @@ def tables_(lake: LakeOption = None, as_json: JsonOption = False) -> None:
                 "version": newest[0] if newest else None,
                 "mode": newest[1].mode if newest else "never run",
                 "watermark": newest[1].watermark if newest else None,
-                "certificate": None if table.layer is Layer.BRONZE else standing(table, where),
-                "gate": gates.told(table, where),
+                "certificate": None if table.layer is Layer.BRONZE else status(table, where),
+                "gate": gate_files.summary(table, where),
             }
         )
     if as_json:
@@ -137,10 +137,10 @@ def query(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     ],
     form: Annotated[
         formats.Format | None,
-        typer.Option("--format", help="Write rows so; as the file's name says when absent."),
+        typer.Option("--format", help="Format of the rows; by default that of the file's name."),
     ] = None,
     to: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write them to a file, not to the screen.")
+        Path | None, typer.Option(metavar="FILE", help="Write the rows to a file.")
     ] = None,
     lake: LakeOption = None,
     unmasked: Annotated[
@@ -153,7 +153,7 @@ def query(  # noqa: PLR0913, PLR0917  # each is an option of the command line
 ) -> None:
     r"""Answer a small question about the lake's tables, in about a second; nothing can be changed.
 
-    Sensitive columns are masked: the same value has the same sign within one answer.
+    Sensitive columns are masked: within one answer the same value has the same mask.
 
     \b
     strandline query "SELECT signal, count(*) FROM silver.device_telemetry GROUP BY ALL"
@@ -164,7 +164,7 @@ def query(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     how = formats.chosen(form, to, as_json=as_json)
     _, where = place.existing(lake)
     if unmasked is not None:
-        write_down(where, sql, who=place.login(), at=place.now(), why=unmasked)
+        write_down(where, {"sql": sql}, who=place.login(), at=place.now(), why=unmasked)
     answer = ask(sql, catalog.tables(), where, unmasked=unmasked is not None)
     if answer.masked:
         note(f'masked: {", ".join(answer.masked)}; --unmasked "why" shows them')
@@ -195,7 +195,7 @@ def compare_(
         )
     for table in derived:
         if left.exists(table) != right.exists(table):
-            note(f"{table.id} is in one of the lakes only, and not compared")
+            note(f"{table.id} is in one of the lakes only and is not compared")
     found = [result for table in shared for result in compare(table, left, right)]
     if as_json:
         emit([{**asdict(one), "equal": one.equal} for one in found])

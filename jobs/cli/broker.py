@@ -1,4 +1,4 @@
-"""``up``, ``status``, ``down``: the broker of a lake, and what runs on it."""
+"""``up``, ``status``, ``down``: the broker of a lake, and the stream."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -10,10 +10,11 @@ from jobs import catalog
 from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, say
+from jobs.cli.stream_log import fails
 from jobs.core.table import Topic
-from jobs.run import broker, topics
-from jobs.run.beat import heartbeat
-from jobs.run.order import order
+from jobs.engine.kafka import admin, local_broker
+from jobs.engine.service.desired_state import order
+from jobs.engine.service.heartbeat import heartbeat
 
 
 def register(app: typer.Typer) -> None:
@@ -30,10 +31,10 @@ def up(
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Start this lake's Kafka broker, or find it running, and make the topics of the declared tables on it.
+    r"""Start this lake's Kafka broker, unless it runs, and create the topics of the declared tables on it.
 
-    Topics that are there stay as they are. On a cluster that STRANDLINE_KAFKA names none is made; those that it lacks
-    are listed.
+    Existing topics are not changed. On a cluster that STRANDLINE_KAFKA names no topic is created; missing ones are
+    listed.
 
     \b
     strandline up
@@ -42,25 +43,25 @@ def up(
     found, where = place.configured(lake)
     tables = catalog.tables()
     if found.kafka is not None:
-        lacking = topics.missing(found.kafka, found.kafka_options, tables)
+        lacking = admin.missing(found.kafka, found.kafka_options, tables)
         if as_json:
             emit(
                 {"address": found.kafka, "pid": None, "missing": [topic.name for topic in lacking]}
             )
             return
-        say(f"STRANDLINE_KAFKA names {found.kafka}, which answers; no broker of ours is needed")
+        say(f"STRANDLINE_KAFKA names {found.kafka}, which answers; no broker of the lake is needed")
         if lacking:
-            say(f"it lacks {_listed(lacking)}; have them made by who runs it")
+            say(f"missing topics: {_listed(lacking)}; ask its operators to create them")
         return
-    running = broker.up(where.open_for_writing().root, port)
-    made = topics.make_missing(running.address, tables)
+    running = local_broker.up(where.open_for_writing().root, port)
+    made = admin.make_missing(running.address, tables)
     if as_json:
         names = [topic.name for topic in made]
         emit({"address": running.address, "pid": running.pid, "made": names})
         return
     say(f"Kafka answers at {running.address} (process {running.pid})")
     if made:
-        say(f"made {_listed(made)}")
+        say(f"created {_listed(made)}")
 
 
 def _listed(found: Sequence[Topic]) -> str:
@@ -68,14 +69,14 @@ def _listed(found: Sequence[Topic]) -> str:
 
 
 def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
-    r"""Say whether the broker and the stream of this lake are alive.
+    r"""Show whether the broker and the stream of this lake are alive.
 
     \b
     strandline status
     strandline status --json
     """
     found, where = place.configured(lake)
-    running = None if found.kafka else broker.status(where.root)
+    running = None if found.kafka else local_broker.status(where.root)
     beat, asked = heartbeat(where, place.now()), order(where)
     if as_json:
         emit(
@@ -98,20 +99,28 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
             else "broker  not running"
         )
     if beat and beat["alive"]:
-        say(f"stream  process {beat['pid']}, last heard of at {beat['at']}")
+        say(f"stream  process {beat['pid']}, last heartbeat at {beat['at']}")
         for name, pulse in beat["tables"].items():
             if pulse.get("away"):
                 say(f"        {name} waits: {pulse['away']}")
+            if failing := pulse.get("failing"):
+                said = fails(name, failing["tries"], failing["says"])
+                say(f"        {said}; retried since {failing['since']}")
+                say(f"        hint: {failing['hint']}")
     else:
-        say("stream  not running" + (f"; last heard of at {beat['at']}" if beat else ""))
+        say("stream  not running" + (f"; last heartbeat at {beat['at']}" if beat else ""))
     if asked:
-        wish = "is to run" if asked.runs else "is to rest"
+        wish = "should run" if asked.runs else "should be paused"
         say(
-            f"        {wish}, says {asked.by} since {asked.at}"
+            f"        {wish}, by order of {asked.by} since {asked.at}"
             + (f": {asked.why}" if asked.why else "")
         )
+    if kept := len(list(where.alarms.glob("*.json"))):
+        say(
+            f"alarms  {kept:,} not accepted yet, sent again every minute; check that STRANDLINE_WEBHOOK answers"
+        )
     if asked and asked.gave_up:
-        say(f"        was started again {len(asked.attempts)} times; given up at {asked.gave_up}")
+        say(f"        was restarted {len(asked.attempts)} times; given up at {asked.gave_up}")
 
 
 def down(lake: LakeOption = None, as_json: JsonOption = False) -> None:
@@ -121,8 +130,8 @@ def down(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     strandline down
     """
     _, where = place.configured(lake)
-    stopped = broker.down(where.root)
+    stopped = local_broker.down(where.root)
     if as_json:
         emit({"stopped": stopped})
     else:
-        say("broker stopped" if stopped else "no broker of ours is running here")
+        say("broker stopped" if stopped else "no broker of this lake is running")

@@ -1,4 +1,4 @@
-"""``verify``: the proof that a table is what its log says, whichever way it is computed."""
+"""``verify``: prove that a table has the rows that its log implies, whichever way it is computed."""
 
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -13,9 +13,9 @@ from jobs.cli.ranges import SINCE, UNTIL
 from jobs.cli.screen import emit, note, say, show, yes
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.table import Layer, Table
-from jobs.run.certificate import Certificate
-from jobs.run.lake import Lake
-from jobs.run.verify import Trial, refuse_unsettled, verify
+from jobs.engine.proof.certificate import Certificate
+from jobs.engine.proof.verify import Trial, refuse_unsettled, verify
+from jobs.engine.storage.lake import Lake
 
 
 def register(app: typer.Typer) -> None:
@@ -31,13 +31,14 @@ def verify_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         bool, typer.Option("--all", help="Every silver and gold table of the lake.")
     ] = False,
     splits: Annotated[
-        int, typer.Option(min=1, help="Micro-batches into which the log is cut.")
+        int, typer.Option(min=1, help="Number of micro-batches into which the log is cut.")
     ] = 5,
     kills: Annotated[
         int, typer.Option(min=0, help="How often the stream is killed with kill -9.")
     ] = 2,
     seed: Annotated[
-        int | None, typer.Option(help="Decides where; drawn and told when absent.")
+        int | None,
+        typer.Option(help="Seed of the cuts and kills; random, and printed, when absent."),
     ] = None,
     since: Annotated[str | None, typer.Option(help=SINCE)] = None,
     until: Annotated[str | None, typer.Option(help=UNTIL)] = None,
@@ -46,8 +47,8 @@ def verify_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
 ) -> None:
     r"""Recompute tables from bronze, as one batch and as a stream that is killed, and compare row for row.
 
-    Works in a folder of its own inside the lake and writes nothing but certificates, which `strandline tables`
-    shows. Exits with 4 when a row differs.
+    Works in a scratch folder of the lake and writes only certificates, which `strandline tables` shows.
+    Exits with 4 when a row differs.
 
     \b
     strandline verify gold.device_signal_10m
@@ -61,7 +62,7 @@ def verify_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     trial = Trial(splits=splits, kills=kills, span=span, **({} if seed is None else {"seed": seed}))
     note(f"seed {trial.seed}; starting Spark …")
     site = engine.site(found, where, None, is_brief=True)
-    certificates = verify(chosen, where, trial, site, tell=note)
+    certificates = verify(chosen, where, trial, site, note=note)
     site.spark.stop()
     if as_json:
         emit([asdict(each) for each in certificates])
@@ -71,24 +72,24 @@ def verify_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
 
 
 def refuse_different(certificates: Iterable[Certificate], seed: int) -> None:
-    """See that all tables are equal.
+    """Refuse certificates with differences.
 
     Raises:
-        DataError: One is not.
+        DataError: One has some.
     """
     different = [each.table for each in certificates if not each.equal]
     if different:
         raise DataError(
-            f"{', '.join(different)}: the live rows are not what bronze says",
+            f"{', '.join(different)}: the live rows are not those that bronze implies",
             hint=f"the same cuts and kills again: `strandline verify --all --seed {seed}`. Rows that only the quarantine "
-            "has are held by rules that have changed since: `strandline quarantine replay TABLE --dry-run` says which "
+            "has are held by rules that have changed since: `strandline quarantine replay TABLE --dry-run` shows which "
             "would come, and when.",
             tables=different,
         )
 
 
 def _everything(lake: Lake) -> list[Table]:
-    """Return the silver and gold tables of a lake; those never run have nothing to be verified."""
+    """Return the silver and gold tables that exist in a lake."""
     derived = [table for table in catalog.tables() if table.layer is not Layer.BRONZE]
     found = [table for table in derived if lake.exists(table)]
     if not found:
@@ -104,7 +105,7 @@ def _chosen(names: list[str] | None) -> list[Table]:
     bronze = [table.id for table in chosen if table.layer is Layer.BRONZE]
     if bronze or not chosen:
         raise DefinitionError(
-            f"{', '.join(bronze)}: bronze is what everything else is verified against"
+            f"{', '.join(bronze)}: bronze is the reference for all other tables"
             if bronze
             else "no table was named",
             hint="name silver or gold tables, or give --all.",

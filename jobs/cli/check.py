@@ -1,4 +1,4 @@
-"""``check``: a look at the rows themselves."""
+"""``check``: audit the published rows."""
 
 import importlib
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.ranges import SINCE, UNTIL
 from jobs.cli.screen import emit, note, show, yes
 from jobs.core.table import Layer, Table
-from jobs.run import gates
-from jobs.run.audit import Audit, audit, expected, told
-from jobs.run.gates import GateShutError, Where
-from jobs.run.lake import Lake
-from jobs.run.span import Span
+from jobs.engine.gates import gate_files
+from jobs.engine.gates.gate_files import GateShutError, Where
+from jobs.engine.proof.row_audit import Audit, as_record, audit, expected
+from jobs.engine.repair.closed_range import Span
+from jobs.engine.storage.lake import Lake
 
 COLUMNS = ("table", "expectation", "severity", "holds", "found")
 
@@ -38,10 +38,10 @@ def check_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Look at the rows of silver and gold: rules, keys that are there twice, references, what the ledger says.
+    r"""Audit the rows of silver and gold: rules, duplicate keys, references, sums of the ledger.
 
-    A critical finding shuts the gate behind the rows, so that nothing more is built on them, and exits with 4; when
-    a later look finds nothing the gate opens by itself.
+    A critical finding shuts the gate behind the rows: the tables above stop before their next batch. The exit code
+    is then 4. When a later audit finds nothing, the gate opens by itself.
 
     \b
     strandline check
@@ -49,7 +49,7 @@ def check_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     strandline check --docs
     """
     found, where = place.existing(lake)
-    span = ranges.both(since, until, "neither to look at all rows")
+    span = ranges.both(since, until, "neither to audit all rows")
     chosen = [t for t in place.named(tables) if t.layer is not Layer.BRONZE and where.exists(t)]
     note("starting Spark …")
     site = engine.site(found, where, None, is_brief=True)
@@ -61,7 +61,7 @@ def check_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     if docs:
         note(f"Data Docs: {_published(chosen, where, audits)}")
     if as_json:
-        emit([told(each) for each in audits])
+        emit([as_record(each) for each in audits])
     else:
         show(None, COLUMNS, [row for each in audits for row in _rows(each)])
     for table, each in zip(chosen, audits, strict=True):
@@ -69,10 +69,10 @@ def check_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
 
 
 def refuse_unbelieved(spark: SparkSession, table: Table, lake: Lake, span: Span) -> None:
-    """Look at rows that were put in the place of others.
+    """Audit rows that replaced others.
 
     Raises:
-        GateShutError: They are not as expected; the gate behind them is shut.
+        GateShutError: A critical expectation failed; the gate behind the rows is shut.
     """
     found = audit(spark, table, lake, place.now, span)
     note(f"{table.id}: {_verdict(found)}")
@@ -80,13 +80,13 @@ def refuse_unbelieved(spark: SparkSession, table: Table, lake: Lake, span: Span)
 
 
 def _refuse(table: Table, lake: Lake, found: Audit) -> None:
-    shut = gates.shut(table, lake, Where.BEHIND)
+    shut = gate_files.shut(table, lake, Where.BEHIND)
     if found.critical and shut is not None:
         raise GateShutError.of_rows(shut)
 
 
 def _published(tables: Sequence[Table], lake: Lake, audits: Sequence[Audit]) -> Path:
-    """Write the pages of the library; its import takes seconds."""
+    """Write the pages of Great Expectations, whose import takes seconds."""
     library = importlib.import_module("quality.docs")
     asked = [
         library.Asked(

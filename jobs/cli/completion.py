@@ -1,8 +1,8 @@
-"""What the shell asks for when somebody presses Tab.
+"""Completion in the shell: what the Tab key asks for.
 
-The program imports only the module of the verb that was typed, and a shell does not type it: it hands over the line in
-the environment. Without looking there, each Tab would import every verb, which takes seconds; so would completing the
-verb itself, for which their names suffice.
+The program imports only the module of the verb on the command line. A shell puts the line to complete into the
+environment instead. Without reading it there, each Tab would import every verb, which takes seconds. To complete the
+verb itself, the names are enough.
 """
 
 import shlex
@@ -12,11 +12,11 @@ import typer
 
 from jobs import catalog
 from jobs.core.errors import LakeError
-from jobs.run.settings import line_of_shell
+from jobs.engine.runtime.settings import line_of_shell
 
 
 def line() -> list[str] | None:
-    """Return the words behind the program's name that a shell wants completed; None when no shell asks."""
+    """Return the words after the program's name that a shell completes; None when no shell asks."""
     text = line_of_shell()
     if text is None:
         return None
@@ -27,17 +27,17 @@ def line() -> list[str] | None:
 
 
 def offer_names(app: typer.Typer, verbs: Iterable[str]) -> None:
-    """Let verbs be completed without what they do."""
+    """Register the names of verbs alone, for completion."""
     for verb in verbs:
         app.command(verb)(_nothing)
 
 
 def _nothing() -> None:
-    """Do nothing; only the name is asked for."""
+    """Do nothing; only the name is needed."""
 
 
 def tables(incomplete: str) -> list[str]:
-    """Return the tables whose names begin so; none while the catalog cannot be read."""
+    """Return the tables whose names begin with a text; none while the catalog cannot be read."""
     try:
         return [each.id for each in catalog.tables() if each.id.startswith(incomplete)]
     except LakeError:

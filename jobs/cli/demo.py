@@ -17,19 +17,19 @@ from jobs.cli.screen import draw, note, progress, say
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.modes import AvailableNow
 from jobs.core.table import Layer
+from jobs.engine.accounting.balance_sheet import Balance
+from jobs.engine.kafka import local_broker
+from jobs.engine.pipeline.runner import run
+from jobs.engine.runtime.settings import settings
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry
 from jobs.play.plan import Plan
 from jobs.play.send import send
 from jobs.play.truth import Truth
-from jobs.run import broker
-from jobs.run.balance import Balance
-from jobs.run.lake import Lake
-from jobs.run.ledger import Entry
-from jobs.run.runner import run
-from jobs.run.settings import settings
 from jobs.silver import device_telemetry
 
 MARK = ".strandline-demo"
-"""A file in the demo's lake: what carries it may be thrown away and made anew."""
+"""A file in the demo's lake: a folder that has it may be deleted and made again."""
 
 
 def register(app: typer.Typer) -> None:
@@ -40,12 +40,12 @@ def register(app: typer.Typer) -> None:
 def demo(
     events: Annotated[int, typer.Option(min=100, help="Records to send.")] = 100_000,
     lake: Annotated[
-        Path | None, typer.Option("--lake", help="A lake of its own; .lake/demo when absent.")
+        Path | None, typer.Option("--lake", help="The demo's own lake; .lake/demo when absent.")
     ] = None,
 ) -> None:
-    r"""Watch 100,000 events, a tenth of them dirty, go through the lake, and see each accounted for.
+    r"""Send 100,000 events, a tenth of them dirty, through the lake, and account for each.
 
-    Begins from nothing each time, in a lake and with a broker of its own, and stops the broker at the end.
+    Begins with an empty lake and a broker of its own each time, and stops the broker at the end.
 
     \b
     strandline demo
@@ -56,12 +56,12 @@ def demo(
     _begin(where)
     began = time.monotonic()
     note("starting a Kafka broker …")
-    running = broker.up(where.root)
+    running = local_broker.up(where.root)
     try:
         truth = _send(events, running.address)
         _run(where, running.address)
     finally:
-        broker.down(where.root)
+        local_broker.down(where.root)
     sheets = sheets_of(where)
     print_sheets(sheets)
     refuse_imbalance(sheets)
@@ -76,7 +76,7 @@ def demo(
 
 
 def _begin(where: Lake) -> None:
-    """Make the demo's lake anew.
+    """Empty the demo's lake.
 
     Raises:
         DefinitionError: The folder holds something that no demo made.
@@ -84,10 +84,10 @@ def _begin(where: Lake) -> None:
     if where.root.exists() and any(where.root.iterdir()):
         if not (where.root / MARK).exists():
             raise DefinitionError(
-                f"{where.root} is not empty, and no demo made what is in it",
+                f"{where.root} is not empty, and not made by a demo",
                 hint="choose an empty folder with --lake.",
             )
-        broker.down(where.root)
+        local_broker.down(where.root)
         shutil.rmtree(where.root)
     where.open_for_writing()
     (where.root / MARK).touch()
@@ -104,8 +104,8 @@ def _send(events: int, address: str) -> Truth:
         late=law.late,
         early=law.early,
     )
-    with progress("events sent", events) as tell:
-        sent = send(plan, address, {}, on_progress=tell)
+    with progress("events sent", events) as advance:
+        sent = send(plan, address, {}, on_progress=advance)
     note(f"{sent.events:,} events sent in {sent.seconds:.1f} s")
     if not sent.is_whole:
         raise KeyboardInterrupt
@@ -118,25 +118,25 @@ def _run(where: Lake, address: str) -> None:
     site = engine.site(found, where, address, is_brief=True)
     for table in catalog.tables():
 
-        def tell(entry: Entry) -> None:
+        def note_batch(entry: Entry) -> None:
             note(f"{entry.table}: {entry.read:,} rows read in {entry.duration_ms / 1000:.1f} s")
 
-        run(table, AvailableNow(), where, site=site, tell=tell)
+        run(table, AvailableNow(), where, site=site, tell=note_batch)
     site.spark.stop()
 
 
 def _refuse_untruth(sheets: list[Balance], truth: Truth) -> None:
-    """Compare what the ledger says with what was really sent."""
+    """Compare the ledger with the events that were sent."""
     for sheet in sheets:
         if sheet.table not in truth.tables or sheet.table.startswith(Layer.BRONZE):
             continue
         expected = truth.tables[sheet.table].as_dict()
-        found = {name: getattr(sheet, name) for name in ("good", "duplicates")}
-        found["quarantined"] = dict(sorted(sheet.quarantined.items()))
-        if found != expected:
+        counted = {name: getattr(sheet, name) for name in ("good", "duplicates")}
+        counted["quarantined"] = dict(sorted(sheet.quarantined.items()))
+        if counted != expected:
             raise DataError(
-                f"{sheet.table} says {found}, but {expected} were sent",
-                hint="that must not happen; please report it with the lake's folder.",
+                f"the ledger of {sheet.table} has {counted}, but {expected} were sent",
+                hint="this is a fault of the program; please report it with the lake's folder.",
             )
 
 

@@ -1,4 +1,4 @@
-"""``doctor``: what is there, what is not, and what to type."""
+"""``doctor``: check what is needed, and print what to type."""
 
 from dataclasses import asdict
 
@@ -10,7 +10,8 @@ from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, say
 from jobs.core.errors import DefinitionError, LakeError
-from jobs.run import postgres, topics
+from jobs.engine.kafka import admin
+from jobs.engine.service import dagster_database
 
 
 def register(app: typer.Typer) -> None:
@@ -19,7 +20,7 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(lake: LakeOption = None, as_json: JsonOption = False) -> None:
-    r"""Look at everything that Strandline needs and say what is missing.
+    r"""Check everything that Strandline needs and print what is missing.
 
     \b
     strandline doctor
@@ -37,12 +38,12 @@ def doctor(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     broken = [check.name for check in checks if not check.ok]
     if broken:
         raise DefinitionError(
-            f"not in order: {', '.join(broken)}", hint="do what the lines above say, top down."
+            f"not in order: {', '.join(broken)}", hint="follow the hints above, top down."
         )
 
 
 def _tables() -> setup.Check:
-    """Tell whether every module of a table can be read; no verb of the lake works while one cannot."""
+    """Check that every module of a table can be imported; no verb of the lake works while one cannot."""
     try:
         found = catalog.tables()
     except LakeError as error:
@@ -77,9 +78,9 @@ def _kafka(lake: place.LakeOption) -> setup.Check:
         found, where = place.configured(lake)
         address = place.address(found, where)
         if address is None:
-            detail = "our broker is not running; `strandline up` starts it"
+            detail = "the lake's broker is not running; `strandline up` starts it"
             return setup.Check(name="kafka", ok=True, detail=detail, hint="")
-        topics.check_reachable(address, found.kafka_options)
+        admin.check_reachable(address, found.kafka_options)
     except LakeError as error:
         return setup.Check(name="kafka", ok=False, detail=error.message, hint=error.hint)
     return setup.Check(name="kafka", ok=True, detail=f"{address} answers", hint="")
@@ -89,7 +90,7 @@ def _history(lake: place.LakeOption) -> setup.Check:
     try:
         found, _ = place.configured(lake)
         if found.postgres is not None:
-            postgres.check_reachable(found.postgres)
+            dagster_database.check_reachable(found.postgres)
     except LakeError as error:
         return setup.Check(name="history", ok=False, detail=error.message, hint=error.hint)
     kept = "in the lake" if found.postgres is None else "in PostgreSQL, which answers"

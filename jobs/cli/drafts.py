@@ -1,10 +1,10 @@
-"""What a new table looks like before somebody has filled it in: it runs, and passes its own test and the linter."""
+"""The drafts of a new table: each runs as it is, and passes its own test and the linter."""
 
-TOPIC = '''"""FILL IN: what is said on this topic, as received.
+TOPIC = '''"""FILL IN: what the records of this topic are, as received.
 
 Grain: one row a Kafka record.
 Reads: topic $topic. Read by: silver.$name.
-Late data: bronze knows no time but the arrival.
+Late data: bronze has no time but the arrival.
 """
 
 from jobs.core.table import Layer, Table, Topic
@@ -21,8 +21,8 @@ TOPIC_TEST = '''"""bronze.$name is as received."""
 from jobs.bronze.$name import TABLE
 
 
-def test_it_reads_its_topic_and_makes_nothing_of_it() -> None:
-    """What is in it was sent; everything else can be made again from it."""
+def test_it_reads_its_topic_and_changes_nothing() -> None:
+    """Bronze is as received; everything else can be computed again from it."""
     assert [topic.name for topic in TABLE.topics] == ["$topic"]
     assert TABLE.transform is None
 '''
@@ -31,7 +31,7 @@ SILVER = '''"""FILL IN: what a row is.
 
 Grain: FILL IN: one row an event, by its own id.
 Reads: bronze.$source. Read by: FILL IN.
-Late data: up to an hour; later ones, and those of clocks that run ahead, go to the quarantine.
+Late data: up to an hour; later rows, and rows of clocks that run ahead, go to the quarantine.
 """
 
 from pyspark.sql import DataFrame
@@ -66,7 +66,7 @@ TABLE = Table(
 )
 '''
 
-SILVER_TEST = '''"""silver.$name believes what is whole, of the declared types, in time and not there yet."""
+SILVER_TEST = '''"""silver.$name takes rows that are complete, of the declared types, in time, and new."""
 
 from pyspark.sql import SparkSession
 
@@ -77,7 +77,7 @@ CLEAN = b'{"event_id": "x1", "event_at": "2026-11-20T08:15:30Z"}'
 
 
 def test_a_clean_payload_is_a_row(spark: SparkSession) -> None:
-    """Field by field, so that a name that was mixed up is seen."""
+    """Field by field, so that a swapped name is seen."""
     (row,) = read(spark, TABLE, CLEAN)
 
     assert row == {"_problem": "-", "event_id": "x1", "event_at": "08:15:30"}
@@ -87,13 +87,13 @@ GOLD = '''"""FILL IN: what question this answers.
 
 Grain: FILL IN: one row a $key and window of ten minutes of event time.
 Reads: $layer.$source. Read by: FILL IN.
-Late data: FILL IN: when a window is said, and what happens to it afterwards.
+Late data: FILL IN: when a window is emitted, and what happens to it afterwards.
 """
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from jobs.core.table import Layer, Speaks, Table
+from jobs.core.table import Emit, Layer, Table
 from jobs.$layer import $source
 
 WINDOW = "10 minutes"
@@ -117,7 +117,7 @@ TABLE = Table(
     transform=$name,
     key=("$key", "window_from"),
     event_at="window_from",
-    speaks=Speaks.$speaks,
+    emits=Emit.$emits,
     window=WINDOW,
     window_from="window_from",
     closes_at="window_until",

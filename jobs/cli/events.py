@@ -1,4 +1,4 @@
-"""``produce``: events to play with."""
+"""``produce``: send play events."""
 
 import json
 from datetime import datetime, timedelta
@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
 def produce(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     events: Annotated[
-        int, typer.Option(min=1, help="Records to send, copies and dirt included.")
+        int, typer.Option(min=1, help="Records to send, duplicates and dirty ones included.")
     ] = (100_000),
     seed: Annotated[int, typer.Option(help="The same seed gives the same events.")] = 7,
     rate: Annotated[
@@ -41,7 +41,7 @@ def produce(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     hours: Annotated[float, typer.Option(min=0.01, help="The span when --since is absent.")] = 24.0,
     devices: Annotated[int, typer.Option(min=1)] = 200,
     key_skew: Annotated[
-        float, typer.Option(min=0.0, help="0: all devices alike; 1: few send most.")
+        float, typer.Option(min=0.0, help="0: all devices send alike; 1: few send most.")
     ] = 0,
     malformed: Share = 0.02,
     duplicate: Share = 0.03,
@@ -52,15 +52,15 @@ def produce(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     missing: Share = 0.01,
     implausible: Annotated[
         float,
-        typer.Option(min=0.0, max=1.0, help="Share of readings that no sensor can have made."),
+        typer.Option(min=0.0, max=1.0, help="Share of readings that no sensor can measure."),
     ] = 0.0,
     truth: Annotated[
-        Path | None, typer.Option(help="File for the exact number of each kind per table.")
+        Path | None, typer.Option(help="File for the expected counts of each table.")
     ] = None,
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Send deterministic events to all topics, a share of them dirty, and say what must become of them.
+    r"""Send deterministic events to all topics, a share of them dirty, and print the expected counts.
 
     \b
     strandline produce --events 500000 --seed 7 --truth truth.json
@@ -91,17 +91,17 @@ def produce(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         rate=rate,
     )
     _refuse_unwritable(truth)
-    with progress("events sent", events) as tell:
-        sent = send(plan, address, found.kafka_options, on_progress=tell)
+    with progress("events sent", events) as advance:
+        sent = send(plan, address, found.kafka_options, on_progress=advance)
     if truth is not None:
         truth.write_text(json.dumps(sent.truth.as_dict(), indent=2) + "\n")
     if as_json:
         emit({"events": sent.events, "seconds": sent.seconds, **sent.truth.as_dict()})
         return
-    _tell(sent, truth)
+    _print(sent, truth)
 
 
-def _tell(sent: Sent, truth: Path | None) -> None:
+def _print(sent: Sent, truth: Path | None) -> None:
     speed = sent.events / sent.seconds if sent.seconds else 0.0
     say(f"{sent.events:,} events sent in {sent.seconds:.1f} s ({speed:,.0f} a second)")
     for table, counts in sent.truth.tables.items():
@@ -110,7 +110,7 @@ def _tell(sent: Sent, truth: Path | None) -> None:
             f"{table} must get {counts.good:,} good, {counts.duplicates:,} duplicates, {held:,} held"
         )
     if truth is not None:
-        say(f"the whole truth is in {truth}")
+        say(f"all expected counts are in {truth}")
 
 
 def _utc(moment: datetime | None) -> datetime | None:
@@ -124,6 +124,6 @@ def _refuse_unwritable(truth: Path | None) -> None:
         truth.touch()
     except OSError as error:
         raise DefinitionError(
-            f"the truth cannot be written to {truth}: {error.strerror}",
+            f"the expected counts cannot be written to {truth}: {error.strerror}",
             hint="choose a file in a folder that exists and is yours.",
         ) from error

@@ -1,7 +1,7 @@
 """An answer of ``query`` as CSV, JSON or Parquet, on the standard output or in a file.
 
-A Variant comes from its file as two runs of bytes, which say nothing to anybody: it is shown as the JSON that it is. A
-number of it that a double cannot hold exactly stays a text.
+A Variant comes from its file as two byte strings that are not readable, so it is shown as JSON. A number in it that a
+double cannot hold exactly stays a text.
 """
 
 import csv
@@ -20,13 +20,13 @@ from pyspark.sql.types import VariantVal
 
 from jobs.cli.screen import note
 from jobs.core.errors import DefinitionError
-from jobs.run.ask import Answer
+from jobs.engine.trace.sql_query import Answer
 
 VARIANT = {"metadata", "value"}
 
 
 class Format(StrEnum):
-    """In what an answer is written."""
+    """The formats of an answer."""
 
     CSV = "csv"
     JSON = "json"
@@ -34,10 +34,10 @@ class Format(StrEnum):
 
 
 def chosen(wanted: Format | None, to: Path | None, *, as_json: bool) -> Format | None:
-    """Return the format that was asked for, by name or by the file's; None for a person.
+    """Return the format that was asked for, by name or by the file's; None for a table on the screen.
 
     Raises:
-        DefinitionError: It contradicts itself, or no file is named where one is needed.
+        DefinitionError: Two formats were asked for, or a file is needed and none was named.
     """
     if as_json and wanted not in (None, Format.JSON):
         raise DefinitionError(
@@ -48,19 +48,19 @@ def chosen(wanted: Format | None, to: Path | None, *, as_json: bool) -> Format |
     if found is None and to is not None:
         if to.suffix[1:] not in known:
             raise DefinitionError(
-                f"the name of {to} does not say in which format it is to be written",
-                hint=f"say --format {', '.join(known[:-1])} or {known[-1]}.",
+                f"the name of {to} names no format",
+                hint=f"give --format {', '.join(known[:-1])} or {known[-1]}.",
             )
         found = Format(to.suffix[1:])
     if found is Format.PARQUET and to is None:
         raise DefinitionError(
-            "Parquet is bytes, and they belong into a file", hint="name it: --to answer.parquet."
+            "Parquet is binary and needs a file", hint="name it: --to answer.parquet."
         )
     return found
 
 
 def deliver(answer: Answer, how: Format, to: Path | None) -> None:
-    """Write an answer to the standard output, or to a file, which is replaced if it is there.
+    """Write an answer to the standard output, or to a file, which is replaced if it exists.
 
     Raises:
         DefinitionError: The file cannot be written.
@@ -74,14 +74,14 @@ def deliver(answer: Answer, how: Format, to: Path | None) -> None:
     except OSError as error:
         raise DefinitionError(
             f"{to} cannot be written: {error.strerror}",
-            hint="name a file in a folder that is there and that you may write.",
+            hint="name a file in a folder that exists and that you may write.",
             file=str(to),
         ) from error
     note(f"wrote {len(answer.rows):,} rows to {to}")
 
 
 def shown(answer: Answer) -> list[tuple[object, ...]]:
-    """Return rows as a person reads them."""
+    """Return rows for the screen."""
     return [tuple(_plain(value, lambda text: text) for value in row) for row in answer.rows]
 
 
@@ -102,7 +102,7 @@ def _json(answer: Answer) -> bytes:
 
 
 def _parquet(answer: Answer) -> bytes:
-    # Not imported above, because who wants a table on the screen need not wait for it.
+    # Not imported above: a table on the screen need not wait for it.
     arrow = importlib.import_module("pyarrow")
     parquet = importlib.import_module("pyarrow.parquet")
     rows = shown(answer)
@@ -133,7 +133,7 @@ def _cell(value: object) -> object:
 
 
 def _plain(value: object, as_read: Callable[[str], object]) -> Any:  # noqa: ANN401  # whatever a column holds
-    """Return a value with each Variant in it as what its JSON is read as."""
+    """Return a value in which each Variant is replaced by its JSON, as ``as_read`` reads it."""
     match value:
         case dict() if set(value) == VARIANT and all(isinstance(v, bytes) for v in value.values()):
             try:

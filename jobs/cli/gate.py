@@ -1,4 +1,4 @@
-"""``gate``: why a table's batch is held back, and letting it pass."""
+"""``gate``: show why a table's batch is held back, and let it pass."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -12,10 +12,10 @@ from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, say, show
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Table
-from jobs.run import gates
-from jobs.run.above import above
-from jobs.run.gates import Shut, Where
-from jobs.run.lake import Lake
+from jobs.engine.gates import gate_files
+from jobs.engine.gates.gate_files import Shut, Where
+from jobs.engine.repair.downstream import above
+from jobs.engine.storage.lake import Lake
 
 
 def register(app: typer.Typer) -> None:
@@ -34,10 +34,10 @@ def gate_(
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Show which gates are shut, why, with rows that show it; or open one for the batch that waits.
+    r"""Show which gates are shut, why, and sample rows; or open one for the batch that waits.
 
     A batch in which too many rows break a critical rule is not published: bronze has all of it, and the tables
-    above keep what was believed last. Correct the rule or the source, or open the gate, and it goes on.
+    above keep their last published rows. Correct the rule or the source, or open the gate.
 
     \b
     strandline gate
@@ -49,7 +49,7 @@ def gate_(
     if open_ is not None:
         _open(chosen, where, open_, named=table is not None)
         return
-    found = [(each, gates.read(each, where, side)) for each in chosen for side in Where]
+    found = [(each, gate_files.read(each, where, side)) for each in chosen for side in Where]
     known = [(each, shut) for each, shut in found if shut is not None]
     if as_json:
         emit(
@@ -72,9 +72,11 @@ def _open(chosen: Sequence[Table], lake: Lake, because: str, *, named: bool) -> 
         )
     (table,) = chosen
     at = place.now().isoformat(timespec="seconds")
-    for found in gates.open_(table, lake, because=because, who=place.login(), at=at):
+    for found in gate_files.open_(table, lake, because=because, who=place.login(), at=at):
         if found.where is Where.BEHIND:
-            say(f"the gate behind {table.id} is open; the tables above go on with their next batch")
+            say(
+                f"the gate behind {table.id} is open; the tables above continue with their next batch"
+            )
         elif found.where is Where.RANGE:
             say(f"the {found.stream} of {table.id} may pass; type its backfill again")
         else:
@@ -96,15 +98,15 @@ def _explain(table: Table, shut: Shut, lake: Lake) -> None:
             columns,
             [tuple(row.get(name) for name in columns) for row in rows],
         )
-    resting = ", ".join(each.id for each in above(table, lake))
-    if resting:
-        say(f"still saying what was believed last: {resting}")
+    waiting = ", ".join(each.id for each in above(table, lake))
+    if waiting:
+        say(f"with their last published rows: {waiting}")
     say(f'let it pass with: strandline gate {table.id} --open "why"')
 
 
 def _place(shut: Shut) -> str:
     if shut.where is Where.BEHIND:
-        return f"behind {shut.table}, which the tables above do not read any more,"
+        return f"behind {shut.table}, which the tables above do not read meanwhile,"
     what = f"batch {shut.batch}" if shut.where is Where.BEFORE else f"the {shut.stream}"
     return f"of {shut.table}, before {what} with {shut.rows:,} rows,"
 

@@ -1,4 +1,4 @@
-"""``rewind``: what arrived from a moment or an offset on, read again from bronze."""
+"""``rewind``: recompute from bronze what arrived from a moment or an offset on."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -6,16 +6,16 @@ from typing import Annotated
 import typer
 
 from jobs.cli import engine, place, ranges
-from jobs.cli.again import again, tell_changed
+from jobs.cli.again import again, note_changed
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say, show
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Table
-from jobs.run.above import refuse_behind_above, refuse_open_above
-from jobs.run.lake import Lake
-from jobs.run.rewind import From, Rewind, rewind
-from jobs.run.span import Span, refuse_open
-from jobs.run.trace import Spot
+from jobs.engine.repair.closed_range import Span, refuse_open
+from jobs.engine.repair.downstream import refuse_behind_above, refuse_open_above
+from jobs.engine.repair.rewind import From, Rewind, rewind
+from jobs.engine.storage.lake import Lake
+from jobs.engine.trace.locate import Spot
 
 COLUMNS = ("topic", "partition", "records", "first offset", "last offset")
 
@@ -38,10 +38,10 @@ def rewind_(  # each is an option of the command line
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Show which records arrived from a moment or an offset on and of which days they speak; with --go compute those again.
+    r"""Show which records arrived from a moment or an offset on and which days they touch; with --go recompute those.
 
-    Nothing is read from Kafka, because bronze has every record once. The days are computed again from there, of the
-    table and of all that rests on it, in one commit each, while the stream goes on. What the stream still owns is
+    Nothing is read from Kafka, because bronze has every record once. The days of the table and of the tables above
+    are recomputed from bronze, in one commit per table, while the stream runs. Days that the stream still owns are
     left to it.
 
     \b
@@ -61,12 +61,12 @@ def rewind_(  # each is an option of the command line
     note("starting Spark …")
     spark = engine.site(found, where, None, is_brief=True).spark
     for each, entry in again(spark, chosen, where, span, downstream=True):
-        tell_changed(each, entry)
+        note_changed(each, entry)
     spark.stop()
 
 
 def begin(text: str) -> From:
-    """Read where to begin.
+    """Parse where to begin.
 
     Raises:
         DefinitionError: It is neither a moment nor an offset.
@@ -79,21 +79,21 @@ def begin(text: str) -> From:
         return ranges.moment(text, "--to")
     except DefinitionError as error:
         raise DefinitionError(
-            f"{text!r} is no moment and no offset",
+            f"{text!r} is neither a moment nor an offset",
             hint="write 2026-11-01T06:00, or topic/partition:offset.",
         ) from error
 
 
 def possible(table: Table, lake: Lake, plan: Rewind) -> Span:
-    """Return the days that can be computed again, of the table and of all that rests on it.
+    """Return the days that can be recomputed, of the table and of the tables above.
 
     Raises:
         DefinitionError: There are none, or a stream above still owns one.
     """
     if plan.span is None:
         raise DefinitionError(
-            f"nothing of {table.id} can be computed again yet: the stream still owns the days of {plan.records:,} records",
-            hint="it will say them itself, by today's code if it was restarted (`strandline restart`).",
+            f"nothing of {table.id} can be recomputed yet: the stream still owns the days of {plan.records:,} records",
+            hint="it will emit them itself, with today's code if it was restarted (`strandline restart`).",
             table=table.id,
         )
     refuse_open(table, lake, plan.span)
@@ -103,17 +103,15 @@ def possible(table: Table, lake: Lake, plan: Rewind) -> Span:
 
 
 def lines(plan: Rewind) -> list[str]:
-    """Say what going back means, in sentences."""
+    """Describe a plan in sentences."""
     if plan.since is None or plan.until is None:
         return [f"{plan.records:,} records arrived from there on, and no good row comes from them"]
-    spoken = f"{plan.since.isoformat()} to {plan.until.isoformat()}"
-    told = [
-        f"{plan.records:,} records arrived from there on; {plan.table} speaks of {spoken} because of them"
-    ]
+    touched = f"{plan.since.isoformat()} to {plan.until.isoformat()}"
+    arrived = f"{plan.records:,} records arrived from there on; their rows of {plan.table} are of {touched}"
     if plan.span is None:
-        return [*told, "the stream still owns all of that"]
+        return [arrived, "the stream still owns all of that"]
     days = f"{plan.span.since.date()} to before {plan.span.until.date()}"
-    return [*told, f"read again from bronze: {days}; what is later the stream still owns"]
+    return [arrived, f"recomputed from bronze: {days}; the stream still owns later days"]
 
 
 def _print(plan: Rewind) -> None:

@@ -1,4 +1,4 @@
-"""A picture of the lake: from each topic through the tables, with rows and what still waits."""
+"""A picture of the lake: from each topic through the tables, with rows and lag."""
 
 from collections.abc import Sequence
 
@@ -7,8 +7,8 @@ from rich.tree import Tree
 
 from jobs import catalog
 from jobs.core.table import Layer, Table
-from jobs.run.balance import Balance
-from jobs.run.lake import Lake
+from jobs.engine.accounting.balance_sheet import Balance
+from jobs.engine.storage.lake import Lake
 
 
 def picture(lake: Lake, found: Sequence[Balance]) -> Tree:

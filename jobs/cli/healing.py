@@ -1,17 +1,17 @@
-"""What of ``quarantine`` needs Spark: replay and discard."""
+"""The parts of ``quarantine`` that need Spark: replay and discard."""
 
 from dataclasses import asdict
 from pathlib import Path
 
 from jobs import catalog
 from jobs.cli import engine, place, ranges
-from jobs.cli.again import tell_changed
+from jobs.cli.again import note_changed
 from jobs.cli.screen import emit, note, say, show
 from jobs.core.errors import DefinitionError
-from jobs.run import discard, replay
-from jobs.run.closing import Signed
-from jobs.run.heal import Choice, Fate, Kind, Replayed
-from jobs.run.quarantine import Place
+from jobs.engine.quarantine.browse import Place
+from jobs.engine.quarantine.write import Signed
+from jobs.engine.repair import discard, replay
+from jobs.engine.repair.replay_plan import Choice, Fate, Kind, Replayed
 
 KINDS = ("held for", "rows", "becomes", "then held for")
 WORDS = {
@@ -32,26 +32,26 @@ def replayed(  # noqa: PLR0913  # each is an option of the command line
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Judge open rows again, or only say what would become of them."""
+    """Judge open rows again, or only report what would become of them."""
     found, where = place.existing(lake)
-    span = ranges.both(*ends, "neither to look at all rows")
+    span = ranges.both(*ends, "neither to judge all rows")
     chosen, choice = catalog.find(table), Choice(reason=reason, span=span)
     replay.refuse_unfit(chosen, where)
     note("starting Spark …")
     spark = engine.site(found, where, None, is_brief=True).spark
     if dry_run:
-        told = replay.rehearse(spark, chosen, where, choice)
+        result = replay.rehearse(spark, chosen, where, choice)
     else:
         signed = Signed(who=place.login(), at=place.now())
-        told = replay.replay(spark, chosen, where, choice, signed, tell=tell_changed)
+        result = replay.replay(spark, chosen, where, choice, signed, tell=note_changed)
     spark.stop()
     if as_json:
-        emit(asdict(told))
+        emit(asdict(result))
     else:
-        _print(told, dry_run=dry_run)
-    if not choice.is_whole and told.healed and not dry_run:
+        _print(result, dry_run=dry_run)
+    if not choice.is_whole and result.healed and not dry_run:
         note(
-            "some open rows were not looked at: `strandline verify` may find them until all were replayed"
+            "some open rows were not judged: `strandline verify` may report them until all were replayed"
         )
 
 
@@ -65,13 +65,13 @@ def discarded(  # noqa: PLR0913  # as above
     lake: Path | None,
     as_json: bool,
 ) -> None:
-    """Give open rows up, or take the last time back."""
+    """Discard open rows, or revert the last discard."""
     found, where = place.existing(lake)
     chosen, choice = catalog.find(table), Choice(reason=reason, place=at)
     signed = Signed(who=place.login(), at=place.now(), why=because)
     if undo and not (choice.is_whole and because is None):
         raise DefinitionError(
-            "--undo takes the last discard back as a whole",
+            "--undo reverts the last discard as a whole",
             hint="give it without --reason, --at and --because.",
         )
     if not undo:
@@ -90,17 +90,17 @@ def discarded(  # noqa: PLR0913  # as above
         say(f"{chosen.id}: {count:,} rows {'are open again' if undo else 'discarded'}")
 
 
-def _print(told: Replayed, *, dry_run: bool) -> None:
-    show(None, KINDS, [_row(kind) for kind in told.kinds])
+def _print(result: Replayed, *, dry_run: bool) -> None:
+    show(None, KINDS, [_row(kind) for kind in result.kinds])
     word = "would come" if dry_run else "came"
     say(
-        f"{told.table}: of {told.rows:,} open rows {told.healed:,} {word}, {told.duplicates:,} are copies, "
-        f"{told.remain + told.changed:,} are still bad, {told.wait:,} wait"
+        f"{result.table}: of {result.rows:,} open rows {result.healed:,} {word}, {result.duplicates:,} are copies, "
+        f"{result.remain + result.changed:,} are still bad, {result.wait:,} wait"
     )
-    if told.possible_from:
+    if result.possible_from:
         say(
-            f"the time of those that wait still belongs to a stream, at least to that of {told.waits_for}; "
-            f"the earliest possible moment is when events of {told.possible_from} were read"
+            f"a stream, at least that of {result.waits_for}, still owns the time of those that wait; "
+            f"the earliest possible moment is when events of {result.possible_from} were read"
         )
     if dry_run:
         note("nothing was written; the same without --dry-run does it")

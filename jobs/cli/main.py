@@ -1,7 +1,7 @@
 """``strandline``: the verbs, and the one boundary at which an error becomes a sentence.
 
-An error that was foreseen prints its message and its hint; nobody reads a stack trace at 3 a.m. One that was not
-foreseen leaves its trace in a file and says where.
+A foreseen error prints its message and its hint, because a stack trace does not help at 3 a.m. An unforeseen error
+writes its trace to a file and names it.
 """
 
 import importlib
@@ -54,10 +54,10 @@ VERBS = {
     "new": "new",
     "doctor": "doctor",
 }
-"""Which module has which verb: only that one is imported, or a question of a second would take two."""
+"""The module of each verb. Only that one is imported; with all of them an answer of one second would take two."""
 
 PLAYGROUND = ("demo", "events")
-"""Modules that go with the tables of the playground, in a project that has brought its own."""
+"""Modules that a project deletes together with the tables of the example."""
 
 app = typer.Typer(
     name="strandline",
@@ -86,20 +86,20 @@ def strandline(
 
 def main() -> None:
     """Run the command line; the exit code is 0 for success only."""
-    # py4j tells the root logger of each broken connection, with a trace; we tell it once, as a sentence.
+    # py4j logs each broken connection with a trace; we print one sentence.
     logging.getLogger().addHandler(logging.NullHandler())
     asked = stopping.noted()
     try:
         _prepare(sys.argv[1:])
         app()
-    except BaseException as error:  # noqa: BLE001  # the boundary: whatever it is, the person gets a sentence
-        if asked.is_set():  # what an interrupt looks like by now depends on where it came
+    except BaseException as error:  # noqa: BLE001  # the boundary: every error becomes a sentence
+        if asked.is_set():  # where it interrupts decides which error arrives here
             stopping.end()
-        sys.exit(_told(error))
+        sys.exit(_exit_code(error))
 
 
-def _told(error: BaseException) -> int | str | None:
-    """Tell a person what ended the program, and return the exit code."""
+def _exit_code(error: BaseException) -> int | str | None:
+    """Print what ended the program, and return the exit code."""
     match error:
         case SystemExit():
             return error.code
@@ -112,19 +112,20 @@ def _told(error: BaseException) -> int | str | None:
         case BrokenPipeError():
             return 141
     # Not imported above, because it takes longer than most answers.
-    away = importlib.import_module("jobs.run.absence").told(error)
+    away = importlib.import_module("jobs.engine.runtime.outage").transient(error)
+    says = importlib.import_module("jobs.engine.service.failing").first_line
     if away is not None:
         complain(str(away))
         return TransientError.exit_code
     complain(
-        f"something unforeseen happened: {type(error).__name__}: {_first_line(error)}\n\n"
-        f"hint: the whole story is in {_kept(error)}."
+        f"something unforeseen happened: {type(error).__name__}: {says(error)}\n\n"
+        f"hint: the stack trace is in {_kept(error)}."
     )
     return 70
 
 
 def _prepare(words: list[str]) -> None:
-    """Add as much of the program as what was typed needs."""
+    """Import the modules that the command line needs."""
     line = completion.line()
     if words[:1] == ["--version"] and line is None:
         return
@@ -135,7 +136,7 @@ def _prepare(words: list[str]) -> None:
 
 
 def _load(words: list[str]) -> None:
-    """Add the verb that was typed; all of them when it is none, for the help."""
+    """Register the verb that was typed; all verbs when there is none, for the help."""
     verb = next((word for word in words if not word.startswith("-")), "")
     wanted = [VERBS[verb]] if verb in VERBS else list(dict.fromkeys(VERBS.values()))
     for name in wanted:
@@ -159,19 +160,10 @@ def _without_playground(verb: str, error: Exception) -> DefinitionError:
         mistake: DefinitionError = importlib.import_module("jobs.catalog").unreadable(error, verb)
         return mistake
     return DefinitionError(
-        f"`strandline {verb}` plays with the tables that the project came with, and one of them is gone",
+        f"`strandline {verb}` needs the example tables of the project, and one of them is gone",
         hint="send your own events to your own topics, then `strandline run`.",
         verb=verb,
     )
-
-
-def _first_line(error: BaseException) -> str:
-    try:
-        lines = str(error).strip().splitlines()
-    except Exception:  # noqa: BLE001  # py4j asks the JVM for the text, and the JVM may be gone
-        lines = []
-    telling = [line for line in lines if not line.startswith("An error occurred while calling")]
-    return (telling or ["no message"])[0].lstrip(": ")[:300]
 
 
 def _kept(error: BaseException) -> Path:

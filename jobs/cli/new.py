@@ -1,4 +1,4 @@
-"""``new``: the module and the test of a table, which run as they are and are there to be changed."""
+"""``new``: write the module and the test of a table; both run as they are, to be filled in."""
 
 import ast
 import builtins
@@ -23,7 +23,7 @@ NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 ROOT = Path(jobs.__file__).parents[1]
 
 NameArgument = Annotated[
-    str, typer.Argument(help="Module, table, asset and test carry it: small_letters_and_digits.")
+    str, typer.Argument(help="Name of module, table, asset and test: small_letters_and_digits.")
 ]
 ReadsOption = Annotated[str, typer.Option(help="The table that it reads, such as bronze.orders.")]
 
@@ -78,7 +78,7 @@ def new_gold(name: NameArgument, reads: ReadsOption) -> None:
     source = _source(reads, {Layer.SILVER, Layer.GOLD})
     if source.event_at is None or not source.key:
         raise DefinitionError(
-            f"{source.id} does not say which column is its event time or its key",
+            f"{source.id} declares no event time or no key",
             hint="add event_at and key to its TABLE first.",
             table=source.id,
         )
@@ -87,7 +87,7 @@ def new_gold(name: NameArgument, reads: ReadsOption) -> None:
         "layer": source.layer.value,
         "key": source.key[0],
         "event_at": source.event_at,
-        "speaks": "AFRESH" if source.rewrites else "ON_CLOSE",
+        "emits": "RECOMPUTED" if source.emits_updates else "ON_CLOSE",
     }
     _write(Layer.GOLD, name, drafts.GOLD, drafts.GOLD_TEST, facts)
 
@@ -123,7 +123,7 @@ def _write(layer: Layer, name: str, module: str, test: str, facts: dict[str, str
     for path in files:
         if path.exists():
             raise DefinitionError(
-                f"{path.relative_to(ROOT)} is there already",
+                f"{path.relative_to(ROOT)} exists already",
                 hint="choose another name, or change that file.",
                 file=str(path),
             )
@@ -139,7 +139,8 @@ def _write(layer: Layer, name: str, module: str, test: str, facts: dict[str, str
             ) from error
         say(f"wrote {path.relative_to(ROOT)}")
     say("")
-    say("Fill in what says FILL IN; `strandline tables` shows the table already.")
+    say("Fill in the lines with FILL IN; `strandline tables` shows the table already.")
+    say("infra/docs/table_fields.md explains the fields of a table.")
 
 
 def _taken(name: str, why: str) -> DefinitionError:
@@ -151,7 +152,7 @@ def _taken(name: str, why: str) -> DefinitionError:
 
 
 def _bound(text: str) -> Iterator[str]:
-    """Yield each name that a module gives to something, as often as it does."""
+    """Yield each name that a module binds, once per binding."""
     for node in ast.parse(text).body:
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield from (each.asname or each.name for each in node.names)
@@ -160,7 +161,7 @@ def _bound(text: str) -> Iterator[str]:
 
 
 def _given(text: str) -> Iterator[str]:
-    """Yield the fixtures that the tests of a module ask for."""
+    """Yield the fixtures that the tests of a module use."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.arg):
             yield node.arg

@@ -1,4 +1,4 @@
-"""``resume``, ``pause``, ``drain``, ``restart``: the always-on stream in the hands of whoever is on call."""
+"""``resume``, ``pause``, ``drain``, ``restart``: operate the always-on stream."""
 
 from typing import Annotated
 
@@ -8,13 +8,13 @@ from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.screen import emit, note, say
 from jobs.cli.work import EVERY, MaxOffsets, catch_up, seconds
-from jobs.run.always import Always
-from jobs.run.lake import Lake
-from jobs.run.settings import Settings, environment
-from jobs.run.wish import EVERY as EVERY_OPTION
-from jobs.run.wish import MAX_OFFSETS
+from jobs.engine.runtime.settings import Settings, environment
+from jobs.engine.service.background_stream import Always
+from jobs.engine.service.stream_options import EVERY as EVERY_OPTION
+from jobs.engine.service.stream_options import MAX_OFFSETS
+from jobs.engine.storage.lake import Lake
 
-WhyOption = Annotated[str, typer.Option("--why", help="Written down for whoever looks next.")]
+WhyOption = Annotated[str, typer.Option("--why", help="Reason; `strandline status` shows it.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -38,10 +38,10 @@ def resume(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Start the always-on stream in the background, or find it running, and wait until it lives.
+    r"""Start the always-on stream in the background, unless it runs, and wait for its first heartbeat.
 
-    It stays asked for: a watchdog (`strandline ui`) starts it again when it dies. What is not said is as it was the
-    last time. One that runs goes on with what it was started with; `strandline restart` gives it the new options.
+    From then on a watchdog (`strandline ui`) restarts it when it dies. Options that are not given keep their last
+    value. A running stream keeps the options it was started with; `strandline restart` applies new ones.
 
     \b
     strandline resume
@@ -63,11 +63,11 @@ def resume(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     if as_json:
         emit({"pid": pid})
     else:
-        say(f"the stream lives (process {pid}); `strandline pause` stops it")
+        say(f"the stream runs (process {pid}); `strandline pause` stops it")
 
 
 def pause(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = False) -> None:
-    r"""Stop the always-on stream after the batches that it has begun, and keep it stopped.
+    r"""Stop the always-on stream after its running batches, and keep it stopped.
 
     \b
     strandline pause --why "the disk is being changed"
@@ -77,26 +77,26 @@ def pause(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = Fa
     if as_json:
         emit({"stopped": stopped})
     else:
-        say("the stream is stopped" if stopped else "no stream of ours was running")
+        say("the stream is stopped" if stopped else "no stream of this lake was running")
         say("it stays stopped until `strandline resume`")
 
 
 def drain(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = False) -> None:
-    r"""Stop the always-on stream, then read what is there to the end, so that nothing waits while it rests.
+    r"""Stop the always-on stream, then read the backlog to its end, so that nothing waits meanwhile.
 
     \b
     strandline drain --why "a new version comes"
     """
     found, where = place.existing(lake)
     always(found, where).pause(why)
-    note("the stream is stopped; reading what is there …")
+    note("the stream is stopped; reading the backlog …")
     catch_up(found, where, place.named(None), as_json=as_json)
 
 
 def restart(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = False) -> None:
-    r"""Stop the always-on stream after its batches and start it again with the options that it had.
+    r"""Stop the always-on stream after its batches and start it again with the same options.
 
-    Also what to type when the watchdog has given up and the cause is gone.
+    Also the way on when the watchdog has given up and the cause is gone.
 
     \b
     strandline restart
@@ -107,11 +107,11 @@ def restart(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = 
     if as_json:
         emit({"pid": pid})
     else:
-        say(f"the stream lives (process {pid})")
+        say(f"the stream runs (process {pid})")
 
 
 def always(found: Settings, where: Lake, by: str | None = None) -> Always:
-    """Return the always-on stream of a lake, in the hands of who types."""
+    """Return the always-on stream of a lake; orders are signed by ``by``, the user when absent."""
     return Always(
         lake=where, clock=place.now, environment=environment(found), by=by or place.login()
     )

@@ -1,7 +1,7 @@
-"""Tables that ``run`` passes over because another process writes them; the others are brought up to date all the same.
+"""Tables that ``run`` passes over because another process writes them; all others are brought up to date.
 
-One stream of one table is no reason to leave ten others where they are: a table reads what its sources have committed,
-whoever commits it. What was passed over is said at once, and again by the exit code, so that a scheduler tries it later.
+The stream of one table is no reason to skip ten others: a table reads the commits of its sources, by any process. A
+table that was passed over is reported at once, and again by the exit code, so that a scheduler retries later.
 """
 
 from collections.abc import Sequence
@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from jobs.cli.screen import note
 from jobs.core.errors import LakeError, TransientError
 from jobs.core.table import Table
-from jobs.run.lake import Lake
-from jobs.run.lease import HasWriterError, refuse_if_taken
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.locks import HasWriterError, refuse_if_taken
 
 
 @dataclass(slots=True)
 class Passed:
-    """What was passed over.
+    """The tables that were passed over.
 
     Args:
-        lake: Where.
+        lake: Their lake.
         why: The reason, by table.
     """
 
@@ -27,22 +27,22 @@ class Passed:
     why: dict[str, str] = field(default_factory=dict)
 
     def add(self, table: Table, why: str) -> None:
-        """Pass a table over, and say so."""
+        """Pass a table over, and report it."""
         self.why[table.id] = why
         note(f"{table.id} is passed over: {why}")
 
     def blocks(self, table: Table) -> bool:
-        """Tell whether a table cannot run, because what it reads was passed over before it was ever made."""
+        """Return whether a table cannot run, because a source was passed over and does not exist yet."""
         absent = [s.id for s in table.upstream if s.id in self.why and not self.lake.exists(s)]
         if absent:
-            self.add(table, f"it reads {' and '.join(absent)}, of which there is nothing yet")
+            self.add(table, f"it reads {' and '.join(absent)}, which does not exist yet")
         return bool(absent)
 
     def refuse(self, tried: int) -> None:
-        """See that every table was brought up to date.
+        """Refuse a run that passed tables over.
 
         Raises:
-            TransientError: Some were passed over.
+            TransientError: It did.
         """
         if self.why:
             names = ", ".join(self.why)
@@ -55,10 +55,10 @@ class Passed:
 
 
 def free(chosen: Sequence[Table], lake: Lake) -> tuple[list[Table], Passed]:
-    """Return the tables that nobody else writes, and those that are passed over.
+    """Return the tables that no other process writes, and those that are passed over.
 
     Raises:
-        TransientError: None is left.
+        TransientError: No table is left.
     """
     passed, left = Passed(lake), list[Table]()
     first: LakeError | None = None

@@ -1,4 +1,4 @@
-"""``history``: what the last batches of each table were, and what about them was not as usual."""
+"""``history``: the last batches of each table, and their anomalies."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -10,9 +10,9 @@ from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.screen import emit, say, show
 from jobs.core.table import Table
-from jobs.run import history
-from jobs.run.drift import Mark, marks
-from jobs.run.past import MOST, Batch, Past
+from jobs.engine.history import commit_history
+from jobs.engine.history.anomalies import Mark, marks
+from jobs.engine.history.queries import MOST, Batch, Past
 
 COLUMNS = ("version", "at", "mode", "read", "good", "copies", "held", "late by", "ms", "drift")
 
@@ -30,11 +30,11 @@ def history_(
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Show the last batches of each table: volumes, shares, delays, and what was not as usual.
+    r"""Show the last batches of each table: volumes, shares, delays, anomalies.
 
     First brings the lake's history up to date from the ledgers. It is the Delta table quality/history inside the
-    lake: a row a figure. A volume or share is out of range when the same hour of the week, or all hours while
-    there are few, was otherwise; nothing is said before there are 14 batches.
+    lake: one row per figure. A volume or share is compared with the same hour of the week, or with all hours while
+    that one has fewer than 14 batches; before there are 14 batches nothing is marked.
 
     \b
     strandline history
@@ -43,13 +43,13 @@ def history_(
     """
     _, where = place.existing(lake)
     chosen = place.filled(where, tables)
-    history.catch_up(where, chosen)
+    commit_history.catch_up(where, chosen)
     past = Past(where)
-    told = [_table(table, past, last) for table in chosen]
+    shown = [_table(table, past, last) for table in chosen]
     if as_json:
-        emit([_as_json(batch, found) for batches, found in told for batch in batches])
+        emit([_as_json(batch, found) for batches, found in shown for batch in batches])
         return
-    for table, (batches, found) in zip(chosen, told, strict=True):
+    for table, (batches, found) in zip(chosen, shown, strict=True):
         show(table.id, COLUMNS, [_row(batch, found) for batch in batches])
         say("")
 

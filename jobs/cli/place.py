@@ -1,4 +1,4 @@
-"""What every verb needs: the settings, the lake, the tables that were named, and where Kafka is."""
+"""What every verb needs: the settings, the lake, the named tables, and the address of Kafka."""
 
 import getpass
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ from jobs import catalog
 from jobs.cli import completion
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Layer, Table
-from jobs.run import broker, topics
-from jobs.run.lake import Lake
-from jobs.run.settings import Settings, settings
+from jobs.engine.kafka import admin, local_broker
+from jobs.engine.runtime.settings import Settings, settings
+from jobs.engine.storage.lake import Lake
 
 LakeOption = Annotated[
     Path | None,
@@ -32,12 +32,12 @@ TablesArgument = Annotated[
 
 
 def now() -> datetime:
-    """Read the clock; everything below the command line is given it."""
+    """Read the clock; all code below gets the time as an argument."""
     return datetime.now(UTC)  # noqa: TID251  # the composition root
 
 
 def login() -> str:
-    """Return the name under which somebody types; everything below the command line is given it."""
+    """Return the name of the user; all code below gets it as an argument."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a container without names
@@ -51,16 +51,16 @@ def configured(lake: Path | None) -> tuple[Settings, Lake]:
 
 
 def existing(lake: Path | None) -> tuple[Settings, Lake]:
-    """Return the settings and a lake that is there.
+    """Return the settings and a lake that exists.
 
     Raises:
-        DefinitionError: There is none.
+        DefinitionError: It does not.
     """
     found, place = configured(lake)
     if not place.root.is_dir():
         raise DefinitionError(
             f"there is no lake at {place.root}",
-            hint="`strandline up` and `strandline produce` begin one; or name another with --lake.",
+            hint="`strandline up` and `strandline produce` make one; or name another with --lake.",
         )
     return found, place
 
@@ -75,10 +75,10 @@ def named(names: Sequence[str] | None) -> list[Table]:
 
 
 def filled(lake: Lake, names: Sequence[str] | None = None) -> list[Table]:
-    """Return the named tables, or all, of those that exist.
+    """Return the named tables that exist; all that exist when none is named.
 
     Raises:
-        DefinitionError: None of them does.
+        DefinitionError: None of them exists.
     """
     found = [table for table in named(names) if lake.exists(table)]
     if not found:
@@ -90,10 +90,10 @@ def filled(lake: Lake, names: Sequence[str] | None = None) -> list[Table]:
 
 
 def derived(name: str, lake: Lake) -> Table:
-    """Return the silver or gold table of a name, which exists.
+    """Return the existing silver or gold table of a name.
 
     Raises:
-        DefinitionError: It is of bronze, which is as received, or was never made.
+        DefinitionError: It is a bronze table, or does not exist.
     """
     table = catalog.find(name)
     if table.layer is Layer.BRONZE:
@@ -107,15 +107,15 @@ def derived(name: str, lake: Lake) -> Table:
 
 
 def address(found: Settings, lake: Lake) -> str | None:
-    """Return where Kafka is: the cluster that was named, or our broker if it runs."""
+    """Return the address of Kafka: the cluster of the settings, or the lake's broker if it runs."""
     if found.kafka is not None:
         return found.kafka
-    running = broker.status(lake.root)
+    running = local_broker.status(lake.root)
     return running.address if running else None
 
 
 def demanded_address(found: Settings, lake: Lake) -> str:
-    """Return where Kafka is, having seen it answer.
+    """Return the address of a Kafka that answers.
 
     Raises:
         DefinitionError: No broker is known.
@@ -127,5 +127,5 @@ def demanded_address(found: Settings, lake: Lake) -> str:
             f"no broker runs for {lake.root}",
             hint="start ours with `strandline up`, or set STRANDLINE_KAFKA=host:port.",
         )
-    topics.check_reachable(where, found.kafka_options)
+    admin.check_reachable(where, found.kafka_options)
     return where

@@ -1,4 +1,4 @@
-"""``quarantine``: what is held back, each row as it came, and what can be done about it."""
+"""``quarantine``: the rows that are held back, and what can be done about them."""
 
 import importlib
 from dataclasses import asdict, replace
@@ -14,10 +14,11 @@ from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say, show
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Table
-from jobs.run.export import export
-from jobs.run.held import harmless
-from jobs.run.lake import Lake
-from jobs.run.quarantine import Held, Pile, Place, piles, rows
+from jobs.engine.quarantine.browse import Held, Pile, Place, piles, rows
+from jobs.engine.quarantine.export import export
+from jobs.engine.quarantine.summary import harmless
+from jobs.engine.storage.lake import Lake
+from jobs.engine.trace.unmasked_log import write_down
 from quality import mask
 
 TableArgument = Annotated[
@@ -25,15 +26,15 @@ TableArgument = Annotated[
 ]
 ReasonOption = Annotated[
     str | None,
-    typer.Option("--reason", help="Only rows that have this reason, perhaps among others."),
+    typer.Option("--reason", help="Only rows with this reason, perhaps among others."),
 ]
 AtOption = Annotated[
     str | None,
-    typer.Option("--at", help="Only the event that stood there: topic/partition/offset."),
+    typer.Option("--at", help="Only the event of that place: topic/partition/offset."),
 ]
 PILES = ("table", "reason", "open", "discarded", "oldest", "newest", "age")
 
-HELP = """See what is held back, and heal it.
+HELP = """Show, replay, discard or export the rows that are held back.
 
 \b
 strandline quarantine list
@@ -47,7 +48,7 @@ quarantine = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode=None)
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb with what can be done."""
+    """Add the verb and its subcommands."""
     app.add_typer(quarantine, name="quarantine")
 
 
@@ -59,7 +60,7 @@ def list_(
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Count what is held back: by table and reason, how many rows, since when.
+    r"""Count the rows that are held back, by table and reason, and since when.
 
     A row with several reasons is counted under each of them.
 
@@ -81,7 +82,7 @@ def list_(
         say("nothing is held back")
         return
     show(None, PILES, [_row(pile) for pile in found])
-    note("`strandline quarantine replay TABLE --dry-run` says what today's rules make of them")
+    note("`strandline quarantine replay TABLE --dry-run` shows how today's rules judge them")
 
 
 @quarantine.command("show")
@@ -91,16 +92,19 @@ def show_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     at: AtOption = None,
     limit: Annotated[int, typer.Option(min=1, help="Rows at most.")] = 20,
     unmasked: Annotated[
-        bool,
-        typer.Option("--unmasked", help="Show sensitive fields too, and the key, byte for byte."),
-    ] = False,
+        str | None,
+        typer.Option(
+            metavar="WHY",
+            help="Reason to show sensitive fields and the key, byte for byte; it is logged with the user.",
+        ),
+    ] = None,
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Show rows as they came, with their reasons, and what was done about them; open ones, or the one of a place.
+    r"""Show open rows, or the one of a place: original bytes, reasons, and what was done about it.
 
-    Bytes are shown as text where they are UTF-8, and else in hexadecimal digits. Of a table with sensitive columns
-    the payload is masked unless --unmasked says otherwise.
+    Bytes are shown as text if they are UTF-8, else as hexadecimal digits. The payload of a table with sensitive
+    columns is masked unless --unmasked gives a reason.
 
     \b
     strandline quarantine show silver.device_telemetry --reason malformed --limit 5
@@ -108,8 +112,12 @@ def show_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     """
     _, where = place.existing(lake)
     judged = catalog.find(table)
-    found = rows(judged, where, reason=reason, at=placed(at), limit=limit)
-    if judged.secret and not unmasked:
+    spot = placed(at)
+    if unmasked is not None:
+        asked = {"quarantine": judged.id, "reason": reason, "place": at}
+        write_down(where, asked, who=place.login(), at=place.now(), why=unmasked)
+    found = rows(judged, where, reason=reason, at=spot, limit=limit)
+    if judged.secret and unmasked is None:
         found = [_masked(row, judged, where) for row in found]
     if as_json:
         emit([_as_json(row) for row in found])
@@ -129,16 +137,16 @@ def replay(  # noqa: PLR0913, PLR0917  # as above
     ] = None,
     until: Annotated[str | None, typer.Option(help="The moment after the last.")] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would become of them, and write nothing.")
+        bool, typer.Option("--dry-run", help="Show what would become of them, and write nothing.")
     ] = False,
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Judge open rows by today's rules; those that are believed now come to silver once, and to what rests on it.
+    r"""Judge open rows by today's rules; those that pass are written to silver once, and the tables above follow.
 
-    The stream may go on meanwhile. A row whose time it still owns stays open, and the earliest possible moment is told.
-    Killed half-way, it is finished by typing it again; until then `strandline ledger` says so.
-    After a replay of all rows the table is what `strandline verify` computes; after one of some it may not be.
+    The stream may run meanwhile. A row whose time it still owns stays open, and the earliest possible moment is shown.
+    If it is killed half-way, type it again to finish it; until then `strandline ledger` names it.
+    After a replay of all rows the table equals what `strandline verify` computes; after one of some it may not.
 
     \b
     strandline quarantine replay silver.device_telemetry --dry-run
@@ -156,15 +164,15 @@ def discard(  # noqa: PLR0913, PLR0917  # as above
     reason: ReasonOption = None,
     at: AtOption = None,
     because: Annotated[
-        str | None, typer.Option("--because", help="Why nobody has to look at them any more.")
+        str | None, typer.Option("--because", help="Reason; it is kept beside the rows.")
     ] = None,
     undo: Annotated[
-        bool, typer.Option("--undo", help="Take the last discard of the table back.")
+        bool, typer.Option("--undo", help="Revert the last discard of the table.")
     ] = False,
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Give open rows up, with the reason why; they stay where they are, and the ledger counts them as before.
+    r"""Discard open rows with a reason; they stay in the quarantine, and the ledger counts them as before.
 
     \b
     strandline quarantine discard silver.device_telemetry --reason malformed --because "a test of the line"
@@ -185,7 +193,7 @@ def export_(
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Write all open rows to a file with their original bytes: lines of JSON, bytes in base64, or Parquet.
+    r"""Write all open rows to a file with their original bytes: JSON lines with bytes in base64, or Parquet.
 
     \b
     strandline quarantine export silver.device_telemetry --to held.ndjson
@@ -200,10 +208,10 @@ def export_(
 
 
 def placed(at: str | None) -> Place | None:
-    """Read a place in Kafka that was typed.
+    """Parse a place in Kafka.
 
     Raises:
-        DefinitionError: It is none.
+        DefinitionError: It is not one.
     """
     if at is None:
         return None
@@ -217,7 +225,7 @@ def placed(at: str | None) -> Place | None:
 
 
 def _masked(row: Held, table: Table, lake: Lake) -> Held:
-    """Return a record as it may be shown to whoever looks over a shoulder."""
+    """Return a record without its sensitive values."""
     shown = mask.payload(row.payload, table.secret, harmless(table, lake)).encode()
     return replace(
         row,
@@ -256,12 +264,12 @@ def _print(row: Held) -> None:
         if text:
             say(f"  {name:<8} {text}")
     for done in row.done:
-        who, at = done.who or "somebody", done.at.isoformat() if done.at else "some time"
+        who, at = done.who or "unknown", done.at.isoformat() if done.at else "an unknown time"
         say(f"  {done.status:<8} by {who} at {at}" + (f": {done.why}" if done.why else ""))
 
 
 def _text(value: bytes | None) -> str:
-    """Write bytes for a person: as text where they are, and else as digits."""
+    """Format bytes for a person: as text if they are UTF-8, else as hexadecimal digits."""
     if value is None:
         return ""
     try:
@@ -271,13 +279,13 @@ def _text(value: bytes | None) -> str:
 
 
 def _as_json(row: Held) -> dict[str, object]:
-    told = asdict(row)
-    told |= {name: _bytes(told[name]) for name in ("key", "payload")}
-    return told | {"headers": [{"name": n, "value": _bytes(v)} for n, v in row.headers]}
+    record = asdict(row)
+    record |= {name: _bytes(record[name]) for name in ("key", "payload")}
+    return record | {"headers": [{"name": n, "value": _bytes(v)} for n, v in row.headers]}
 
 
 def _bytes(value: bytes | None) -> dict[str, str] | None:
-    """Write bytes for a program: as text where they are, and else as digits, and say which."""
+    """Format bytes for a program: as text if they are UTF-8, else as hexadecimal digits, and say which."""
     if value is None:
         return None
     try:

@@ -1,31 +1,31 @@
-"""A range of event time, as people type it."""
+"""Parse a range of event time."""
 
 from datetime import UTC, datetime
 
 from jobs.core.errors import DefinitionError
-from jobs.run.span import Span
+from jobs.engine.repair.closed_range import Span
 
 SINCE = "First moment of event time: 2026-11-01 or 2026-11-01T06:00, in UTC."
 UNTIL = "The moment after the last, written the same way."
 
 
 def typed(since: str, until: str) -> Span:
-    """Read a range that was typed.
+    """Parse a range.
 
     Raises:
-        DefinitionError: An end of it is no moment, or it is empty.
+        DefinitionError: An end is no moment, or the range is empty.
     """
     first, last = (moment(text, name) for name, text in (("--since", since), ("--until", until)))
     if first >= last:
         raise DefinitionError(
             f"the range is empty: {since} is not before {until}",
-            hint="--until is the moment after the last; of a day that is the next day.",
+            hint="--until is the moment after the last; for a day, that is the next day.",
         )
     return Span(since=first, until=last)
 
 
 def both(since: str | None, until: str | None, otherwise: str) -> Span | None:
-    """Read a range that may be absent.
+    """Parse a range that may be absent.
 
     Raises:
         DefinitionError: Only one end was given, or see ``typed``.
@@ -41,16 +41,16 @@ def both(since: str | None, until: str | None, otherwise: str) -> Span | None:
 
 
 def moment(text: str, option: str) -> datetime:
-    """Read a moment; one without a zone is in UTC.
+    """Parse a moment; without a zone it is in UTC.
 
     Raises:
-        DefinitionError: It is none.
+        DefinitionError: It is not one.
     """
     try:
         found = datetime.fromisoformat(text)
     except ValueError as error:
         raise DefinitionError(
-            f"{option} {text!r} is no date and no moment",
+            f"{option} {text!r} is neither a date nor a moment",
             hint="write it like 2026-11-01 or 2026-11-01T06:00; it is read as UTC.",
         ) from error
     return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""``report``: may the numbers be believed? One page for people, the same structure for programs."""
+"""``report``: may the numbers be believed? One page for people, the same data for programs."""
 
 import webbrowser
 from datetime import date, timedelta
@@ -12,9 +12,9 @@ from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, say
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.table import Table
-from jobs.run.lake import Lake
-from jobs.run.notes import put
-from jobs.run.trust import Period, gather, newest_day
+from jobs.engine.runtime.atomic_file import put
+from jobs.engine.storage.lake import Lake
+from jobs.engine.trust.daily_report import Period, gather, newest_day
 from quality.report.findings import Findings
 from quality.report.page import page
 
@@ -41,11 +41,11 @@ def report(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Say whether the numbers of a day can be trusted, and why: one HTML file that needs nothing else.
+    r"""Report whether the numbers of a day can be trusted, and why: one HTML file that needs nothing else.
 
-    The last day on which something was written, when none is given. Sensitive columns are masked in it. With --json
-    the same structure is printed, and a file is written only where --to says so. Exits with 4 when the numbers
-    cannot be trusted; the page is written all the same.
+    Without --day it is the last day with a commit. Sensitive columns are masked. With --json the same data is
+    printed, and a file is written only with --to. Exits with 4 when the numbers cannot be trusted; the page is
+    written in any case.
 
     \b
     strandline report
@@ -70,7 +70,7 @@ def report(  # noqa: PLR0913, PLR0917  # each is an option of the command line
 def gathered(
     lake: Lake, *, day: str | None = None, since: str | None = None, until: str | None = None
 ) -> Findings:
-    """Put together what is known of a lake's day or days, as the command line names them.
+    """Gather the findings of the named day or days of a lake.
 
     Raises:
         DefinitionError: They are no days, or nothing was written yet.
@@ -80,15 +80,15 @@ def gathered(
 
 
 def refuse_untrusted(found: Findings) -> None:
-    """See that the numbers can be trusted.
+    """Refuse findings that cannot be trusted.
 
     Raises:
-        DataError: They cannot.
+        DataError: The numbers cannot be trusted.
     """
     if not found.verdict.is_trusted:
         raise DataError(
             found.sentence.rstrip("."),
-            hint="the page says why, table by table; `strandline ledger` proves where every row is.",
+            hint="the page gives the reason, table by table; `strandline ledger` proves where every row is.",
             verdict=str(found.verdict),
         )
 
@@ -129,7 +129,7 @@ def _day(option: str, text: str, today: date) -> date:
 
 
 def written(found: Findings, lake: Lake, to: Path | None = None) -> Path:
-    """Write the page, in the lake where no place is given; who reads it meanwhile sees the old one or the new one.
+    """Write the page, to the lake by default; a reader sees the old one or the new one.
 
     Raises:
         DefinitionError: It cannot be written there.

@@ -1,4 +1,4 @@
-"""What people and programs see: tables, progress, JSON, complaints. No other module prints.
+"""All output of the command line: tables, progress, JSON, errors. No other module prints.
 
 Without a terminal everything is plain text, a line at a time, so that logs stay readable.
 Colour never carries a meaning alone.
@@ -18,13 +18,13 @@ from rich.table import Table as Grid
 from rich.tree import Tree
 
 ENDLESS = 1_000_000
-"""The width of a log: nothing in it is cut off."""
+"""The width of a log: no line of it is cut off."""
 
 OUT = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else ENDLESS)
 ERR = Console(stderr=True, highlight=False, soft_wrap=True)
 
-SPARING = 60.0
-"""Seconds between two lines about the same in a log."""
+PAUSE = 60.0
+"""Seconds between two lines of a log about the same."""
 
 Row = Sequence[object]
 
@@ -35,7 +35,7 @@ def say(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Print a line beside the answer, so that a program reading the answer is not disturbed."""
+    """Print a line to the standard error, beside the answer, which a program may read."""
     ERR.print(escape(text))
 
 
@@ -50,14 +50,14 @@ def emit(value: object) -> None:
 
 
 def number(value: object) -> str:
-    """Write a number so that it can be read."""
+    """Format a number for people."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return "" if value is None else str(value)
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
 
 
 def yes(value: bool) -> str:  # noqa: FBT001  # a word for a truth value
-    """Write whether something is so; what is not is to be seen at a glance."""
+    """Format a truth value; capitals make a NO easy to find."""
     return "yes" if value else "NO"
 
 
@@ -66,7 +66,7 @@ def grid(title: str | None, columns: Sequence[str], rows: Sequence[Row]) -> Grid
     table = Grid(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for index, name in enumerate(columns):
         is_number = any(isinstance(row[index], int | float) for row in rows)
-        # What a row is about is never cut, however narrow the terminal.
+        # The first column names the row; it is never cut, however narrow the terminal.
         whole = max((len(str(row[0])) for row in rows), default=0) if index == 0 else None
         table.add_column(name, justify="right" if is_number else "left", min_width=whole)
     for row in rows:
@@ -86,9 +86,9 @@ def draw(tree: Tree) -> None:
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show how far a long work is; without a terminal, say so at each tenth."""
+    """Show the progress of long work; without a terminal, print a line at each tenth."""
     if not ERR.is_terminal:
-        yield _spoken(what, total)
+        yield _tenths(what, total)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeRemainingColumn(), console=ERR, transient=True) as bar:
@@ -106,40 +106,40 @@ def live(render: Callable[[], Grid]) -> Iterator[Callable[[], None]]:
         yield lambda: screen.update(render(), refresh=True)
 
 
-class Sparing:
-    """Lets what is said again and again pass once a minute, where no person looks on: a log is read later, and whole."""
+class Throttle:
+    """Lets a repeated line pass once a minute, so that a log stays short."""
 
     def __init__(self, *, at_once: bool, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin a minute, after which something may be said, or at once."""
+        """Let the first line pass at once, or after a minute."""
         self._clock = clock
-        self._due = clock() + (0 if at_once else SPARING)
+        self._due = clock() + (0 if at_once else PAUSE)
 
     def is_due(self) -> bool:
-        """Tell whether something may be said now; if so, the next minute begins."""
+        """Return whether a line may pass now; if so, the next minute begins."""
         if self._clock() < self._due:
             return False
-        self._due = self._clock() + SPARING
+        self._due = self._clock() + PAUSE
         return True
 
 
 def is_watched() -> bool:
-    """Tell whether a person reads what is said beside the answer."""
+    """Return whether a terminal shows the lines beside the answer."""
     return ERR.is_terminal
 
 
 def is_terminal() -> bool:
-    """Tell whether a person looks on."""
+    """Return whether a terminal shows the answer."""
     return OUT.is_terminal
 
 
-def _spoken(what: str, total: int) -> Callable[[int], None]:
-    said = 0
+def _tenths(what: str, total: int) -> Callable[[int], None]:
+    last = 0
 
-    def tell(done: int) -> None:
-        nonlocal said
+    def advance(done: int) -> None:
+        nonlocal last
         tenth = done * 10 // max(total, 1)
-        if tenth > said:
-            said = tenth
+        if tenth > last:
+            last = tenth
             note(f"{what}: {done:,} of {total:,}")
 
-    return tell
+    return advance

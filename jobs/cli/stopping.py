@@ -1,9 +1,8 @@
-"""Ctrl-C and SIGTERM: noted by verbs that end in good order, and the end of all others, which say that they were stopped.
+"""Ctrl-C and SIGTERM: some verbs note them and end in order, all others end at once and print that they were stopped.
 
-Why ``run`` ends at once instead of being unwound: an interrupt inside py4j leaves the gateway out of step, so what is
-cleaned up on the way out waits for the batch or fails, and the person was told that memory ran out. A batch may be
-killed at any moment; the lock of the table is the JVM's and goes with it (jobs/run/lease.py), and the JVM ends when its
-standard input does.
+Why ``run`` ends at once and is not unwound: an interrupt inside py4j leaves the gateway out of step. Clean-up then
+waits for the batch or fails, and the message was that memory ran out. A batch may be killed at any moment: the JVM
+holds the table's lock (jobs/engine/storage/locks.py), and it ends when its standard input is closed.
 """
 
 import os
@@ -15,13 +14,13 @@ from contextlib import suppress
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 EXIT_CODE = 130
-"""What a shell says of a program that Ctrl-C has ended."""
+"""The exit code by which a shell knows that Ctrl-C ended a program."""
 
-STOPPED = "stopped; nothing is lost or repeated, and the same again carries on"
+STOPPED = "stopped; nothing is lost or repeated, and the same command continues"
 
 
 def asked() -> threading.Event:
-    """Return what is set by the first signal from here on."""
+    """Return an event that the first signal from here on sets."""
     event = threading.Event()
     for name in SIGNALS:
         signal.signal(name, lambda *_: event.set())
@@ -29,13 +28,13 @@ def asked() -> threading.Event:
 
 
 def deaf() -> None:
-    """Hear no more of them: what ends anyway must not end with another exit code, which on-call reads."""
+    """Ignore further signals: a program that is ending must keep its exit code."""
     for name in SIGNALS:
         signal.signal(name, signal.SIG_IGN)
 
 
 def noted() -> threading.Event:
-    """Return what is set when Ctrl-C interrupts what runs; a second one ends the program where it is."""
+    """Return an event that Ctrl-C sets and then interrupts; a second Ctrl-C ends the program at once."""
     event = threading.Event()
 
     def interrupt(*_: object) -> None:
@@ -48,13 +47,13 @@ def noted() -> threading.Event:
 
 
 def at_once() -> None:
-    """Let Ctrl-C end the program at any moment from here on, without a step more."""
+    """Let Ctrl-C end the program at once from here on."""
     signal.signal(signal.SIGINT, lambda *_: end())
 
 
 def end() -> None:
-    """Say that the program was stopped, and be gone, without what Spark would do and say on the way out."""
-    with suppress(Exception):  # the signal may have come in the middle of such a write
+    """Print that the program was stopped, and exit without the clean-up and the messages of Spark."""
+    with suppress(Exception):  # the signal may have interrupted such a write
         sys.stdout.flush()
     with suppress(OSError):
         os.write(2, f"{STOPPED}\n".encode())

@@ -1,4 +1,4 @@
-"""``ui``: Dagster's pages and its daemon for a lake, with the broker, until Ctrl-C."""
+"""``ui``: Dagster's pages and daemon for a lake, with the broker, until Ctrl-C."""
 
 from typing import Annotated
 
@@ -9,8 +9,9 @@ from jobs.cli import place, stopping
 from jobs.cli.oncall import always
 from jobs.cli.place import LakeOption
 from jobs.cli.screen import note, say
-from jobs.run import broker, pages, topics
-from jobs.run.console import Console
+from jobs.engine.kafka import admin, local_broker
+from jobs.engine.service.dagster_process import Console
+from jobs.engine.trust import report_server
 
 EVERY = 0.5
 
@@ -35,7 +36,7 @@ def ui(
     r"""Operate the lake in the browser: start its broker, Dagster's pages and daemon, until Ctrl-C stops all of it.
 
     Every table is an asset there: materialise it, backfill days of it, see its checks. Runs and their logs are kept
-    in the lake, in _dagster; with STRANDLINE_POSTGRES runs are kept in that database. Nothing is sent to anybody.
+    in the lake, in _dagster; with STRANDLINE_POSTGRES runs are kept in that database. Nothing is sent elsewhere.
 
     \b
     strandline ui
@@ -45,30 +46,30 @@ def ui(
     where.open_for_writing()
     asked = stopping.asked()
     if found.kafka is not None:
-        topics.check_reachable(found.kafka, found.kafka_options)
-    console = Console(where, port, database=found.postgres)
+        admin.check_reachable(found.kafka, found.kafka_options)
+    console = Console(where, port, database=found.postgres, note=note)
     always_on = always(found, where, "strandline ui")
     is_our_stream = stream and always_on.pid() is None
-    is_ours = found.kafka is None and broker.status(where.root) is None
+    is_ours = found.kafka is None and local_broker.status(where.root) is None
     if is_ours:
         note("starting Kafka …")
-        topics.make_missing(broker.up(where.root).address, catalog.tables())
+        admin.make_missing(local_broker.up(where.root).address, catalog.tables())
     try:
         note("starting Dagster …")
         address = console.start(asked)
         if is_our_stream and not asked.is_set():
             note("starting the stream …")
             always_on.resume()
-        with pages.served(where):
+        with report_server.served(where):
             if address:
-                told = " and the stream" if is_our_stream else ""
-                say(f"Dagster is at {address}; Ctrl-C stops it{told}")
+                also = " and the stream" if is_our_stream else ""
+                say(f"Dagster is at {address}; Ctrl-C stops it{also}")
             while not asked.wait(EVERY):
                 console.refuse_ended()
     finally:
         note("stopping …")
-        console.stop()  # first, because a watchdog lives in it
+        console.stop()  # first, because the watchdog runs in it
         if is_our_stream:
             always_on.pause("`strandline ui` was stopped")
         if is_ours:
-            broker.down(where.root)
+            local_broker.down(where.root)

@@ -1,4 +1,4 @@
-"""``tidy``: what lies in a lake and belongs to nothing, shown and taken away."""
+"""``tidy``: show and delete the files of a lake that belong to nothing."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -8,7 +8,7 @@ import typer
 from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, say, show
-from jobs.run.tidy import left, take_away
+from jobs.engine.service.orphan_files import left, take_away
 
 
 def register(app: typer.Typer) -> None:
@@ -18,14 +18,14 @@ def register(app: typer.Typer) -> None:
 
 def tidy(
     go: Annotated[
-        bool, typer.Option("--go", help="Take it away; without this it is only shown.")
+        bool, typer.Option("--go", help="Delete it; without this it is only shown.")
     ] = False,
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Show what killed batches and proofs have left behind, and with --go take it away.
+    r"""Show what killed batches and proofs left behind, and with --go delete it.
 
-    Only what no version of any table ever named and nobody has touched for a day. Streams may go on meanwhile.
+    Only files that no version of a table ever named and that were not changed for a day. Streams may run meanwhile.
 
     \b
     strandline tidy
@@ -45,4 +45,4 @@ def tidy(
         for each in found:
             take_away(each)
         if not as_json:
-            say(f"{len(found)} taken away")
+            say(f"{len(found)} deleted")

@@ -1,4 +1,4 @@
-"""``why``: one verdict for one event, and what it rests on; needs no Spark."""
+"""``why``: one verdict for one event, and its evidence; needs no Spark."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -10,8 +10,8 @@ from jobs import catalog
 from jobs.cli import completion, place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, progress, say, show
-from jobs.run.finding import World
-from jobs.run.why import why
+from jobs.engine.trace.verdict import World
+from jobs.engine.trace.why import why
 
 
 def register(app: typer.Typer) -> None:
@@ -24,7 +24,7 @@ def why_(
         str,
         typer.Argument(
             metavar="EVENT",
-            help="TOPIC/PARTITION/OFFSET, or the value of a table's key; of several columns with commas between.",
+            help="TOPIC/PARTITION/OFFSET, or the value of a table's key; several columns separated by commas.",
         ),
     ],
     table: Annotated[
@@ -33,19 +33,19 @@ def why_(
             "--in",
             metavar="TABLE",
             autocompletion=completion.tables,
-            help="The silver or gold table in which it is missed; where it is judged when absent.",
+            help="The silver or gold table in which it is missing; the one that judges it when absent.",
         ),
     ] = None,
     quick: Annotated[
         bool,
         typer.Option(
-            "--quick", help="Do not search the records of bronze for a key; say unknown instead."
+            "--quick", help="Do not search the records of bronze for a key; answer unknown instead."
         ),
     ] = False,
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Say why an event is in a table, or why it is not: one verdict, with its evidence.
+    r"""Explain why an event is in a table, or why it is not: one verdict, with its evidence.
 
     The verdicts: never produced, expired before it was read, not a record, not read yet, waiting behind a shut
     gate, quarantined, late, early, duplicate, dropped by the watermark, no match in the static table, join partner
@@ -78,7 +78,7 @@ def why_(
 
 
 def _lines(evidence: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Lay evidence out, a line for each value that is there."""
+    """Yield a line for each value of the evidence."""
     for name, value in evidence.items():
         if isinstance(value, Mapping):
             yield from _lines(value, f"{prefix}{name}.")

@@ -11,21 +11,21 @@ from rich.table import Table as Grid
 from jobs.cli import engine, place, stopping
 from jobs.cli.passing import free
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
-from jobs.cli.screen import Sparing, emit, grid, is_terminal, is_watched, live, note, show
-from jobs.cli.telling import Telling, waits_for
+from jobs.cli.screen import Throttle, emit, grid, is_terminal, is_watched, live, note, show
+from jobs.cli.stream_log import StreamLog, waits_for
 from jobs.core.errors import DefinitionError
 from jobs.core.modes import AvailableNow, Batch, MicroBatch, Mode
 from jobs.core.table import Layer, Table
-from jobs.run import broker
-from jobs.run.gates import GateShutError
-from jobs.run.host import Host
-from jobs.run.lake import Lake
-from jobs.run.lease import HasWriterError, refuse_if_taken
-from jobs.run.ledger import Entry
-from jobs.run.logs import bound
-from jobs.run.report import Report
-from jobs.run.runner import Site, refuse_without_source, run
-from jobs.run.settings import Settings
+from jobs.engine.gates.gate_files import GateShutError
+from jobs.engine.kafka import local_broker
+from jobs.engine.pipeline.run_summary import Report
+from jobs.engine.pipeline.runner import Site, refuse_without_source, run
+from jobs.engine.runtime.log_files import bound
+from jobs.engine.runtime.settings import Settings
+from jobs.engine.service.stream_host import Host
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry
+from jobs.engine.storage.locks import HasWriterError, refuse_if_taken
 
 COLUMNS = ("table", "batches", "read", "good", "duplicates", "quarantined", "dropped", "seconds")
 EVERY = "5s"
@@ -33,7 +33,7 @@ MAX_OFFSETS = 500_000
 
 
 class RunMode(StrEnum):
-    """How ``run`` goes about it."""
+    """The modes of ``run``."""
 
     AVAILABLE_NOW = "available-now"
     BATCH = "batch"
@@ -52,7 +52,7 @@ def register(app: typer.Typer) -> None:
 
 def run_tables(
     tables: TablesArgument = None,
-    mode: Annotated[RunMode, typer.Option(help="Catch up, or compute anew.")] = (
+    mode: Annotated[RunMode, typer.Option(help="Catch up, or recompute.")] = (
         RunMode.AVAILABLE_NOW
     ),
     max_offsets: MaxOffsets = None,
@@ -81,10 +81,10 @@ def catch_up(
     *,
     as_json: bool,
 ) -> None:
-    """Bring tables up to date and say what was done.
+    """Bring tables up to date and print the result.
 
     Raises:
-        GateShutError: Of the first table whose gate is shut, when the others are done.
+        GateShutError: Gates are shut; this is the first, and the other tables are done.
         TransientError: Another process writes some of them; the others are done.
     """
     stopping.at_once()
@@ -92,19 +92,19 @@ def catch_up(
     site = _ready(found, where, left)
     reports = []
     refused: GateShutError | None = None
-    minute = Sparing(at_once=False)
+    minute = Throttle(at_once=False)
     for table in left:
         if passed.blocks(table):
             continue
         try:
-            reports.append(run(table, how, where, site=site, tell=_telling(table, minute)))
-        except GateShutError as error:  # the tables above go on with what was believed
+            reports.append(run(table, how, where, site=site, tell=_note_batches(table, minute)))
+        except GateShutError as error:  # the tables above go on with the published rows
             note(error.message)
             refused = refused or error
-        except HasWriterError as error:  # since it was looked at
+        except HasWriterError as error:  # since the check above
             passed.add(table, error.message)
         else:
-            _tell_done(reports[-1])
+            _note_done(reports[-1])
     if as_json:
         emit([asdict(report) for report in reports])
     else:
@@ -119,7 +119,7 @@ def stream(
     every: Annotated[str, typer.Option(help="Time from batch to batch: 500ms, 5s, 1m.")] = EVERY,
     max_offsets: MaxOffsets = MAX_OFFSETS,
     patient: Annotated[
-        bool, typer.Option("--patient", help="Start without Kafka as well, and wait for it.")
+        bool, typer.Option("--patient", help="Start even without Kafka, and wait for it.")
     ] = False,
     lake: LakeOption = None,
 ) -> None:
@@ -138,13 +138,13 @@ def stream(
     host = Host(chosen, mode, where, _ready_to_stay(found, where, chosen, patient), asked)
     note(f"streaming {len(chosen)} tables of {where.root}; Ctrl-C stops after the running batch")
     with live(lambda: _pulses(host)) as refresh:
-        telling = Telling(note)
+        log = StreamLog(note)
 
         def look(host: Host) -> None:
             refresh()
             if not is_terminal():
-                telling.look(host.pulses.values())
-                bound(where.log("stream"))  # ours, when we run in the background
+                log.look(host.pulses.values())
+                bound(where.log("stream"))  # the log of a background stream
 
         try:
             host.serve(look)
@@ -165,12 +165,12 @@ def _ready(found: Settings, where: Lake, chosen: list[Table]) -> Site:
     return engine.site(found, where, address)
 
 
-def _ready_to_stay(found: Settings, where: Lake, chosen: list[Table], patient: bool) -> Site:  # noqa: FBT001  # as it was typed
-    """Do the same for what does not end: where our own broker is, is asked whenever it is needed."""
+def _ready_to_stay(found: Settings, where: Lake, chosen: list[Table], patient: bool) -> Site:  # noqa: FBT001  # an option
+    """Do the same for a stream: the lake's own broker is located whenever it is needed."""
     _refuse_early(where, chosen)
 
     def locate() -> str | None:
-        return place.address(found, where) or broker.remembered(where.root)
+        return place.address(found, where) or local_broker.remembered(where.root)
 
     needs_kafka = any(table.layer is Layer.BRONZE for table in chosen)
     if needs_kafka and not (patient and locate()):
@@ -186,18 +186,18 @@ def _refuse_early(where: Lake, chosen: list[Table]) -> None:
             refuse_without_source(table, where)
 
 
-def _telling(table: Table, minute: Sparing) -> Callable[[Entry], None]:
-    """Return what tells a person of each batch, and a log of one a minute."""
+def _note_batches(table: Table, minute: Throttle) -> Callable[[Entry], None]:
+    """Return a function that prints each batch on a terminal, and one a minute in a log."""
 
-    def tell(entry: Entry) -> None:
+    def note_batch(entry: Entry) -> None:
         if is_watched() or minute.is_due():
             note(f"{table.id}: batch {entry.batch}, {entry.read:,} read, {entry.duration_ms:,} ms")
 
-    return tell
+    return note_batch
 
 
-def _tell_done(report: Report) -> None:
-    """Tell a log what became of a table; a person has seen its batches."""
+def _note_done(report: Report) -> None:
+    """Print the result of a table to a log; a terminal has shown its batches."""
     if not is_watched():
         batches, seconds = report.batches, report.seconds
         note(f"{report.table}: {batches:,} batches, {report.read:,} read, {seconds:,.1f} s")
@@ -226,10 +226,10 @@ def _pulses(host: Host) -> Grid:
 
 
 def seconds(text: str) -> float:
-    """Read a time from batch to batch.
+    """Parse a time from batch to batch.
 
     Raises:
-        DefinitionError: It is none.
+        DefinitionError: It is not one.
     """
     for suffix, factor in (("ms", 0.001), ("s", 1.0), ("m", 60.0)):
         digits = text.removesuffix(suffix)

@@ -1,11 +1,11 @@
-"""What can go wrong, named for what the reader does next.
+"""The errors, named for what the reader does next.
 
     LakeError
     ├── DefinitionError   fix the code or the setting; trying again changes nothing
     ├── TransientError    try again; the world outside was not ready
-    └── DataError         someone must look; the data contradicts itself
+    └── DataError         a person must look; the data contradicts itself
 
-Every error says what was asked and why it cannot be, carries its facts as fields for logs and
+Every error names the request and the reason why it fails, carries its facts as fields for logs and
 interfaces, and ends with a hint. The command line prints exactly that and exits non-zero.
 """
 
@@ -13,7 +13,7 @@ from typing import ClassVar
 
 
 class LakeError(Exception):
-    """Something that was asked for cannot be done."""
+    """A request cannot be carried out."""
 
     exit_code: ClassVar[int] = 1
     kind: ClassVar[str] = "unforeseen"

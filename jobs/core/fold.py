@@ -1,15 +1,15 @@
-"""State of any kind: one pure step, which a stream calls with what came and a batch with everything, in the order of time.
+"""State of any kind: one pure step, which a stream calls with new rows and a batch with all rows, in the order of time.
 
 Spark's own ``transformWithState`` runs in batch too, but fires no event-time timer there and throws its state away,
-so whatever is still open would be lost. Here both sides call the same ``Step``, and only its shell differs.
+so what is still open would be lost. Here both sides call the same ``Step``, and only its shell differs.
 
-State is JSON, because on call somebody will want to read it (``strandline query`` cannot, Spark's state reader
+State is JSON, because the person on call will want to read it (``strandline query`` cannot, Spark's state reader
 can), and because what a step may keep should be plain: numbers, texts, lists. Times are whole microseconds since
-1970; floats and time zones have no place in state. What waits in large numbers lies in the engine's map, in pieces
-(jobs/core/waiting.py).
+1970; floats and time zones have no place in state. Rows that wait in large numbers are kept in Spark's map state, in
+pieces (jobs/core/waiting.py).
 
-State says in which form it was written, so that a step that remembers otherwise can bring it along; what later code
-has written is refused.
+State carries the version of its form, so that a step with a newer form can migrate it; state that later code has
+written is refused.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,11 +39,11 @@ MILLISECOND = 1_000
 
 
 class Folded(NamedTuple):
-    """What a step has to say, beside what it leaves in its memory.
+    """What a step emits, beside what it leaves in its state.
 
     Args:
-        answers: Rows to say, each the latest word for its key.
-        wake_at: The microsecond that the watermark must reach before the step has more to say or to forget.
+        answers: Rows to emit, each the latest of its key.
+        wake_at: The microsecond that the watermark must reach before the step has more to emit or to forget.
     """
 
     answers: Iterable[Answer]
@@ -51,7 +51,7 @@ class Folded(NamedTuple):
 
 
 Step: TypeAlias = Callable[[Memory, list[Event], int], Folded]
-"""From what is remembered, new rows and the microsecond up to which nothing more can come."""
+"""From a key's state, its new rows and the watermark in microseconds, at or before which no row can come any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,35 +60,35 @@ class Fold:
 
     Args:
         by: The columns whose values share one state.
-        reads: The columns that the step wants to see.
-        says: The columns of its answers.
-        key: Those by which a later answer takes the place of an earlier one.
-        step: The pure function. Of rows in the order of their time it revises no answer but its last.
-        form: The form in which it remembers; one more whenever that changes.
-        bring: Brings what was remembered in an earlier form, which the memory says, into this one.
+        reads: The columns that the step reads.
+        output: The columns of its answers.
+        key: The columns by which a later answer replaces an earlier one.
+        step: The pure function. Given rows in the order of their time, it revises no answer but its last.
+        form: The version of the state's form; increase it whenever the form changes.
+        migrate: Turns state of an earlier form (``Memory.form``) into this one.
     """
 
     by: tuple[str, ...]
     reads: tuple[str, ...]
-    says: StructType
+    output: StructType
     key: tuple[str, ...]
     step: Step
     form: int
-    bring: Callable[[Memory], None]
+    migrate: Callable[[Memory], None]
 
     def recall(self, text: str | None, pieces: Pieces) -> Memory:
-        """Return what was remembered, in the form of today."""
+        """Return a key's state, in the form of today."""
         memory = Memory(text, self.form, pieces)
         if memory.form < self.form:
-            self.bring(memory)
+            self.migrate(memory)
         return memory
 
 
 class InState:
-    """The pieces of a key's queues, each an entry of a map in the engine's state."""
+    """The pieces of a key's queues, each an entry of Spark's map state."""
 
     def __init__(self, entries: MapState) -> None:
-        """Read and write that map."""
+        """Read and write the given map."""
         self._entries = entries
 
     def read(self, number: int) -> str:
@@ -97,17 +97,17 @@ class InState:
         if found is None:
             raise DataError(
                 f"a piece of state is missing: {number}",
-                hint="make the table anew beside itself: `strandline rebuild`.",
+                hint="compute the table again beside itself: `strandline rebuild`.",
                 number=number,
             )
         return str(found[0])
 
     def write(self, number: int, text: str) -> None:
-        """Put a piece in the place of what lay there."""
+        """Write a piece, over the one with its number."""
         self._entries.updateValue((number,), (text,))
 
     def remove(self, number: int) -> None:
-        """Forget a piece."""
+        """Remove a piece."""
         self._entries.removeKey((number,))
 
 
@@ -115,9 +115,9 @@ class Shell(StatefulProcessor):
     """Calls a step from a stream."""
 
     def __init__(self, fold: Fold) -> None:
-        """Remember what to call; Spark sends this object to its Python workers."""
+        """Keep the fold; Spark sends this object to its Python workers."""
         self._fold = fold
-        self._names = fold.says.fieldNames()
+        self._names = fold.output.fieldNames()
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the state."""
@@ -131,7 +131,7 @@ class Shell(StatefulProcessor):
         rows: Iterator[Any],
         timerValues: TimerValues,  # noqa: N803  # Spark's name
     ) -> Iterator[Row]:
-        """Take in new rows of a key."""
+        """Fold new rows of a key."""
         return self._advance([row.asDict() for row in rows], timerValues)
 
     def handleExpiredTimer(  # noqa: N802  # Spark's name
@@ -140,28 +140,28 @@ class Shell(StatefulProcessor):
         timerValues: TimerValues,  # noqa: N803  # Spark's name
         expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803  # Spark's name
     ) -> Iterator[Row]:
-        """Go on now that the watermark has moved."""
+        """Call the step without rows, because the watermark has reached the timer."""
         return self._advance([], timerValues, fired=expiredTimerInfo.getExpiryTimeInMs())
 
     def _advance(
         self, events: list[Event], timers: TimerValues, fired: int | None = None
     ) -> Iterator[Row]:
-        found = self._kept.get() if self._kept.exists() else None
-        text, former = found or (None, None)
+        stored = self._kept.get() if self._kept.exists() else None
+        text, former = stored or (None, None)
         memory = self._fold.recall(text, self._pieces)
-        settled = timers.getCurrentWatermarkInMs() * MILLISECOND
-        folded = self._fold.step(memory, events, settled)
+        watermark = timers.getCurrentWatermarkInMs() * MILLISECOND
+        folded = self._fold.step(memory, events, watermark)
         text = memory.text()
         wake = None if text is None else _wake(folded)
         if wake is not None and wake == fired:
-            wake += 1  # a fired timer is taken away after this call, so the same moment would not ring again
+            wake += 1  # Spark removes a fired timer after this call, so one for the same moment would not fire again
         if former not in {None, wake, fired}:
             self._handle.deleteTimer(former)
         if wake is not None and wake != former:
             self._handle.registerTimer(wake)
         if text is not None:
             self._kept.update((text, wake))
-        elif found:
+        elif stored:
             self._kept.clear()
         return iter(
             [Row(**{name: answer[name] for name in self._names}) for answer in folded.answers]
@@ -169,14 +169,14 @@ class Shell(StatefulProcessor):
 
 
 def _wake(folded: Folded) -> int | None:
-    """Return the millisecond for which to set the timer: Spark fires it when the watermark is beyond."""
+    """Return the millisecond of the timer: Spark fires it once the watermark is beyond."""
     if folded.wake_at is None:
         return None
     return -(-folded.wake_at // MILLISECOND) - 1
 
 
 def arrival(row: Event) -> dict[str, int]:
-    """Return what ``as_it_happened`` sorts by, of a row with ``arrived`` in microseconds and its place in Kafka."""
+    """Return the values that ``time_order`` sorts by, from a row with ``arrived`` in microseconds and its place in Kafka."""
     return {
         "at": row["at"],
         "arrived": row["arrived"],
@@ -185,14 +185,14 @@ def arrival(row: Event) -> dict[str, int]:
     }
 
 
-def as_it_happened(row: Mapping[str, Any]) -> list[Any]:
-    """Return what rows with an ``arrival`` are sorted by; of one moment the first that arrived comes first."""
+def time_order(row: Mapping[str, Any]) -> list[Any]:
+    """Return the sort key of rows with an ``arrival``: event time, then arrival."""
     return [row["at"], row["arrived"], row["part"], row["offset"]]
 
 
-def last_words(answers: Iterable[Answer], key: Sequence[str]) -> list[Answer]:
-    """Keep the last answer for each key, in the order in which keys were first spoken of."""
-    found: dict[tuple[Any, ...], Answer] = {}
+def latest_per_key(answers: Iterable[Answer], key: Sequence[str]) -> list[Answer]:
+    """Keep the last answer of each key, in the order in which the keys first came."""
+    latest: dict[tuple[Any, ...], Answer] = {}
     for answer in answers:
-        found[tuple(answer[name] for name in key)] = answer
-    return list(found.values())
+        latest[tuple(answer[name] for name in key)] = answer
+    return list(latest.values())

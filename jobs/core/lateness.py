@@ -2,9 +2,9 @@
 
 Late is a property of the row: its event time against its own arrival. Spark's rule, a row against the
 watermark of the batch it happened to fall into, changes with every slicing and can never be equal in
-batch and stream. So the law decides, the quarantine keeps what it refuses, and the watermark is left
-with one job: bounding state. Its delay is the sum of everything that the law admits, so that a row which
-passed the law never meets a watermark beyond it:
+batch and stream. So ``Lateness`` decides, the quarantine keeps what it refuses, and the watermark is left
+with one job: bounding state. Its delay is the sum of all that ``Lateness`` admits, so an admitted row is
+never behind the watermark:
 
     newest event time seen  <=  newest arrival seen + early
     watermark               =   newest event time seen - (late + early + disorder)
@@ -13,11 +13,16 @@ passed the law never meets a watermark beyond it:
                             >   newest arrival before its commit - disorder - late
 
 An arrival is Kafka's timestamp, which the producer may have set: a gateway that buffers, a mirror that catches up and
-history that is sent again all hand in rows that arrived, by their own word, long before the rows that bronze has.
+history that is sent again all deliver rows whose timestamp is long before that of the rows in bronze.
 Such a row is *disordered*: it arrived ``disorder`` or more before the newest arrival in the commits before its own,
-which bronze writes into each row; a record of the future counts there as one of the moment at which it was read. It is held with that reason in every mode, because a stream would drop it below its
-watermark and a batch would not; once its time is closed, a replay or a backfill brings it in.
-The reader of Kafka aligns partitions by time, so that a backlog is in order (see jobs/run/backlog.py).
+which bronze writes into each row. It is held with that reason in every mode, because a stream would drop it below its
+watermark and a batch would not; once its time is closed, a replay or a backfill admits it.
+
+An arrival beyond the reader's clock by more than ``SKEW`` was stamped by a broken clock. It is left out of the newest
+arrival; otherwise one such record in a backlog of hours would make every row after it disordered. An arrival within
+``SKEW`` counts as of the moment at which it was read. So ``early`` admits no arrival beyond ``SKEW``, however large
+``early`` is.
+The reader of Kafka aligns partitions by time, so that a backlog is in order (see jobs/engine/kafka/slices.py).
 """
 
 from dataclasses import dataclass
@@ -29,6 +34,9 @@ from pyspark.sql import functions as F
 DISORDERED = "disordered"
 """The reason of a row that arrived too far behind the rows of earlier commits."""
 
+SKEW = timedelta(minutes=5)
+"""By how much the clock that stamps a record may run ahead of the reader's."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lateness:
@@ -37,8 +45,8 @@ class Lateness:
     Args:
         late: How far an event may lie before its arrival.
         early: How far a device's clock may run ahead.
-        disorder: By less than this arrivals may run backwards from one commit of bronze to the next; at least a
-            millisecond, which two commits may share.
+        disorder: Arrivals may run backwards by less than this from one commit of bronze to the next; at least a
+            millisecond, because two commits may share one.
     """
 
     late: timedelta = timedelta(hours=1)
@@ -46,10 +54,10 @@ class Lateness:
     disorder: timedelta = timedelta(minutes=10)
 
     def __post_init__(self) -> None:
-        """See that two commits may share a moment.
+        """Check that two commits may share a moment.
 
         Raises:
-            ValueError: They may not.
+            ValueError: ``disorder`` is below a millisecond.
         """
         if self.disorder < timedelta(milliseconds=1):
             message = "disorder must be a millisecond or more: two commits may share a moment"
@@ -66,15 +74,16 @@ class Lateness:
         return f"{milliseconds(self.delay)} milliseconds"
 
     def reasons(self, event_at: Column) -> list[Column]:
-        """Return a NULL or a reason for each way in which a row of bronze can miss its time.
+        """Return one column for each way in which a row of bronze can miss its time: the reason, or NULL.
 
-        An event beyond the reader's clock is from the future also where its arrival is, by a little, as well:
-        otherwise it would be ahead of the newest arrival by twice ``early``, and the sum above would not hold.
+        An event beyond the reader's clock is from the future even if its arrival is a little beyond it as well:
+        otherwise the event would be ahead of the newest arrival by twice ``early``, and the sum above would not hold.
         """
         arrived_at, seen_at = F.col("_arrived_at"), F.col("_ingested_at")
         is_early = event_at > arrived_at + interval(self.early)
-        latest = seen_at + interval(self.early)
-        is_ahead = (arrived_at > latest) | ((event_at > latest) & ~is_early)
+        latest_arrival = seen_at + interval(min(self.early, SKEW))
+        latest_event = seen_at + interval(self.early)
+        is_ahead = (arrived_at > latest_arrival) | ((event_at > latest_event) & ~is_early)
         is_behind = arrived_at <= F.col("_newest_before") - interval(self.disorder)
         return [
             F.when(event_at < arrived_at - interval(self.late), F.lit("late")),
@@ -82,6 +91,11 @@ class Lateness:
             F.when(is_ahead, F.lit("from_the_future")),
             F.when(is_behind, F.lit(DISORDERED)),
         ]
+
+
+def is_stamped_ahead() -> Column:
+    """Return whether a row of bronze has an arrival so far beyond the reader's clock that it is ignored."""
+    return F.col("_arrived_at") > F.col("_ingested_at") + interval(SKEW)
 
 
 def milliseconds(span: timedelta) -> int:

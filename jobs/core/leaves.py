@@ -1,4 +1,4 @@
-"""The fields of a payload that hold a value: those inside of others by their path; lists and maps are left whole."""
+"""The leaf fields of a payload: nested fields by their path; lists and maps are leaves."""
 
 from collections.abc import Iterator
 from functools import reduce
@@ -23,15 +23,15 @@ def leaves(fields: StructType, within: Path = ()) -> Iterator[tuple[Path, DataTy
 
 
 def texts(fields: StructType) -> Iterator[Path]:
-    """Yield the path of each text."""
+    """Yield the path of each text field."""
     return (path for path, kind in leaves(fields) if isinstance(kind, StringType))
 
 
 def at(value: Column, path: Path) -> Column:
-    """Return what stands at a path inside of a value."""
+    """Return the field at a path inside a value."""
     return reduce(lambda inner, name: inner[name], path, value)
 
 
 def named(path: Path) -> Column:
-    """Return what stands at a path that begins with a column."""
+    """Return the field at a path that begins with a column."""
     return at(F.col(f"`{path[0]}`"), path[1:])

@@ -1,7 +1,7 @@
 """The ways to run a table; no business logic knows which one runs it.
 
 Four tiny values rather than flags, so that a mode carries exactly what it needs and ``match`` proves that
-every reader of a mode has thought of all of them. Real-time mode joins them when the first alert does.
+every reader of a mode handles all of them. Real-time mode will be added with the first alert.
 """
 
 from dataclasses import dataclass, field
@@ -10,17 +10,17 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Compute once over everything there is, and replace the table's rows atomically."""
+    """Compute once over all rows, and replace the table's rows atomically."""
 
     name: str = field(default="batch", init=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvailableNow:
-    """Catch up with what is there now, then stop.
+    """Read the backlog that is there now, then stop.
 
     Args:
-        max_offsets: Most Kafka records in one batch; no bound when absent.
+        max_offsets: The most Kafka records in one batch; no bound when absent.
     """
 
     max_offsets: int | None = None
@@ -33,7 +33,7 @@ class MicroBatch:
 
     Args:
         every: Seconds from the start of one batch to the start of the next.
-        max_offsets: Most Kafka records in one batch, so that a backlog is worked off in slices.
+        max_offsets: The most Kafka records in one batch, so that a backlog is read in slices.
     """
 
     every: float = 5.0

@@ -1,16 +1,16 @@
-r"""Bytes to columns, without believing anything that is not exactly one JSON object of the declared types.
+r"""Bytes to columns: a payload is accepted only if it is exactly one JSON object of the declared types.
 
-Why a payload is wrapped before it is parsed: ``from_json`` drops whatever follows a valid document, so
+Why a payload is wrapped before it is parsed: ``from_json`` drops all that follows a valid document, so
 ``{"id":1} x`` and two documents in one payload would both pass. Inside ``[payload, {"_end": mark}]`` anything
-before or after the object changes the number of elements. A payload may close the array by itself and bring
-an end of its own; it cannot know the mark, which is drawn when the query is made. No row depends on it.
-The mark is text, because a number would stand in the generated code and have each query compiled anew.
+before or after the object changes the number of elements. A payload may close the array by itself and add
+an end of its own; it cannot know the mark, which is drawn when the query is planned. No row depends on it.
+The mark is text, because a number would be part of the generated code, and Spark would compile each query again.
 
-What the parser itself will not read is refused as malformed: names of more than 50,000 letters, more than a thousand
+Payloads beyond the limits of the parser are malformed: names of more than 50,000 letters, more than a thousand
 levels, numbers of more than a thousand digits, texts of more than twenty million letters.
 
-Why two parses, and the second one rarely: a payload in which every declared field is present and
-readable is settled by the first. Only the others (optional fields absent, dirt) are parsed again to tell
+Why two parses, the second only when needed: a payload in which every declared field is present and
+readable is decided by the first. Only the others (optional fields absent, dirt) are parsed again to distinguish
 ``malformed`` from ``wrong_type``. Measured on a million clean events of 190 bytes, CPU without the scan:
 this 4.3 s, a strict parse beside a typed one 6.7 s.
 
@@ -18,12 +18,12 @@ Why numbers are read as double and times as text: ``from_json`` takes ``"21.5"``
 for a timestamp. Read as double, a quoted number is refused, and any decimal of at most 15 digits survives
 the way through a double unchanged; that bound is enforced when the fields are declared.
 A number with more digits behind the point than are declared is refused as ``wrong_type`` and not rounded: ``1.23456`` is
-no decimal(14,4), nor is ``1E-9``, which would become 0. Digits beyond those of a double are the parser's to round.
-It takes a number, a truth value and a whole object for a text as well. A text that looks like one of them is read once
-more by a type that remembers what stood there.
+no decimal(14,4), nor is ``1E-9``, which would become 0. Digits beyond those of a double are rounded by the parser.
+``from_json`` also takes a number, a boolean and a whole object for a text. A text that looks like one of them is read
+again as a variant, which keeps the original type.
 
-What the laws leave open, and what is done: of a field that is there twice the last value counts, as JSON's own rules
-leave it to the reader; a time is kept to the microsecond, and further digits are cut; a time without a zone is UTC.
+What JSON leaves open, and what is done: if a field occurs twice, the last value counts, because JSON's rules leave it
+to the reader; a time is kept to the microsecond, and further digits are cut; a time without a zone is UTC.
 """
 
 import secrets
@@ -51,10 +51,10 @@ DOUBLE_DIGITS = 15
 STRICT = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
 HIGH, LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 HALF_A_PAIR = rf"(?<!\\)(?:\\\\)*(?:{HIGH}(?!{LOW})|(?<!{HIGH}){LOW})"
-"""An escaped surrogate without the other half; behind an even number of backslashes, or it is no escape."""
+"""An escaped surrogate without its other half; it follows an even number of backslashes, or it is no escape."""
 RAW = r"(?s)^(?:-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|[\[{].*)$"
 DIGITS, OTHERS = (ord("0"), ord("9")), tuple(map(ord, "-tf[{"))
-"""With what such a text begins; looked at first, because most begin otherwise."""
+"""The first characters of such texts; checked first, because most texts begin otherwise."""
 CORRUPT = "_corrupt"
 END = "_end"
 
@@ -64,7 +64,7 @@ def parse_json(events: DataFrame, fields: StructType) -> DataFrame:
 
     Args:
         events: Rows of bronze.
-        fields: The declared fields; what a payload has beyond them is left in bronze.
+        fields: The declared fields; undeclared ones stay in bronze only.
 
     Raises:
         DefinitionError: A field's type cannot be read exactly.
@@ -72,10 +72,10 @@ def parse_json(events: DataFrame, fields: StructType) -> DataFrame:
     as_read = StructType([StructField(f.name, _read_type(f.dataType, f.name)) for f in fields])
     ended = StructType([*as_read.fields, StructField(END, StringType())])
     text = F.coalesce(F.col("_payload").cast("string"), F.lit(""))
-    told = events.withColumn("_text", text)
+    decoded = events.withColumn("_text", text)
     mark = secrets.token_hex(8)
     pair = F.concat(F.lit("["), "_text", F.lit(f'\n,{{"{END}":"{mark}"}}]'))
-    parsed = told.withColumn("_pair", F.from_json(pair, ArrayType(ended), STRICT))
+    parsed = decoded.withColumn("_pair", F.from_json(pair, ArrayType(ended), STRICT))
     parsed = parsed.withColumn("_first", F.get("_pair", F.lit(0)))
     typed = {f.name: _typed(F.col(f"_first.`{f.name}`"), f.dataType) for f in fields}
     columns = parsed.withColumns(typed)
@@ -96,7 +96,7 @@ def parse_json(events: DataFrame, fields: StructType) -> DataFrame:
 
 
 def _diagnosis(pair: Column, mark: str, as_read: StructType, fields: StructType) -> Column:
-    """Return why a payload that is not plainly whole is no row, or NULL when fields are only absent."""
+    """Return why a payload that the first parse did not accept is no row; NULL when fields are only absent."""
     maps = F.from_json(pair, ArrayType(MapType(StringType(), StringType())), STRICT)
     is_one_object = (
         (F.size(maps) == 2)  # noqa: PLR2004  # the payload and the end mark
@@ -109,7 +109,7 @@ def _diagnosis(pair: Column, mark: str, as_read: StructType, fields: StructType)
     alone = F.from_json("_text", watched, options)
     has_wrong_type = alone[CORRUPT].isNotNull()
     for path, _ in leaves(fields):
-        # A text that is no time, a number that does not fit: read, and then not what was declared.
+        # A text that is no time, a number that does not fit: it was read, and is not of the declared type.
         has_wrong_type |= at(F.col("_first"), path).isNotNull() & named(path).isNull()
     kinds = F.from_json("_text", cast("StructType", _with_kinds(as_read)), STRICT)
     for path in texts(fields):
@@ -121,7 +121,7 @@ def _diagnosis(pair: Column, mark: str, as_read: StructType, fields: StructType)
 
 
 def _may_be_no_text(path: Path) -> Column:
-    """Tell whether what was read as text looks like a number, a truth value, an object or a list."""
+    """Return whether a value that was read as text looks like a number, a boolean, an object or a list."""
     text = named(path)
     begins = F.ascii(text)
     may_be = begins.between(*DIGITS) | begins.isin(*OTHERS)
@@ -129,7 +129,7 @@ def _may_be_no_text(path: Path) -> Column:
 
 
 def _with_kinds(kind: DataType) -> DataType:
-    """Return a type that remembers what stood there, instead of text."""
+    """Return a type with variants in the place of text, because a variant keeps the original type."""
     match kind:
         case StringType():
             return VariantType()
@@ -140,7 +140,7 @@ def _with_kinds(kind: DataType) -> DataType:
 
 
 def _is_text(name: str) -> Column:
-    """Tell whether what a payload says can be said in UTF-8 at all; half an escaped pair would become a question mark."""
+    """Return whether a payload is valid UTF-8, escapes included; half an escaped pair would become a question mark."""
     text = F.col(name)
     may_be = text.contains("\\ud") | text.contains("\\uD")
     return F.is_valid_utf8(text) & ~F.when(may_be, text.rlike(HALF_A_PAIR)).otherwise(F.lit(False))
@@ -187,6 +187,6 @@ def exactly(value: Column, kind: DecimalType) -> Column:
 
 
 def is_moment(text: Column) -> Column:
-    """Tell whether a text has a date and a time; the cast fills in what is absent with today's."""
+    """Return whether a text has a date and a time; the cast would fill in an absent part with today's."""
     has_date = (F.substring(text, 5, 1) == "-") & (F.substring(text, 8, 1) == "-")
     return has_date & F.substring(text, 11, 1).isin("T", " ") & (F.substring(text, 14, 1) == ":")

@@ -1,14 +1,14 @@
-"""Avro records to columns, without believing anything that is not exactly one record of the declared schema.
+"""Avro records to columns: a payload is accepted only if it is exactly one record of the declared schema.
 
-Why an end mark is decoded with each record: ``from_avro`` leaves whatever follows a record unread, so a record and
-half of another would pass as one. Behind the payload stands a mark drawn when the query is made, and the schema is
-wrapped in one that asks for it: a payload that is too long or too short does not end where the mark begins.
+Why an end mark is decoded with each record: ``from_avro`` leaves all that follows a record unread, so a record and
+half of another would pass as one. A mark drawn when the query is planned is appended to the payload, and the schema is
+wrapped in one that requires it: a payload that is too long or too short does not end where the mark begins.
 
-Why there is no ``wrong_type``: Avro's bytes carry no types. What is read by another schema than it was written by is
-nearly always ``malformed``, and what is not cannot be told from a record that says so.
+Why there is no ``wrong_type``: Avro's bytes carry no types. A record read by another schema than its writer's is
+nearly always ``malformed``; the others cannot be distinguished from records with those values.
 
-The jar of 4.1.1 serves Spark 4.2.0, for which none can be had: what it lacks is in Spark itself since 4.2, and
-tests/core/test_parse_avro.py runs all that is used of it.
+The jar of 4.1.1 serves Spark 4.2.0, for which none is published: what it lacks is in Spark itself since 4.2, and
+tests/core/test_parse_avro.py runs every part of it that is used.
 """
 
 import json
@@ -28,7 +28,7 @@ READ, BODY, END = "_read", "body", "end"
 
 
 def avro(schema: str, *, schema_id: int | None = None) -> Parse:
-    """Return the function that reads payloads of one schema.
+    """Return a function that parses payloads of one schema.
 
     Args:
         schema: The writer's schema, a record, as JSON.
@@ -65,39 +65,39 @@ def avro(schema: str, *, schema_id: int | None = None) -> Parse:
     return parse
 
 
-def _value(found: Column, is_whole: Column) -> Column:
-    return F.when(is_whole, found)  # what was decoded of a broken record is nobody's word
+def _value(decoded: Column, is_whole: Column) -> Column:
+    return F.when(is_whole, decoded)  # values decoded from a broken record mean nothing
 
 
 def _record(schema: str) -> dict[str, object]:
     try:
-        found = json.loads(schema)
+        record = json.loads(schema)
     except ValueError as error:
         raise DefinitionError(
             f"an Avro schema is no JSON: {error}",
             hint="give the schema itself, not its file's name.",
         ) from error
-    if not isinstance(found, dict) or found.get("type") != "record":
+    if not isinstance(record, dict) or record.get("type") != "record":
         raise DefinitionError(
             "an Avro schema of a topic is not a record",
             hint='its "type" must be "record"; one value alone has no field names.',
         )
-    return found
+    return record
 
 
 def _refuse_others(read: StructType, fields: StructType) -> None:
-    """See that each declared field is in the schema, with the declared type.
+    """Check that each declared field is in the schema, with the declared type.
 
     Raises:
-        DefinitionError: One is not.
+        DefinitionError: A field is absent or has another type.
     """
     kinds = {field.name: field.dataType.simpleString() for field in read}
     for field in fields:
         declared = field.dataType.simpleString()
         if kinds.get(field.name) != declared:
             raise DefinitionError(
-                f"field {field.name} is declared {declared}, but the Avro schema says "
-                f"{kinds.get(field.name, 'nothing of it')}",
+                f"field {field.name} is declared {declared}, but the Avro schema has "
+                f"{kinds.get(field.name, 'no such field')}",
                 hint=f"its fields are {', '.join(f'{n} {kind}' for n, kind in kinds.items())}.",
                 field=field.name,
             )

@@ -1,7 +1,7 @@
-"""One line of comma-separated cells to columns; and bytes that nobody parses.
+"""One line of comma-separated cells to columns; and payloads that are kept as bytes.
 
 Why every cell is read as text first: with types in the schema ``from_csv`` makes a cell that it cannot read and
-a line of the wrong length look alike. Read as text, only the line's shape can be wrong (``malformed``), and
+a line of the wrong length look alike. When all cells are text, only the line's shape can be wrong (``malformed``), and
 a cell that is no number or moment is ``wrong_type``.
 """
 
@@ -22,7 +22,7 @@ from jobs.core.parse import CORRUPT, exactly, is_moment
 
 OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
 MARKS = "[\r\n\x00\ufeff]"
-"""What a single line cannot hold: line ends, behind which Spark would not look, a zero byte, a byte-order mark."""
+"""Characters that a single line cannot hold: line ends, after which Spark would not read, a zero byte, a byte-order mark."""
 
 
 def parse_csv(events: DataFrame, fields: StructType) -> DataFrame:

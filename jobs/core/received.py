@@ -1,15 +1,19 @@
-"""The columns of every bronze table, and what of them silver carries along.
+"""The columns of every bronze table, and those that silver carries along.
 
-Bronze is as received: the bytes, the key, the headers and where they stood in Kafka.
+Bronze is as received: the bytes, the key, the headers and their place in Kafka.
 ``(_topic, _partition, _offset)`` is the identity of an event and travels with it to the end.
-Every name begins with an underscore, so that none can meet a column of a user's table.
-``_batch`` numbers the commits, because commit order, then arrival is the order in which every replay settles
-duplicates; a commit may be cut anywhere along it without changing which copy is the first. ``_ingested_at`` is the clock of the reader: a record whose timestamp lies
-beyond it was stamped by a broken clock and must not move the watermark.
-``_newest_before`` is the newest arrival in all commits before the row's own, no later than the clock of their reader;
-NULL in the first commit. It is written into the row so that every mode, every recut and every replay measures
-disorder against the same moment (jobs/core/lateness.py).
+Every name begins with an underscore, so that none collides with a column of a user's table.
+``_batch`` numbers the commits, because every replay decides duplicates in commit order, then by arrival; a commit may
+be cut anywhere along that order without changing which copy is the first.
+``_ingested_at`` is the clock of the reader: a record with a later timestamp was stamped by a broken clock and must not
+move the watermark.
+``_newest_before`` is the newest arrival in all commits before the row's own, without those of a broken clock
+(``SKEW`` in jobs/core/lateness.py); ``NOTHING_ARRIVED`` in the first commit, NULL in one of an older version. It is
+written into the row so that every mode, every other split of the log into batches and every replay measures disorder
+against the same moment (jobs/core/lateness.py).
 """
+
+from datetime import UTC, datetime
 
 from pyspark.sql.types import (
     ArrayType,
@@ -37,17 +41,20 @@ RECEIVED = (
     .add("_newest_before", TimestampType())
 )
 
+NOTHING_ARRIVED = datetime(1970, 1, 1, microsecond=1000, tzinfo=UTC)
+"""The newest arrival before the first; a millisecond after the watermark of a stream that has read nothing."""
+
 ORDER = ("_batch", "_arrived_at", "_topic", "_partition", "_offset")
-"""The order of bronze, in which the first of several copies is the one that counts."""
+"""The order of bronze; of several copies the first in this order counts."""
 
 CARRIED = (*RECEIVED.fieldNames(), "_problem")
-"""What a silver function hands on beside its own columns; ``_problem`` says why a payload is no row."""
+"""The columns that a silver function passes on beside its own; ``_problem`` is the reason why a payload is no row."""
 
 PLACE = ("_topic", "_partition", "_offset")
-"""What tells one event from every other."""
+"""The identity of an event."""
 
 IDENTITY = (*PLACE, "_arrived_at")
-"""Where an event stood in Kafka; every silver row and every quarantined one says it."""
+"""The place of an event in Kafka and its arrival; every silver row and every quarantined one carries them."""
 
 QUARANTINE = (
     StructType()
@@ -79,4 +86,4 @@ RESOLUTION = (
     .add("resolved_at", TimestampType())
     .add("entry", StringType())
 )
-"""What was done about a record of the quarantine: which record it was, what became of it, and by whom."""
+"""A decision about a record of the quarantine: the record, its new status, the reason, and who decided."""

@@ -1,14 +1,14 @@
-"""What a payload says beyond the declared fields, kept beside the row.
+"""The undeclared fields of a payload, kept beside the row.
 
-A producer adds a field long before anybody declares it. A table that wants to know selects ``rescued(FIELDS)``: the
+A producer adds a field long before it is declared. A table that keeps such fields selects ``rescued(FIELDS)``: the
 unknown fields of each row as one JSON object, as text, because rows with maps can neither be compared nor sorted. A
-rule says what becomes of such rows (``no_unknown_fields``): counted, held back, or anything between. A table that does
-not select it ignores them at no cost; bronze has them as they were sent. Texts, truth values and numbers of up to 17
+rule decides what happens to such rows (``no_unknown_fields``): counted, held back, or anything between. A table that
+does not select it ignores them at no cost; bronze has them as they were sent. Texts, booleans and numbers of up to 17
 digits are rescued unchanged; Spark writes a longer number as the double next to it (``12345678901234567.89`` as
-``1.2345678901234568E16``) and one that no double holds as ``"Infinity"``. Whoever needs those digits declares the field as
-text, or reads the payload in bronze.
+``1.2345678901234568E16``) and one that no double holds as ``"Infinity"``. To keep those digits, declare the field as
+text, or read the payload in bronze.
 
-To make a column of one: declare the field, and ``strandline rebuild``, which reads all of bronze by the code of today.
+To turn such a field into a column, declare it and run ``strandline rebuild``, which reads all of bronze with today's code.
 """
 
 from pyspark.sql import Column
@@ -21,7 +21,7 @@ RESCUED = "_rescued"
 
 
 def rescued(fields: StructType) -> Column:
-    """Return a JSON payload's undeclared fields as text, NULL where there are none; those inside of others are left.
+    """Return a JSON payload's undeclared top-level fields as text, NULL where there are none.
 
     Args:
         fields: The declared ones.

@@ -1,7 +1,7 @@
-"""What batch and stream do differently, in the only module that may ask which one it is in.
+"""What batch and stream do differently, in the only module that may ask which of the two it runs in.
 
-``withWatermark`` is silently dropped by Spark in batch and ``dropDuplicates`` keeps a copy by chance in both.
-The functions here give one meaning to both sides, so that everything above is written once.
+In batch Spark silently drops ``withWatermark``, and in both modes ``dropDuplicates`` keeps a copy by chance.
+The functions here have one meaning in both modes, so that everything above is written once.
 """
 
 from collections.abc import Sequence
@@ -16,31 +16,31 @@ from jobs.core.lateness import Lateness, interval
 from jobs.core.replayed import replayed
 
 Seen: TypeAlias = tuple[DataFrame, str, Lateness]
-"""The rows of a source, the column with their event time, and their law."""
+"""The rows of a source, the column with their event time, and their lateness."""
 
 
 def watermarked(rows: DataFrame, time: str, lateness: Lateness) -> DataFrame:
-    """Let state wait for everything that the law of lateness admits."""
+    """Let state wait for every row that the lateness admits."""
     return rows.withWatermark(time, lateness.delay_text)
 
 
 def fence(rows: DataFrame, name: str) -> DataFrame:
-    """Keep what follows from being moved below the watermark.
+    """Keep Spark from moving later filters below the watermark.
 
-    Spark pushes a filter through it, so that of a source whose log-outs are left out only log-ins would move
-    time, and a stream would call fewer rows final than the batch, which looks at all of them. It pushes nothing
-    through an observation, because that would change what is observed. The rule cannot be excluded (tried).
+    Spark pushes a filter through the watermark. If a table then leaves out log-outs, only log-ins move the watermark,
+    and the stream calls fewer rows final than the batch, which reads all of them. Spark pushes nothing through an
+    observation, because that would change what is observed. The rule cannot be excluded (tried).
     """
     return rows.observe(name, F.count(F.lit(1)).alias("rows"))
 
 
 def filters_below_time(rows: DataFrame) -> bool:
-    """Tell whether Spark would filter rows before they move the watermark.
+    """Return whether Spark would filter rows before they move the watermark.
 
-    A fence makes Spark read every column of a source, so it stands only where it is needed.
+    A fence makes Spark read every column of a source, so it is set only where it is needed.
     """
     _, *below = explained(rows).split("EventTimeWatermark ")
-    # Below a watermark there is one line of operators down to its source.
+    # Below a watermark the plan is one line of operators down to the source.
     return any(" Filter " in operators.partition("StreamingRelation")[0] for operators in below)
 
 
@@ -52,13 +52,13 @@ def explained(rows: DataFrame) -> str:
 
 
 def first_copies(rows: DataFrame, same: Sequence[str], order: Sequence[str]) -> DataFrame:
-    """Keep, of the rows that agree in ``same``, the first in ``order``.
+    """Keep the first row in ``order`` of those that agree in ``same``.
 
     Why a stream sorts inside its partitions: Spark's operator keeps whichever copy leaves the shuffle
     first, which is chance on more than one machine. Sorting the shuffled rows by three numbers just
-    before makes the survivor a property of the data. Copies in an earlier batch are earlier in the order
+    before makes the survivor a property of the data. Copies in an earlier batch come earlier in the order
     anyway, because batches follow bronze's commits. Spark refuses every sort on a stream, the local one
-    too, so the session that starts such a query switches that check off (jobs/run/session.py).
+    too, so the session that starts such a query switches that check off (jobs/engine/runtime/spark_session.py).
     """
     if rows.isStreaming:
         return rows.repartition(*same).sortWithinPartitions(*order).dropDuplicates(list(same))
@@ -67,12 +67,12 @@ def first_copies(rows: DataFrame, same: Sequence[str], order: Sequence[str]) -> 
 
 
 def final(rows: DataFrame, closes_at: str | None, seen: Sequence[Seen]) -> DataFrame:
-    """Keep the rows that nothing which may still come can change any more.
+    """Keep the rows that no admitted row can change any more.
 
-    A stream in append mode emits exactly those. In batch the same bound is computed from the rows that
-    were read: of each source the newest event time less the delay, cut to milliseconds as Spark cuts its
-    watermark, and of several sources the one that is furthest behind, which is Spark's rule too.
-    A row that does not say when it closes was final from the first.
+    A stream in append mode emits exactly those. In batch the same watermark is computed from the rows that
+    were read: for each source the newest event time less the delay, cut to milliseconds as Spark cuts its
+    watermark, and for several sources the minimum, which is Spark's rule too.
+    A row without a closing time is final from the start.
     """
     if rows.isStreaming or closes_at is None:
         return rows
@@ -84,34 +84,34 @@ def folded(rows: DataFrame, fold: Fold, *, time: str, seen: Sequence[Seen] = ())
     """Run a fold over rows, key by key.
 
     Args:
-        rows: What to fold; in a stream they carry their watermark.
-        fold: How.
-        time: The column with their event time.
-        seen: The sources whose law decides how much is settled, for a fold that says only what is; in a
-            stream that is the watermark.
+        rows: The rows to fold; in a stream they carry their watermark.
+        fold: The step and its columns.
+        time: The column with the event time.
+        seen: The sources from which a batch computes the watermark, for a fold that emits final rows only; a stream
+            has its own watermark.
     """
     columns = dict.fromkeys((*fold.by, *fold.reads, time))
     named = rows.select(*columns, F.unix_micros(time).alias("at"))
     if rows.isStreaming:
         grouped = named.groupBy(*fold.by)
-        return grouped.transformWithState(Shell(fold), fold.says, "Update", "EventTime")
-    settled = F.lit(None).cast("bigint")
+        return grouped.transformWithState(Shell(fold), fold.output, "Update", "EventTime")
+    watermark = F.lit(None).cast("bigint")
     if seen:
         named = named.crossJoin(F.broadcast(_bound(seen)))
-        settled = F.coalesce(F.unix_micros("_bound"), F.lit(0))
-    ordered = named.withColumn("settled", settled).repartition(*fold.by)
-    return ordered.sortWithinPartitions(*fold.by, "at").mapInArrow(replayed(fold), fold.says)
+        watermark = F.coalesce(F.unix_micros("_bound"), F.lit(0))
+    ordered = named.withColumn("watermark", watermark).repartition(*fold.by)
+    return ordered.sortWithinPartitions(*fold.by, "at").mapInArrow(replayed(fold), fold.output)
 
 
 def _bound(seen: Sequence[Seen]) -> DataFrame:
-    """Return where Spark's watermark would stand after these rows, as the one row of ``_bound``."""
+    """Return the watermark that Spark would have after these rows, as the one row of ``_bound``."""
     bounds = [
         read.agg(
             (F.date_trunc("millisecond", F.max(time)) - interval(lateness.delay)).alias("_bound")
         )
         for read, time, lateness in seen
     ]
-    # A source without rows has no bound, and nothing that waits for it is final.
+    # A source without rows has no watermark, and no row that waits for it is final.
     return reduce(DataFrame.unionAll, bounds).agg(
         F.when(F.count("_bound") == len(bounds), F.min("_bound")).alias("_bound")
     )

@@ -1,7 +1,7 @@
-"""One table out of several shapes of the same event.
+"""One table from several shapes of the same event.
 
-Why a union of filters: each shape is read by its own function, which knows nothing of the others. A stream has
-one source all the same, because both sides of the union begin at the same one; its files are read twice,
+Why a union of filters: each shape is read by its own function, which does not know the others. The stream still has
+one source, because all sides of the union begin at the same one; its files are read once for each shape,
 which costs little beside parsing them.
 """
 
@@ -17,9 +17,9 @@ from jobs.core.table import Topic
 def united(
     events: DataFrame, shapes: Mapping[Topic, Callable[[DataFrame], DataFrame]]
 ) -> DataFrame:
-    """Read the events of each topic by its own function, and put the rows together.
+    """Read the events of each topic by its own function, and return the union of the rows.
 
-    The first topic's function also gets what came from none of them, so that no event is without a verdict.
+    The first topic's function also reads events of any other topic, so that no event is without a verdict.
     """
     first, *others = shapes
     names = [topic.name for topic in others]

@@ -1,12 +1,13 @@
-"""Is it a row? The judgement that turns parsed events into good rows and bad ones, none lost.
+"""Is it a row? The verdict that divides parsed events into good rows and bad rows, none lost.
 
 ``_reasons`` is NULL for a good row and lists every reason otherwise. A payload that could not be read has
 one reason, because rules judge rows and it is none.
 
-``_key`` and ``_time`` are what a duplicate shares: the table's key and the event time of a good row. A bad
-row is known by its identity instead and has a time of its own, since nothing in it can be believed: its arrival, or
-the newest arrival before its commit where that is later, so that no state refuses it.
-``_warned`` names the rules that a row breaks and may break, believed or not; it is counted and goes no further.
+Duplicates agree in ``_key`` and ``_time``: the table's key and the event time of a good row. A bad row is identified
+by its place in Kafka instead, and its ``_time`` is not taken from the payload, because its payload is not believed: it
+is the arrival, or the newest arrival before the commit where that is later, so that no state refuses the row, or where
+the arrival is of a broken clock, so that it does not move the watermark past the rows after it.
+``_warned`` names the rules that a row breaks and may break, believed or not; it is counted and not stored.
 
 Payload, key and headers stay with bad rows only: for good ones bronze has them, and carrying them through
 the shuffle would triple its bytes.
@@ -15,8 +16,8 @@ the shuffle would triple its bytes.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from jobs.core.lateness import DISORDERED
-from jobs.core.received import CARRIED, IDENTITY
+from jobs.core.lateness import DISORDERED, is_stamped_ahead
+from jobs.core.received import CARRIED, IDENTITY, NOTHING_ARRIVED
 from jobs.core.table import Table
 from quality.rules import Rule, broken, judging, required, warning
 
@@ -27,17 +28,18 @@ WARNED = "_warned"
 
 
 def judged(events: DataFrame, table: Table, *, in_any_order: bool = False) -> DataFrame:
-    """Run a silver table's function over bronze events and say of each what it is.
+    """Run a silver table's function over bronze events and add each event's verdict.
 
     Args:
         events: Rows of bronze.
         table: A judged table.
-        in_any_order: Whether a row is believed of which nothing is wrong but the order in which it arrived. That is so
-            where a closed range is computed again; a stream has dropped the state that could take it in.
+        in_any_order: Whether a row is believed whose only fault is the order in which it arrived. True where a closed
+            range is computed again; a stream has dropped the state that could admit it.
     """
     rows = _transformed(events, table)
     event_at = F.col(_event_at(table))
-    # A column of its own, or each use of it is a copy: with fifty rules three of them cost a batch 0.1 s of planning.
+    # A column of its own, because each use of an expression copies it: with fifty rules, three copies cost a batch
+    # 0.1 s of planning.
     times = F.array(*table.lateness.reasons(event_at))
     faults = F.array_compact(F.concat(broken(_judging(table)), times))
     rows = rows.withColumn("_broken", F.when(F.col("_problem").isNull(), faults))
@@ -58,7 +60,7 @@ def good_rows(rows: DataFrame) -> DataFrame:
 
 
 def bad_rows(rows: DataFrame, table: Table) -> DataFrame:
-    """Select the others as the quarantine keeps them."""
+    """Select the rejected rows with the columns of the quarantine."""
     return rows.where(F.col("_reasons").isNotNull()).select(
         *IDENTITY,
         F.col("_reasons").alias("reasons"),
@@ -70,26 +72,34 @@ def bad_rows(rows: DataFrame, table: Table) -> DataFrame:
 
 
 def time_of_a_bad_row() -> Column:
-    """Return the time under which state keeps a row of bronze that is not believed.
+    """Return the time under which state keeps a rejected row of bronze.
 
-    A stream's first watermark is 1970, at or below which Spark drops a row: one of no time, which Kafka calls -1, was
-    in neither silver nor quarantine, and counted as a copy.
+    A stream's first watermark is 1970, and Spark drops rows at or below it: a record without a time, which Kafka stamps
+    -1, was in neither silver nor quarantine, and counted as a copy.
     """
-    arrival = F.least("_arrived_at", "_ingested_at")
-    return F.greatest(arrival, "_newest_before", F.timestamp_millis(F.lit(1)))
+    known = F.when(is_stamped_ahead(), F.col("_newest_before"))
+    arrival = F.coalesce(known, F.least("_arrived_at", "_ingested_at"))
+    return F.greatest(arrival, "_newest_before", F.lit(NOTHING_ARRIVED))
+
+
+def with_newest_arrival(events: DataFrame) -> DataFrame:
+    """Add ``_newest_before`` to rows of a bronze table of an older version, as its next commit will."""
+    if "_newest_before" in events.columns:
+        return events
+    return events.withColumn("_newest_before", F.lit(None).cast("timestamp"))
 
 
 def own_columns(rows: DataFrame) -> list[str]:
-    """Return the columns that the table's function made."""
+    """Return the columns that the table's function computed."""
     added = {*CARRIED, *DUPLICATE_OF, "_reasons", WARNED}
     return [name for name in rows.columns if name not in added]
 
 
 def _judging(table: Table) -> tuple[Rule, ...]:
-    """Return the rules that decide whether a row is believed, with those that no table can be without.
+    """Return the rules that decide whether a row is believed, including those that every table needs.
 
-    Two NULLs are not the same event, yet state would take the second for a copy of the first; and an event without its
-    time lies in no window.
+    Two NULLs are not the same event, yet state would take the second for a copy of the first; and an event without a
+    time is in no window.
     """
     own = judging(table.rules)
     demanded = {rule.holds for rule in own}
@@ -101,10 +111,7 @@ def _transformed(events: DataFrame, table: Table) -> DataFrame:
     if table.transform is None:
         message = f"{table.id} has no function"
         raise TypeError(message)
-    # Bronze of an older version lacks it, until its next commit widens the table.
-    if "_newest_before" not in events.columns:
-        events = events.withColumn("_newest_before", F.lit(None).cast("timestamp"))
-    return table.transform(events)
+    return table.transform(with_newest_arrival(events))
 
 
 def _event_at(table: Table) -> str:

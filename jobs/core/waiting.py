@@ -1,11 +1,11 @@
-"""What a key remembers: a small head, and rows that wait in the order of their time, in pieces.
+"""The state of a key: a small head, and queues of rows in the order of their time, in pieces.
 
-Why pieces: an address behind which a thousand devices speak had 75 minutes of connections in one JSON value, which was
+Why pieces: an address shared by a thousand devices had 75 minutes of connections in one JSON value, which was
 read and written whole at each batch. Measured with 2,000,000 rows and a batch of 1,000, the step alone: 18.2 s and 2.1 GB
-of Python before, 0.03 s and 0.12 GB with pieces, of which a batch reads two and writes four.
+of Python before, 0.03 s and 0.12 GB with pieces; a batch reads two pieces and writes four.
 
-A queue of few rows lies in the head itself, so that a key with little to remember costs one value, as ever. What grows
-with the number of rows is the head's list of pieces, some 40 bytes for 500 rows.
+A queue of few rows is kept in the head itself, so that a key with little state costs one value, as before. Only the
+head's list of pieces grows with the number of rows, by some 40 bytes for 500 rows.
 """
 
 import json
@@ -16,33 +16,33 @@ from typing import Any, Protocol, TypeAlias
 from jobs.core.errors import DataError
 
 Kept: TypeAlias = dict[str, Any]
-"""A row that waits, in values that JSON knows."""
+"""A row in a queue, in values that JSON knows."""
 
 Order: TypeAlias = Callable[[Kept], list[Any]]
-"""What rows are sorted by; the microsecond of their time comes first."""
+"""Returns the sort key of a row; the microsecond of its time comes first."""
 
 PIECE = 500
-"""Rows of a piece at most."""
+"""The most rows of a piece."""
 
 
 class Pieces(Protocol):
-    """Where pieces lie, each under its number."""
+    """A store of pieces, each under its number."""
 
     def read(self, number: int) -> str:
         """Return a piece."""
 
     def write(self, number: int, text: str) -> None:
-        """Put a piece in the place of what lay there."""
+        """Write a piece, over the one with its number."""
 
     def remove(self, number: int) -> None:
-        """Forget a piece."""
+        """Remove a piece."""
 
 
 class InMemory:
-    """Pieces that last as long as the process does."""
+    """Pieces in memory, which last as long as the process does."""
 
     def __init__(self) -> None:
-        """Hold none."""
+        """Begin without pieces."""
         self.texts: dict[int, str] = {}
 
     def read(self, number: int) -> str:
@@ -50,16 +50,16 @@ class InMemory:
         return self.texts[number]
 
     def write(self, number: int, text: str) -> None:
-        """Put a piece in the place of what lay there."""
+        """Write a piece, over the one with its number."""
         self.texts[number] = text
 
     def remove(self, number: int) -> None:
-        """Forget a piece."""
+        """Remove a piece."""
         del self.texts[number]
 
 
 class _Piece:
-    """Rows that follow each other, read when they are needed."""
+    """Consecutive rows, read when they are needed."""
 
     def __init__(
         self,
@@ -78,27 +78,29 @@ class _Piece:
 
 
 class Waiting:
-    """Rows in the order of their time."""
+    """A queue of rows in the order of their time."""
 
-    def __init__(self, told: Kept, order: Order, pieces: Pieces, number: Callable[[], int]) -> None:
-        """Know what waits from what ``told`` returned.
+    def __init__(
+        self, saved: Kept, order: Order, pieces: Pieces, number: Callable[[], int]
+    ) -> None:
+        """Open a queue as ``save`` left it.
 
         Args:
-            told: What was remembered; nothing waits when empty.
-            order: What rows are sorted by.
-            pieces: Where they lie.
+            saved: What ``save`` returned; the queue is empty when this is.
+            order: The sort key of rows.
+            pieces: The store of pieces.
             number: Gives each new piece its number.
         """
         self._order = order
         self._store = pieces
         self._number = number
         self._gone: list[int] = []
-        self._pieces = [_Piece(*each) for each in told.get("pieces", ())]
-        if told.get("rows"):
-            self._pieces = [self._new(told["rows"])]
+        self._pieces = [_Piece(*each) for each in saved.get("pieces", ())]
+        if saved.get("rows"):
+            self._pieces = [self._new(saved["rows"])]
 
     def __len__(self) -> int:
-        """Return how many rows wait."""
+        """Return the number of rows."""
         return sum(piece.count for piece in self._pieces)
 
     @property
@@ -112,7 +114,7 @@ class Waiting:
         return self._pieces[-1].last if self._pieces else None
 
     def add(self, rows: Iterable[Kept]) -> None:
-        """Let rows wait as well."""
+        """Add rows to the queue."""
         coming: dict[int, list[Kept]] = {}
         lowest = [piece.lowest for piece in self._pieces]
         for row in rows:
@@ -128,23 +130,23 @@ class Waiting:
             self._pieces[place : place + 1] = divided
 
     def pop(self, until: int) -> list[Kept]:
-        """Take away the rows up to a moment, and return them in their order."""
-        found: list[Kept] = []
+        """Remove the rows up to a moment, and return them in their order."""
+        popped: list[Kept] = []
         while self._pieces and self._pieces[0].lowest[0] <= until:
             piece = self._pieces.pop(0)
             rows = self._rows(piece)
             cut = bisect_right(rows, until, key=self._moment)
-            found += rows[:cut]
+            popped += rows[:cut]
             if cut < len(rows):
                 rest = self._new(rows[cut:])
                 rest.number = piece.number
                 self._pieces.insert(0, rest)
             elif piece.number is not None:
                 self._gone.append(piece.number)
-        return found
+        return popped
 
     def drop(self, until: int) -> None:
-        """Forget the rows up to a moment; a piece of which all is forgotten is not read."""
+        """Remove the rows up to a moment, without reading pieces that go whole."""
         cut = 0
         while cut < len(self._pieces) and self._pieces[cut].last <= until:
             cut += 1
@@ -159,7 +161,7 @@ class Waiting:
             yield from rows[bisect_left(rows, moment, key=self._moment) :]
 
     def revise(self, since: int, change: Callable[[Kept], bool]) -> None:
-        """Let something change the rows from a moment on, which says of each whether it did."""
+        """Apply a change to the rows from a moment on; it returns whether it changed the row."""
         for piece in self._pieces[self._reaching(since) :]:
             rows = self._rows(piece)
             begin = bisect_left(rows, since, key=self._moment)
@@ -175,8 +177,8 @@ class Waiting:
                 return rows[cut - 1]
         return None
 
-    def told(self) -> Kept:
-        """Write what has changed, and return what to remember."""
+    def save(self) -> Kept:
+        """Write the changed pieces, and return what the head must keep of the queue."""
         if len(self._pieces) == 1 and self._pieces[0].count <= PIECE:
             (piece,) = self._pieces
             rows = self._rows(piece)
@@ -213,47 +215,47 @@ class Waiting:
 
 
 class Memory:
-    """What a step remembers of one key: its head, which it changes at will, and queues."""
+    """The state of one key: a head, which the step changes at will, and queues."""
 
     def __init__(self, text: str | None, form: int, pieces: Pieces) -> None:
-        """Read what was remembered.
+        """Read stored state.
 
         Args:
-            text: As ``text`` returned it; nothing was remembered when None.
-            form: The form in which the step of today remembers.
-            pieces: Where the pieces of queues lie.
+            text: What ``text`` returned; None when there is no state.
+            form: The form of today's step.
+            pieces: The store of the queues' pieces.
 
         Raises:
-            DataError: Later code has written it.
+            DataError: Later code has written the state.
         """
-        found: Kept = json.loads(text) if text else {"form": form}
-        self.form: int = found.get("form", 0)
-        """In which form it was read; 0 is one JSON value of the step's own."""
+        stored: Kept = json.loads(text) if text else {"form": form}
+        self.form: int = stored.get("form", 0)
+        """The form of the stored state; 0 is one JSON value of the step's own."""
         if self.form > form:
             raise DataError(
                 f"state has form {self.form}, and this code knows those up to {form}",
-                hint="a later version has written it; go on with that one, or make the table anew: "
+                hint="a later version has written it; run that version, or compute the table again: "
                 "`strandline rebuild`.",
                 form=self.form,
             )
-        self.head: Kept = found.get("head", {}) if self.form else found
+        self.head: Kept = stored.get("head", {}) if self.form else stored
         self._form = form
-        self._told: dict[str, Kept] = found.get("waiting", {}) if self.form else {}
+        self._saved: dict[str, Kept] = stored.get("waiting", {}) if self.form else {}
         self._queues: dict[str, Waiting] = {}
         self._pieces = pieces
-        self._next = int(found.get("next", 0)) if self.form else 0
+        self._next = int(stored.get("next", 0)) if self.form else 0
 
     def waiting(self, name: str, order: Order) -> Waiting:
-        """Return the queue with a name."""
+        """Return the queue of a name."""
         if name not in self._queues:
-            told = self._told.get(name, {})
-            self._queues[name] = Waiting(told, order, self._pieces, self._numbered)
+            saved = self._saved.get(name, {})
+            self._queues[name] = Waiting(saved, order, self._pieces, self._numbered)
         return self._queues[name]
 
     def text(self) -> str | None:
-        """Write what has changed, and return what to remember; None when there is nothing."""
-        told = {name: queue.told() for name, queue in self._queues.items()}
-        waiting = {name: each for name, each in {**self._told, **told}.items() if each}
+        """Write what has changed, and return the state as text; None when it is empty."""
+        saved = {name: queue.save() for name, queue in self._queues.items()}
+        waiting = {name: each for name, each in {**self._saved, **saved}.items() if each}
         if not waiting and not self.head:
             return None
         kept = {"form": self._form, "head": self.head, "waiting": waiting, "next": self._next}
@@ -265,7 +267,7 @@ class Memory:
 
 
 def _divided(rows: list[Kept], is_last: bool) -> Iterator[list[Kept]]:  # noqa: FBT001
-    """Yield rows in pieces: full ones at the end, where more will come, and of one size in between."""
+    """Yield rows in pieces: full ones at the end, where rows are added, and of equal size in between."""
     count = -(-len(rows) // PIECE)
     size = PIECE if is_last else -(-len(rows) // count)
     for begin in range(0, len(rows), size):

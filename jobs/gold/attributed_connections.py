@@ -2,8 +2,8 @@
 
 Grain: one row a connection, by its own id.
 Reads: silver.network_connections, silver.dhcp_events. Read by: gold.site_traffic_1h and security.
-Late data: a connection is said at once with what is known, ``unknown`` if nobody is, and once more when a
-message about its address arrives later and shows another holder.
+Late data: a connection is emitted at once with the holder that is known, ``unknown`` if there is none, and again when
+a message about its address arrives later and shows another holder.
 """
 
 from typing import Any
@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType
 
-from jobs.core.fold import Answer, Event, Fold, Folded, as_it_happened
+from jobs.core.fold import Answer, Event, Fold, Folded, time_order
 from jobs.core.stateful import folded
-from jobs.core.table import Layer, Speaks, Table
+from jobs.core.table import Emit, Layer, Table
 from jobs.core.waiting import Kept, Memory, Waiting
 from jobs.gold.ip_holds import OF_ACTS, act_on, acts_of, lapse, remembered
 from jobs.silver import dhcp_events, network_connections
@@ -22,9 +22,9 @@ from jobs.silver import dhcp_events, network_connections
 UNKNOWN = "unknown"
 WINDOW = "10 minutes"
 OWN = ("connection_id", "dst_ip", "dst_port", "bytes_out", "bytes_in")
-"""What a connection says of itself, beside its address and its moment."""
+"""The columns of a connection, beside its address and its time."""
 
-SAID = (
+ATTRIBUTED = (
     StructType()
     .add("connection_id", StringType())
     .add("ip", StringType())
@@ -37,12 +37,12 @@ SAID = (
 )
 
 
-def _step(memory: Memory, rows: list[Event], settled: int) -> Folded:
-    """Attribute what is new, correct what is not settled, forget what is.
+def _step(memory: Memory, rows: list[Event], watermark: int) -> Folded:
+    """Attribute new connections, correct those after the watermark, forget those before it.
 
-    Beside each act waits the hold that it left, so that a connection asks the last act before it and no other.
+    Each act is kept with the hold that it left, so that a connection needs the last act before it and no other.
     """
-    acts = memory.waiting("acts", as_it_happened)
+    acts = memory.waiting("acts", time_order)
     waiting = memory.waiting("connections", _by_moment)
     answers: list[Answer] = []
 
@@ -68,15 +68,15 @@ def _step(memory: Memory, rows: list[Event], settled: int) -> Folded:
     for connection in made:
         attribute(connection)
     waiting.add(made)
-    _forget(memory, settled)
+    _forget(memory, watermark)
     hold = memory.head.get("hold")
     moments = [acts.last, waiting.last, hold["leased_us"] if hold else None]
-    # Nothing is said when the time comes, it is only forgotten; once, when all of it can be, is enough.
+    # The timer emits nothing, it only forgets state; one timer, for when all of it can be forgotten, is enough.
     return Folded(answers, max((each for each in moments if each is not None), default=None))
 
 
 def _act_from(memory: Memory, acts: Waiting, since: int) -> None:
-    """Let the acts from a moment on act again, because there are others among them than before."""
+    """Apply the acts from a moment on again, because new ones are among them."""
     before = acts.before(since)
     hold = before["hold"] if before else memory.head.get("hold")
 
@@ -89,17 +89,17 @@ def _act_from(memory: Memory, acts: Waiting, since: int) -> None:
     acts.revise(since, act)
 
 
-def _forget(memory: Memory, settled: int) -> None:
-    """Keep of what is settled the hold that is open, and nothing else."""
-    past = memory.waiting("acts", as_it_happened).pop(settled)
+def _forget(memory: Memory, watermark: int) -> None:
+    """Drop acts and connections up to the watermark; keep the hold that is open."""
+    past = memory.waiting("acts", time_order).pop(watermark)
     hold = past[-1]["hold"] if past else memory.head.get("hold")
-    memory.head = {"hold": hold} if hold and lapse(hold, settled) is None else {}
-    memory.waiting("connections", _by_moment).drop(settled)
+    memory.head = {"hold": hold} if hold and lapse(hold, watermark) is None else {}
+    memory.waiting("connections", _by_moment).drop(watermark)
 
 
-def _bring(memory: Memory) -> None:
-    """Let acts and connections wait in queues that were lists once, and each act know what it left."""
-    acts = memory.waiting("acts", as_it_happened)
+def _migrate(memory: Memory) -> None:
+    """Move acts and connections from lists, as form 0 kept them, to queues; add to each act the hold that it left."""
+    acts = memory.waiting("acts", time_order)
     acts.add(memory.head.pop("acts", ()))
     memory.waiting("connections", _by_moment).add(memory.head.pop("connections", ()))
     if acts.first is not None:
@@ -122,9 +122,9 @@ def attributed_connections(connections: DataFrame, messages: DataFrame) -> DataF
     )
     acts = acts_of(messages).select("ip", "event_at", *OF_ACTS)
     both = made.unionByName(acts, allowMissingColumns=True)
-    found = folded(both, FOLD, time="event_at")
+    attributed = folded(both, FOLD, time="event_at")
     event_at = F.timestamp_micros("at_us")
-    return found.select(
+    return attributed.select(
         "connection_id",
         F.col("ip").alias("src_ip"),
         "dst_ip",
@@ -140,11 +140,11 @@ def attributed_connections(connections: DataFrame, messages: DataFrame) -> DataF
 FOLD = Fold(
     by=("ip",),
     reads=(*OWN, *OF_ACTS),
-    says=SAID,
+    output=ATTRIBUTED,
     key=("connection_id", "at_us"),
     step=_step,
     form=1,
-    bring=_bring,
+    migrate=_migrate,
 )
 
 TABLE = Table(
@@ -154,7 +154,7 @@ TABLE = Table(
     transform=attributed_connections,
     key=("connection_id", "event_at"),
     event_at="event_at",
-    speaks=Speaks.ON_CHANGE,
+    emits=Emit.ON_CHANGE,
     window_from="window_from",
     unknown=UNKNOWN,
 )

@@ -1,19 +1,19 @@
 """Each log-in with the second factor that followed within two minutes, or without one.
 
-Grain: one row a log-in and confirmation; a log-in that nobody confirmed has one row too, without a confirmation.
+Grain: one row a log-in and confirmation; an unconfirmed log-in has one row too, without a confirmation.
 Reads: silver.user_actions, silver.user_confirmations. Read by: security, which looks at the unconfirmed ones.
-Late data: an unconfirmed log-in is said once no admitted confirmation can be in time for it any more.
+Late data: an unconfirmed log-in is emitted once no admitted confirmation can be in time for it any more.
 """
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from jobs.core.table import Layer, Speaks, Table
+from jobs.core.table import Emit, Layer, Table
 from jobs.silver import user_actions, user_confirmations
 
 
 def confirmed_logins(actions: DataFrame, confirmations: DataFrame) -> DataFrame:
-    """Join each log-in with what confirms it."""
+    """Join each log-in with its confirmations."""
     logins = actions.where(F.col("action") == "login").select(
         "action_id", "user_id", "device_id", F.col("event_at").alias("login_at")
     )
@@ -46,8 +46,8 @@ TABLE = Table(
     reads=(user_actions.TABLE, user_confirmations.TABLE),
     transform=confirmed_logins,
     key=("action_id", "confirmation_id"),
-    key_null_ok=("confirmation_id",),  # nobody confirmed it in time
+    key_null_ok=("confirmation_id",),  # the log-in was not confirmed in time
     event_at="login_at",
-    speaks=Speaks.ON_CLOSE,
+    emits=Emit.ON_CLOSE,
     closes_at="closes_at",
 )

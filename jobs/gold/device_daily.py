@@ -2,8 +2,8 @@
 
 Grain: one row a device, signal, site and business day.
 Reads: gold.device_signal_10m, silver.devices as of each window. Read by: monthly reports.
-Late data: a day is computed again whenever a window of it closes, and when its device turns out to have been
-elsewhere.
+Late data: a day is recomputed whenever one of its windows closes, and when a late change shows that its device was at
+another site.
 """
 
 from itertools import chain
@@ -11,7 +11,7 @@ from itertools import chain
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from jobs.core.table import Layer, Speaks, Table
+from jobs.core.table import Emit, Layer, Table
 from jobs.gold import device_signal_10m
 from jobs.silver import devices
 
@@ -22,13 +22,15 @@ ZONES = {
     "osaka": "Asia/Tokyo",
     "lima": "America/Lima",
 }
-"""Where the clocks of a site are; those of one that is not listed show UTC."""
+"""The time zone of each site; a site that is not listed has UTC."""
 
 
 def device_daily(windows: DataFrame, intervals: DataFrame) -> DataFrame:
     """Summarise the windows of each business day."""
     zones = F.create_map(*map(F.lit, chain.from_iterable(ZONES.items())))
-    counted = windows.drop(*devices.STATIC)  # what is looked up beside each window
+    counted = windows.drop(
+        *devices.STATIC
+    )  # the dimension's columns; the site is joined again below
     placed = devices.as_of(counted, intervals, "window_from", ("site",))
     zone = F.coalesce(zones[F.col("site")], F.lit("UTC"))
     midnight = F.date_trunc("day", F.from_utc_timestamp("window_from", zone))
@@ -51,9 +53,9 @@ TABLE = Table(
     reads=(device_signal_10m.TABLE, devices.TABLE),
     transform=device_daily,
     key=("device_id", "signal", "site", "day"),
-    key_null_ok=("site",),  # nobody said yet where the device is
+    key_null_ok=("site",),  # the device's site is not known yet
     event_at="day_from",
-    speaks=Speaks.AFRESH,
+    emits=Emit.RECOMPUTED,
     window="25 hours",
     window_from="day_from",
 )

@@ -3,14 +3,14 @@
 Grain: one row a device, signal and window of ten minutes of event time.
 Reads: silver.device_telemetry, silver.devices as of the beginning of each window. Read by: dashboards and ad-hoc
 questions.
-Late data: a window is final when no admitted reading can fall into it any more; where its device stood is put right
-when a word about that time comes later.
+Late data: a window is final when no admitted reading can fall into it any more; its device's site, model and owner are
+updated when a change for that time arrives later.
 """
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from jobs.core.table import Layer, LookUp, Speaks, Table
+from jobs.core.table import Dimension, Emit, Layer, Table
 from jobs.silver import device_telemetry, devices
 from quality.expectations import Within
 from quality.rules import Severity
@@ -52,11 +52,11 @@ TABLE = Table(
     transform=device_signal_10m,
     key=("device_id", "signal", "window_from"),
     event_at="window_from",
-    speaks=Speaks.ON_CLOSE,
+    emits=Emit.ON_CLOSE,
     window=WINDOW,
     window_from="window_from",
     closes_at="window_until",
-    counts="readings",
+    source_count="readings",
     expects=(
         Within(
             name="average_beyond_its_values",
@@ -67,5 +67,5 @@ TABLE = Table(
         ),
     ),
     owner="fleet",
-    looks_up=LookUp(source=devices.TABLE, columns=devices.STATIC, find=devices.as_of),
+    dimension=Dimension(source=devices.TABLE, columns=devices.STATIC, join=devices.as_of),
 )

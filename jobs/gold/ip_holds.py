@@ -1,11 +1,11 @@
 """Which device held which address, from when until when, and why it ended.
 
 Grain: one row an address and the moment from which it was held; an open hold has no end yet.
-Reads: silver.dhcp_events. Read by: whoever asks who held an address.
-Late data: nothing is said about a moment before no admitted message about it can come any more, so a row is
-never taken back; while a hold is open, its row is replaced when it is renewed and when it ends.
+Reads: silver.dhcp_events. Read by: investigations of who held an address.
+Late data: a moment is decided once no admitted message about it can come any more, so a row is
+never retracted; while a hold is open, its row is updated when the hold is renewed and when it ends.
 
-Discover, offer and request promise nothing, so they do not reach the state: a flood of them costs none.
+Discover, offer and request promise nothing, so they do not reach the state: a flood of them costs no state.
 """
 
 from typing import Any, NamedTuple
@@ -21,11 +21,11 @@ from jobs.core.fold import (
     Folded,
     State,
     arrival,
-    as_it_happened,
-    last_words,
+    latest_per_key,
+    time_order,
 )
 from jobs.core.stateful import folded
-from jobs.core.table import Layer, Speaks, Table
+from jobs.core.table import Emit, Layer, Table
 from jobs.core.waiting import Memory
 from jobs.silver import dhcp_events
 
@@ -34,11 +34,11 @@ ACTS = (*GIVES, "release", "decline")
 """The messages that begin, prolong or end a hold."""
 
 OF_ACTS = ("kind", "mac", "device_id", "lease_seconds", "arrived", "_partition", "_offset")
-"""What a step wants to see of them."""
+"""The columns of a message that a step reads."""
 
 SECOND = 1_000_000
 LONGEST_LEASE = 10 * 366 * 86_400
-"""Seconds; a lease for ever is written as a very large number."""
+"""In seconds; an endless lease is sent as a very large number."""
 
 HOLD = (
     StructType()
@@ -54,10 +54,10 @@ HOLD = (
 
 
 class Change(NamedTuple):
-    """What an act does to a hold.
+    """The effect of an act on a hold.
 
     Args:
-        ended: The hold that ends, with its end and why.
+        ended: The hold that ends, with its end and the reason.
         held: The hold that is open afterwards.
     """
 
@@ -66,7 +66,7 @@ class Change(NamedTuple):
 
 
 def act_on(hold: State | None, act: Event) -> Change:
-    """Let one message act on the hold of its address; one whose lease is over has ended by itself before."""
+    """Apply a message to the hold of its address; a hold whose lease is over has ended before."""
     lapsed = lapse(hold, act["at"])
     if lapsed is not None:
         ended, hold = lapsed, None
@@ -86,40 +86,40 @@ def act_on(hold: State | None, act: Event) -> Change:
 
 
 def lapse(hold: State | None, at: int) -> State | None:
-    """Return a hold with its end if its lease is over at a moment."""
+    """Return the hold with its end, if its lease is over at a moment."""
     if hold is None or hold["leased_us"] > at:
         return None
     return _ended(hold, hold["leased_us"], "expired")
 
 
-def _step(memory: Memory, rows: list[Event], settled: int) -> Folded:
-    """Fold what is settled, keep the rest until it is."""
+def _step(memory: Memory, rows: list[Event], watermark: int) -> Folded:
+    """Fold the acts up to the watermark; keep the others until it reaches them."""
     hold: State | None = memory.head.get("hold")
-    acts = memory.waiting("acts", as_it_happened)
+    acts = memory.waiting("acts", time_order)
     acts.add(map(remembered, rows))
-    said: list[Answer] = []
-    for act in acts.pop(settled):
+    changed: list[Answer] = []
+    for act in acts.pop(watermark):
         before = hold
         ended, hold = act_on(hold, act)
-        said += [each for each in (ended, hold if hold != before else None) if each is not None]
-    lapsed = lapse(hold, settled)
+        changed += [each for each in (ended, hold if hold != before else None) if each is not None]
+    lapsed = lapse(hold, watermark)
     if lapsed is not None:
-        said.append(lapsed)
+        changed.append(lapsed)
         hold = None
     ip = rows[0]["ip"] if rows else memory.head.get("ip")
-    answers = last_words(({"ip": ip, **each} for each in said), ("held_us",))
+    answers = latest_per_key(({"ip": ip, **each} for each in changed), ("held_us",))
     memory.head = {"ip": ip, "hold": hold} if hold or acts else {}
     moments = [acts.first, hold["leased_us"] if hold else None]
     return Folded(answers, min((each for each in moments if each is not None), default=None))
 
 
-def _bring(memory: Memory) -> None:
-    """Let the acts wait in a queue that were one list once."""
-    memory.waiting("acts", as_it_happened).add(memory.head.pop("acts", ()))
+def _migrate(memory: Memory) -> None:
+    """Move the acts from one list, as form 0 kept them, to a queue."""
+    memory.waiting("acts", time_order).add(memory.head.pop("acts", ()))
 
 
 def remembered(row: Event) -> dict[str, Any]:
-    """Keep of a message what a hold needs, in values that JSON knows."""
+    """Return the values of a message that a hold needs, as JSON values."""
     return {
         **arrival(row),
         "ip": row["ip"],
@@ -131,9 +131,9 @@ def remembered(row: Event) -> dict[str, Any]:
 
 
 def acts_of(messages: DataFrame) -> DataFrame:
-    """Select the messages that say who has an address."""
-    speaks = F.col("kind").isin(*ACTS) & F.col("ip").isNotNull()
-    return messages.where(speaks).withColumn("arrived", F.unix_micros("_arrived_at"))
+    """Select the messages that change who holds an address."""
+    is_act = F.col("kind").isin(*ACTS) & F.col("ip").isNotNull()
+    return messages.where(is_act).withColumn("arrived", F.unix_micros("_arrived_at"))
 
 
 def ip_holds(messages: DataFrame) -> DataFrame:
@@ -177,11 +177,11 @@ def _ended(hold: State, at: int, why: str) -> State:
 FOLD = Fold(
     by=("ip",),
     reads=OF_ACTS,
-    says=HOLD,
+    output=HOLD,
     key=("ip", "held_us"),
     step=_step,
     form=1,
-    bring=_bring,
+    migrate=_migrate,
 )
 
 TABLE = Table(
@@ -191,7 +191,7 @@ TABLE = Table(
     transform=ip_holds,
     key=("ip", "held_from"),
     event_at="held_from",
-    speaks=Speaks.AS_SETTLED,
+    emits=Emit.ON_WATERMARK,
     window_from="window_from",
     valid_until="held_until",
 )

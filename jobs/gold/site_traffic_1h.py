@@ -2,14 +2,14 @@
 
 Grain: one row a site and window; a connection is in six windows.
 Reads: gold.attributed_connections, silver.devices as of the connection. Read by: dashboards and capacity planning.
-Late data: a window is computed again whenever a connection in it is new or gets another holder, and when a
-device turns out to have been elsewhere.
+Late data: a window is recomputed whenever a connection in it is new or gets another holder, and when a late change
+shows that a device was at another site.
 """
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from jobs.core.table import Layer, Speaks, Table
+from jobs.core.table import Emit, Layer, Table
 from jobs.gold import attributed_connections
 from jobs.gold.attributed_connections import UNKNOWN
 from jobs.silver import devices
@@ -24,7 +24,7 @@ def site_traffic_1h(connections: DataFrame, intervals: DataFrame) -> DataFrame:
     window = F.window("event_at", WINDOW, EVERY)
     traffic = placed.groupBy(F.coalesce("site", F.lit(UNKNOWN)).alias("site"), window).agg(
         F.count("*").alias("connections"),
-        # A sum of longs ends the stream when two liars send the largest there is.
+        # A sum of longs overflows and ends the stream when two devices falsely send the largest long.
         F.sum(F.col("bytes_out").cast(EXACT)).alias("bytes_out"),
         F.sum(F.col("bytes_in").cast(EXACT)).alias("bytes_in"),
     )
@@ -45,7 +45,7 @@ TABLE = Table(
     transform=site_traffic_1h,
     key=("site", "window_from"),
     event_at="window_from",
-    speaks=Speaks.AFRESH,
+    emits=Emit.RECOMPUTED,
     window=WINDOW,
     window_from="window_from",
     valid_until="window_until",

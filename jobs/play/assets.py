@@ -1,4 +1,4 @@
-r"""What is known of the devices, and which programs run on them.
+r"""Changes of the device inventory, and starts of programs on the devices.
 
 Clean payloads are::
 
@@ -9,7 +9,7 @@ Clean payloads are::
      "ParentImage": "C:\\Windows\\explorer.exe", "ParentCommandLine": "explorer.exe", "ProcessId": 4242,
      "Hashes": "SHA256=…"}
 
-A device's first change says where it is; later ones move it or hand it to another owner.
+A device's first change gives its site; later ones move it or give it another owner.
 """
 
 import numpy as np
@@ -33,7 +33,7 @@ PROCESS = (
 )
 SYSTEM = b"C:\\\\Windows\\\\System32\\\\"
 PROGRAMS = (
-    # Image and command line, as JSON writes them; the parent is the one before.
+    # Image and command line, escaped as in JSON; the parent is the entry before.
     (b"C:\\\\Windows\\\\explorer.exe", b"explorer.exe"),
     (SYSTEM + b"cmd.exe", b"cmd.exe /c dir"),
     (SYSTEM + b"svchost.exe", b"svchost.exe -k netsvcs"),
@@ -50,7 +50,7 @@ PROGRAMS = (
     (SYSTEM + b"rundll32.exe", b"rundll32.exe shell32.dll,Control_RunDLL"),
 )
 USUAL = 4
-"""So many of the programs run all day; the others now and then."""
+"""The number of programs that run all day; the others run now and then."""
 
 
 class Inventory(Player):
@@ -76,20 +76,20 @@ class Inventory(Player):
         return list(map(CHANGE.__mod__, zip(*columns, strict=True)))
 
     def _devices(self, numbers: Numbers) -> Numbers:
-        # First each device once, as they are set up, and then any of them.
+        # First each device once, when it is set up, and then any device.
         later = self.chance.below(self.plan.devices, "device", numbers)
         return np.where(numbers < self.plan.devices, numbers, later)
 
 
 class Processes(Player):
-    """Programs that were started."""
+    """Starts of programs."""
 
     variants = objects("ProcessGuid", "Image", "Computer", time="UtcTime")
 
     def keys(self, numbers: Numbers) -> list[bytes]:
-        """Return the computer of each."""
-        found = self.chance.below(self.plan.devices, "computer", numbers)
-        return [b"dev-%05d" % device for device in found.tolist()]
+        """Return the computer of each start."""
+        computers = self.chance.below(self.plan.devices, "computer", numbers)
+        return [b"dev-%05d" % computer for computer in computers.tolist()]
 
     def clean(self, numbers: Numbers, happened_at: Numbers) -> list[bytes]:
         """Return the start of a program for each event."""

@@ -1,8 +1,7 @@
-"""Chance that depends on nothing but a seed, a question and a number.
+"""Random draws that depend only on a seed, a question and a number.
 
-Why not numpy's generators: their streams may change between releases, they are drawn in order, so that the
-size of a chunk would change the events, and a copy of an earlier event could not be made without keeping
-it. Here every draw is a pure function in 64-bit integers (the finaliser of SplitMix64), the same on every
+Why not numpy's generators: their streams may change between releases; they are drawn in order, so the size of
+a chunk would change the events; and a copy of an earlier event could not be made without keeping that event. Here every draw is a pure function in 64-bit integers (the finaliser of SplitMix64), the same on every
 machine, and any event can be made again from its number alone.
 """
 
@@ -24,7 +23,7 @@ SCALE = 2**32
 
 
 class Chance:
-    """Draws of one seed."""
+    """The draws of one seed."""
 
     def __init__(self, seed: int) -> None:
         """Spread the seed over all bits, so that seeds 1 and 2 have nothing in common."""
@@ -33,7 +32,7 @@ class Chance:
     def bits(self, question: str, numbers: Numbers) -> Bits:
         """Return 64 bits for each number; different questions are independent.
 
-        For one question no two numbers get the same bits, because each step can be undone.
+        For one question no two numbers get the same bits, because each step is invertible.
         """
         key = self._seed
         for letter in question.encode():
@@ -54,13 +53,13 @@ class Chance:
 
 
 def parts(weights: list[float]) -> Bits:
-    """Return the upper bounds of parts of one whole; what is left over is the part after the last."""
+    """Return the upper bounds of parts of one whole; the rest is the part after the last."""
     sums = accumulate(int(weight * SCALE) for weight in weights)
     return np.array([min(part, SCALE) for part in sums], dtype=np.uint64)
 
 
 def shares_by_rank(count: int, skew: float) -> Bits:
-    """Return parts of which the nth is as large as 1/n**skew."""
+    """Return the bounds of parts whose sizes are proportional to 1/n**skew."""
     # Decimal, because the last bit of a float's power is the C library's choice.
     power = -Decimal(repr(skew))
     weights = [Decimal(rank) ** power for rank in range(1, count + 1)]

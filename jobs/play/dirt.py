@@ -1,11 +1,11 @@
 """Every way in which an event of this playground can be odd, with an example.
 
 Each function takes a clean payload and a number to vary by, and returns a payload that is odd in exactly
-one way. The reason beside it is the one that the quarantine must give.
+one way. The reason beside it is the one that the quarantine must record.
 
-The rule behind ``wrong_type``: a field that is there must be of the declared JSON type, and an event time
+The rule of ``wrong_type``: a field that is present must be of the declared JSON type, and an event time
 must be a moment. Numbers where text is declared (``"device_id": 42``) and numbers with more digits than
-declared are not made: whether those are read or refused is a decision of the table, not of the playground.
+declared are not made: the table decides whether those are read or refused, not the playground.
 """
 
 from collections.abc import Callable
@@ -26,9 +26,9 @@ class Variant:
     """One way to be odd.
 
     Args:
-        name: What is odd.
-        reason: What the quarantine says of it; None is a good event.
-        spoil: Makes a clean payload so.
+        name: The name of the oddity.
+        reason: The reason that the quarantine records; None for a good event.
+        spoil: Turns a clean payload into an odd one.
     """
 
     name: str
@@ -50,7 +50,7 @@ def _with(change: Callable[[Fields], object]) -> Spoil:
 
 
 def wrong(field: str, kind: str, value: Callable[[object], object]) -> Variant:
-    """Return a field of another type than declared."""
+    """Return a variant with a field of another type than declared."""
     return Variant(
         name=f"{field}_{kind}",
         reason="wrong_type",
@@ -59,7 +59,7 @@ def wrong(field: str, kind: str, value: Callable[[object], object]) -> Variant:
 
 
 def missing(field: str) -> tuple[Variant, Variant]:
-    """Return a demanded field that is absent, and one that is null."""
+    """Return two variants: a required field is absent, and it is null."""
     reason = f"missing:{field}"
     return (
         Variant(
@@ -74,7 +74,7 @@ def missing(field: str) -> tuple[Variant, Variant]:
 
 
 def unknown(name: str, extra: Fields) -> Variant:
-    """Return a good payload with more in it than anybody declared."""
+    """Return a variant with undeclared fields, which is good."""
     return Variant(name=name, reason=None, spoil=_with(lambda fields: fields.update(extra)))
 
 
@@ -136,11 +136,11 @@ UNKNOWN_FIELD = (
 
 
 OF_ANY_OBJECT = tuple(v for v in MALFORMED if v.name not in {"not_a_number", "bad_utf8"})
-"""Ways to be malformed that need no field of a reading."""
+"""The malformed variants that need no field of a reading."""
 
 
 def objects(*names: str, time: str = "event_at") -> dict[Kind, tuple[Variant, ...]]:
-    """Return the ways in which an object with these demanded texts and a time can be odd."""
+    """Return the variants of an object with these required texts and a time."""
     return {
         Kind.MALFORMED: OF_ANY_OBJECT,
         Kind.WRONG_TYPE: (

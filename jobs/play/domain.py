@@ -1,4 +1,4 @@
-"""All sources of the playground: which player fills which topic, and with how large a share of the events."""
+"""All sources of the playground: which player fills which topic, with which share of the events."""
 
 from dataclasses import dataclass, replace
 
@@ -28,10 +28,10 @@ ONE_IN = {
     "inventory": 100,
     "processes": 10,
 }
-"""One event of a source for so many events in all; what is left are readings."""
+"""One event in so many is of the source; the rest are readings."""
 
 SEEDS_APART = 1 << 32
-"""Between the seeds of two sources, so that neighbouring plans have nothing in common."""
+"""The distance between the seeds of two sources, so that neighbouring plans have nothing in common."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +39,9 @@ class Part:
     """One source of a run.
 
     Args:
-        player: Makes its events.
-        topic: Where they are sent.
-        table: The name that its bronze and its silver table share.
+        player: Makes the events.
+        topic: The topic to which they are sent.
+        table: The common name of its bronze and its silver table.
     """
 
     player: Player
@@ -50,12 +50,12 @@ class Part:
 
     @property
     def events(self) -> int:
-        """Return how many there are."""
+        """Return the number of events."""
         return self.player.plan.events
 
 
 def domain(plan: Plan) -> tuple[Part, ...]:
-    """Deal the events of a plan to all sources."""
+    """Distribute the events of a plan to all sources."""
     old, actions, addresses, connections, inventory, processes = (
         replace(plan, events=plan.events // one_in, seed=_seed(plan, number))
         for number, one_in in enumerate(ONE_IN.values(), start=1)
@@ -76,7 +76,7 @@ def domain(plan: Plan) -> tuple[Part, ...]:
 
 
 def readings(plan: Plan, topic: Topic = device_telemetry.NEWER) -> tuple[Part, ...]:
-    """Make all events of a plan readings."""
+    """Return one source that sends all events of a plan as readings."""
     return (_part(Fleet(plan), device_telemetry.TABLE, topic),)
 
 

@@ -1,7 +1,7 @@
 """Ctrl-C that waits for the end of a portion.
 
-An interrupt in the middle of a portion would leave the truth off by an event. The first one is therefore
-only noted, and gives the signal back, so that a second one works as ever.
+An interrupt in the middle of a portion would make the truth wrong by an event. So the first one is only
+recorded, and the former handler is restored, so that a second one interrupts at once.
 """
 
 import signal
@@ -11,28 +11,28 @@ from typing import Self
 
 
 class Interrupt:
-    """Notes the first SIGINT between ``with`` and its end."""
+    """Records the first SIGINT inside a ``with`` block."""
 
     def __init__(self) -> None:
-        """Begin without a wish to stop."""
+        """Begin without an interrupt."""
         self.asked = False
 
     def __enter__(self) -> Self:
-        """Take the signal over; only the main thread can, elsewhere nothing changes."""
+        """Install the handler; only the main thread can, so in other threads nothing changes."""
         self._is_ours = threading.current_thread() is threading.main_thread()
         if self._is_ours:
-            self._former = signal.signal(signal.SIGINT, self._note)
+            self._former = signal.signal(signal.SIGINT, self._record)
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Give the signal back."""
-        self._give_back()
+        """Restore the former handler."""
+        self._restore()
 
-    def _note(self, _number: int, _frame: FrameType | None) -> None:
+    def _record(self, _number: int, _frame: FrameType | None) -> None:
         self.asked = True
-        self._give_back()
+        self._restore()
 
-    def _give_back(self) -> None:
+    def _restore(self) -> None:
         if self._is_ours:
             signal.signal(signal.SIGINT, self._former)
             self._is_ours = False

@@ -1,7 +1,7 @@
-"""What each event is, when it arrives, and when it says that it happened.
+"""The kind of each event, its arrival and its event time.
 
-An event is known by its number. Kind, arrival, device and times are functions of the number alone, so that
-chunks of any size give the same stream, and a copy is made by making its original once more.
+An event is identified by its number. Kind, arrival, device and times are functions of the number alone, so that
+chunks of any size give the same stream, and a copy is made by making its original again.
 """
 
 from enum import IntEnum
@@ -13,7 +13,7 @@ from jobs.play.chance import Chance, Numbers, parts
 from jobs.play.plan import MILLISECOND, Plan
 
 MARGIN = 5_000
-"""Milliseconds that events keep from the bounds of the law, unless they lie exactly on one."""
+"""The milliseconds between an event and the bounds of the lateness, unless it is exactly on one."""
 
 COPY_WITHIN = 300_000
 """Milliseconds within which a copy usually follows its original."""
@@ -23,7 +23,7 @@ SIX_HOURS = 6 * 3_600_000
 
 
 class Kind(IntEnum):
-    """What an event is; one thing each."""
+    """The kind of an event; each event has one."""
 
     MALFORMED = 0
     DUPLICATE = 1
@@ -40,10 +40,10 @@ BELIEVED = np.array([Kind.UNKNOWN_FIELD, Kind.GOOD])
 
 
 class Story:
-    """The answers to all questions about the events of a plan."""
+    """The kind, arrival and time of each event of a plan."""
 
     def __init__(self, plan: Plan) -> None:
-        """Prepare the bounds that the draws are compared with."""
+        """Compute the bounds that the draws are compared with."""
         self.plan = plan
         self.chance = Chance(plan.seed)
         self._late = plan.late // MILLISECOND
@@ -68,25 +68,25 @@ class Story:
         return self.plan.since_ms + (numbers * span + within) // events
 
     def kinds(self, numbers: Numbers) -> tuple[Numbers, Numbers]:
-        """Return what each event is, and the number of the event whose payload it carries.
+        """Return the kind of each event, and the number of the event whose payload it carries.
 
-        A copy for which there is nothing to copy in the law's time is an ordinary good event.
+        A copy without an original within the lateness becomes an ordinary good event.
         """
         kinds = self.drawn(numbers)
         sources = numbers.copy()
         rows = np.flatnonzero(kinds == Kind.DUPLICATE)
-        found = self._originals(numbers[rows])
-        has_original = found >= 0
-        sources[rows[has_original]] = found[has_original]
+        originals = self._originals(numbers[rows])
+        has_original = originals >= 0
+        sources[rows[has_original]] = originals[has_original]
         kinds[rows[~has_original]] = Kind.GOOD
         return kinds, sources
 
     def drawn(self, numbers: Numbers) -> Numbers:
-        """Return what each event was meant to be, before copies looked for an original."""
+        """Return the kind that was drawn for each event, whether or not a copy has an original."""
         return self.chance.pick(self._kinds, "kind", numbers)
 
     def happened_at(self, numbers: Numbers, kinds: Numbers) -> Numbers:
-        """Return the event times in milliseconds, as the law of lateness asks of each kind."""
+        """Return the event times in milliseconds: within the lateness, or beyond it for late and early kinds."""
         believed = np.clip(
             self.usual_delay(numbers),
             min(MARGIN - self._early, 0),
@@ -107,7 +107,7 @@ class Story:
     def usual_delay(self, numbers: Numbers) -> Numbers:
         """Return mostly seconds, sometimes minutes (a device out of reach), sometimes a fast clock.
 
-        What a source overrides when its events answer others.
+        A source overrides this when its events answer those of another.
         """
         x = self.chance.below(1 << 16, "delay", numbers)
         seconds = 20 + (x * x * x >> 32) * 30_000 // (1 << 16)
@@ -117,13 +117,13 @@ class Story:
         return np.select([manner < 30, manner < 40], [minutes, ahead], seconds)  # noqa: PLR2004  # 3 % and 1 %
 
     def _originals(self, copies: Numbers) -> Numbers:
-        """Return for each copy the event to repeat, or -1."""
+        """Return the event that each copy repeats, or -1."""
         plan = self.plan
         near = max(plan.events * COPY_WITHIN // plan.span_ms, 1)
         x = self.chance.below(1 << 16, "how far back", copies)
         back = 1 + (x * x >> 16) * near // (1 << 16)
         candidates = copies - 1 - (back - 1) % np.maximum(copies, 1)
-        # Half of the copies choose among few originals, so that some are repeated more than once.
+        # Half of the copies choose from few originals, so that some originals are repeated more than once.
         is_again = self.chance.below(2, "again", copies) == 0
         candidates[is_again] -= candidates[is_again] % 16
         earliest = self.arrived_at(copies) - self._late + MARGIN

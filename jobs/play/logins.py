@@ -1,4 +1,4 @@
-"""What users do, and the second factor with which they confirm that it was they.
+"""Actions of users, and the second factors with which they confirm them.
 
 Clean payloads are::
 
@@ -8,7 +8,7 @@ Clean payloads are::
      "event_at": "2026-11-20T08:15:42.000Z"}
 
 A confirmation belongs to an action that arrived some minutes before it. Most follow within two minutes, some
-too late to count, and of five actions one is never confirmed.
+too late to count, and one action in five is never confirmed.
 """
 
 import numpy as np
@@ -29,11 +29,11 @@ CONFIRMATION = (
     b'"event_at": "%b%b"}'
 )
 AFTER = 300_000
-"""Milliseconds by which a confirmation's action arrived before it; more than any answer takes."""
+"""The milliseconds by which an action arrives before its confirmation; longer than any answer takes."""
 
 
 class Actions(Player):
-    """What the users of a plan do; there are as many of them as devices."""
+    """The actions of a plan's users; there are as many users as devices."""
 
     variants = objects("action_id", "user_id", "action")
 
@@ -59,10 +59,10 @@ class Actions(Player):
 
 
 class ConfirmationStory(Story):
-    """Confirmations happen when their users answer, whatever the network does."""
+    """Confirmations: their event time is when the user answers, whatever the network does."""
 
     def __init__(self, plan: Plan, actions: Actions) -> None:
-        """Remember the actions that are confirmed."""
+        """Keep the actions that are confirmed."""
         super().__init__(plan)
         self._actions = actions
 
@@ -73,7 +73,7 @@ class ConfirmationStory(Story):
         return np.maximum(numbers * theirs.events // max(mine.events, 1) - back, 0)
 
     def usual_delay(self, numbers: Numbers) -> Numbers:
-        """Return how long ago the user answered, which is seconds to minutes after the action."""
+        """Return the time from the user's answer, seconds to minutes after the action, to the arrival."""
         actions = self.confirmed(numbers)
         kinds, _ = self._actions.story.kinds(actions)
         acted_at = self._actions.story.happened_at(actions, kinds)
@@ -89,12 +89,12 @@ class Confirmations(Player):
     variants = objects("confirmation_id", "action_id", "user_id")
 
     def __init__(self, plan: Plan, actions: Plan) -> None:
-        """Prepare; ``actions`` is the plan of what is confirmed."""
+        """Keep both plans; ``actions`` is the plan of the confirmed actions."""
         self._actions = Actions(actions)
         super().__init__(plan)
 
-    def tell(self, plan: Plan) -> Story:
-        """Return when each was given."""
+    def make_story(self, plan: Plan) -> Story:
+        """Return the story of the confirmations."""
         self._answers = ConfirmationStory(plan, self._actions)
         return self._answers
 

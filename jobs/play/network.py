@@ -1,4 +1,4 @@
-"""What a network says: who was given which address, and which connections were made from it.
+"""The events of a network: messages about addresses, and connections from them.
 
 Clean payloads are::
 
@@ -7,8 +7,8 @@ Clean payloads are::
     {"connection_id": "1a…", "src_ip": "10.20.0.42", "dst_ip": "198.51.100.7", "dst_port": 443,
      "bytes_out": 1200, "bytes_in": 90211, "event_at": "2026-11-20T08:15:30.123Z"}
 
-A connection comes from the address that its device held at that moment; some come from addresses of which
-nobody knows a holder.
+A connection comes from the address that its device held at that moment; some come from addresses without a
+known holder.
 """
 
 from dataclasses import replace
@@ -33,24 +33,24 @@ CONNECTION = (
 LEASE = 7_200
 PORTS = (443, 443, 443, 80, 22, 53, 8883)
 ON_THE_WIRE = 50
-"""Milliseconds from a word about an address to its arrival."""
+"""The milliseconds from a message about an address to its arrival."""
 
 PER_DEVICE_AND_DAY = 42
-"""About how often a device and the server speak of addresses in a day."""
+"""The approximate number of messages between a device and the server in a day."""
 
 DAY = 86_400_000
 
 
 class ScheduledStory(Story):
-    """Events that happen when a schedule says so, and arrive at once."""
+    """Events whose times come from a schedule, and which arrive at once."""
 
     def __init__(self, plan: Plan, events: Events) -> None:
-        """Remember the schedule."""
+        """Keep the times of the schedule."""
         super().__init__(plan)
         self._at = events.at
 
     def arrived_at(self, numbers: Numbers) -> Numbers:
-        """Return the arrivals; asked for a number before the first, that of the first."""
+        """Return the arrivals; for a number before the first, that of the first."""
         return self._at[np.maximum(numbers, 0)] + ON_THE_WIRE
 
     def usual_delay(self, numbers: Numbers) -> Numbers:
@@ -59,30 +59,30 @@ class ScheduledStory(Story):
 
 
 class Dhcp(Player):
-    """Everything that is said about addresses."""
+    """The messages about addresses."""
 
     variants = objects("dhcp_id", "kind", "mac")
 
     def __init__(self, plan: Plan) -> None:
-        """Make the schedule; the plan's number of events becomes what the schedule has."""
+        """Make the schedule; the plan's number of events is cut to the schedule's."""
         self.schedule = Schedule(plan.seed, clients(plan))
         self._events = self.schedule.events(plan.since_ms, plan.since_ms + plan.span_ms)
         super().__init__(replace(plan, events=min(plan.events, len(self._events.at))))
 
-    def tell(self, plan: Plan) -> Story:
-        """Return when each was said."""
+    def make_story(self, plan: Plan) -> Story:
+        """Return the story of the messages."""
         return ScheduledStory(plan, self._events)
 
     def keys(self, numbers: Numbers) -> list[bytes]:
-        """Return the hardware address of each."""
+        """Return the hardware address in each message."""
         devices = self._events.device[numbers].tolist()
         return [b"02:00:00:00:%02x:%02x" % divmod(device, 256) for device in devices]
 
     def clean(self, numbers: Numbers, happened_at: Numbers) -> list[bytes]:
-        """Return a word for each event."""
+        """Return a message for each event."""
         devices = self._events.device[numbers]
-        # The address of the term in which it is said, also before the ack and after the release.
-        held = self.schedule.dealt(devices, self._events.at[numbers])
+        # The device's address in the term of the message, also before the ack and after the release.
+        held = self.schedule.assigned(devices, self._events.at[numbers])
         columns = (
             self.ids(numbers),
             texts(list(KINDS))[self._events.kind[numbers]].tolist(),
@@ -96,12 +96,12 @@ class Dhcp(Player):
 
 
 class Connections(Player):
-    """What devices connect to."""
+    """The connections of devices."""
 
     variants = objects("connection_id", "src_ip", "dst_ip")
 
     def __init__(self, plan: Plan, schedule: Schedule) -> None:
-        """Remember who holds which address."""
+        """Keep the schedule of who holds which address."""
         super().__init__(plan)
         self._schedule = schedule
 
@@ -130,6 +130,6 @@ class Connections(Player):
 
 
 def clients(plan: Plan) -> int:
-    """Return how many devices must speak of addresses to make about as many events as are wanted."""
+    """Return how many devices must send messages to make about as many events as the plan has."""
     wanted = plan.events * DAY // (plan.span_ms * PER_DEVICE_AND_DAY)
     return max(1, min(plan.devices, wanted))

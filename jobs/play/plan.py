@@ -1,7 +1,7 @@
-"""What to play: how many events, over which time, and how much of it is dirt.
+"""What to play: how many events, over which time, and which share of them is dirt.
 
-A plan decides every byte. The clock is given, like everywhere else: who calls says from when until when the
-events arrived.
+A plan decides every byte. The clock is an argument, as everywhere: the caller gives the range of time in which
+the events arrive.
 """
 
 from dataclasses import asdict, dataclass
@@ -28,23 +28,23 @@ class Plan:
     """One run of events.
 
     Args:
-        since: When the first event may arrive; aware, to the millisecond.
-        until: Before when the last one arrives.
+        since: The first possible arrival; aware, to the millisecond.
+        until: The end of the arrivals, exclusive.
         events: How many records are sent, copies and dirt included.
-        seed: What makes one run differ from another.
+        seed: The seed of all draws; another seed gives other events.
         devices: How many devices take part.
-        key_skew: 0 gives each device the same share; more gives the nth a share like 1/n**key_skew.
-        late: The law that the events must meet: how far an event may lie before its arrival.
-        early: The law's other side: how far a device's clock may run ahead.
+        key_skew: 0 gives each device the same share; more gives the nth a share proportional to 1/n**key_skew.
+        late: How far an admitted event may lie before its arrival.
+        early: How far a device's clock may run ahead.
         malformed: The share of payloads that are not one JSON object.
         duplicate: The share of exact copies of earlier good events.
-        late_share: The share of events that are late by the law.
-        early_share: The share of events that are early by the law.
-        unknown_field: The share of good events with a field that nobody declared.
+        late_share: The share of events that are later than ``late``.
+        early_share: The share of events that are earlier than ``early``.
+        unknown_field: The share of good events with an undeclared field.
         wrong_type: The share of events with a field of another type than declared.
-        missing: The share of events in which a demanded field is absent or null.
+        missing: The share of events in which a required field is absent or null.
         implausible: The share of readings that no sensor can have made.
-        rate: Events a second, whatever the broker says; None is as fast as possible.
+        rate: Events a second, whatever the broker could take; None is as fast as possible.
 
     Raises:
         DefinitionError: The plan contradicts itself; every contradiction is named.
@@ -85,11 +85,11 @@ class Plan:
 
     @property
     def span_ms(self) -> int:
-        """Return over how many milliseconds the arrivals spread."""
+        """Return the milliseconds over which the arrivals spread."""
         return _milliseconds(self.until) - self.since_ms
 
     def as_dict(self) -> dict[str, object]:
-        """Return the plan in values that JSON knows."""
+        """Return the plan as JSON values."""
         return {name: _plain(value) for name, value in asdict(self).items()}
 
     def _mistakes(self) -> list[tuple[str, bool]]:

@@ -1,7 +1,7 @@
-"""The events of a plan as records, in the order of their arrival; what a record says is each source's own.
+"""The events of a plan as records, in the order of their arrival; each source makes its own payloads.
 
-Everything that makes an event dirty, late, early or a copy is here and in jobs/play/kinds.py, so that a new source
-is a key, a clean payload, and the ways in which it can be odd.
+This module and jobs/play/kinds.py decide which events are dirty, late, early or copies, so a new source needs only
+a key, a clean payload, and its variants.
 """
 
 from abc import ABC, abstractmethod
@@ -27,11 +27,11 @@ class Chunk:
     """Consecutive records, ready to be sent.
 
     Args:
-        keys: What decides the partition of each.
+        keys: The message keys, which decide the partitions.
         values: The payloads.
         arrived_at: The records' timestamps in milliseconds, never decreasing.
-        duplicates: How many are copies of earlier good events.
-        quarantined: How many must be refused for which reason.
+        duplicates: The number of copies of earlier good events.
+        quarantined: The number of events that must be held back, by reason.
     """
 
     keys: list[bytes]
@@ -48,13 +48,13 @@ class Player(ABC):
     """The ways in which a payload of this source can be odd."""
 
     def __init__(self, plan: Plan) -> None:
-        """Prepare the answers to what each event is."""
+        """Prepare the draws, and the story of the events."""
         self.plan = plan
         self.chance = Chance(plan.seed)
-        self.story = self.tell(plan)
+        self.story = self.make_story(plan)
 
-    def tell(self, plan: Plan) -> Story:
-        """Return what each event is and when it happened."""
+    def make_story(self, plan: Plan) -> Story:
+        """Return the story: kinds, arrivals and times of the events."""
         return Story(plan)
 
     @abstractmethod
@@ -66,7 +66,7 @@ class Player(ABC):
         """Return a good payload for each event."""
 
     def chunks(self, size: int = CHUNK) -> Iterator[Chunk]:
-        """Make the plan's events, some at a time; the size changes nothing but the cuts."""
+        """Make the plan's events chunk by chunk; the size changes no event."""
         for start in range(0, self.plan.events, size):
             yield self.chunk(start, min(start + size, self.plan.events))
 
@@ -81,10 +81,10 @@ class Player(ABC):
         return [digits[at : at + 32] for at in range(0, len(digits), 32)]
 
     def one_of(self, options: Sequence[bytes], question: str, numbers: Numbers) -> list[bytes]:
-        """Return one of some texts for each number."""
+        """Return one of the options for each number."""
         drawn = self.chance.below(len(options), question, numbers)
-        found: list[bytes] = texts(list(options))[drawn].tolist()
-        return found
+        chosen: list[bytes] = texts(list(options))[drawn].tolist()
+        return chosen
 
     def _chunk(self, numbers: Numbers) -> Chunk:
         kinds, sources = self.story.kinds(numbers)
@@ -123,9 +123,9 @@ def moments(times: Numbers) -> tuple[list[bytes], list[bytes]]:
     return heads, SECONDS[within].tolist()
 
 
-def texts(found: list[bytes]) -> NDArray[np.object_]:
-    """Return texts as a column that can be picked from."""
-    return np.array(found, dtype=object)
+def texts(values: list[bytes]) -> NDArray[np.object_]:
+    """Return texts as an array that can be indexed by an array."""
+    return np.array(values, dtype=object)
 
 
 SECONDS = texts([b"%02d.%03dZ" % divmod(ms, 1_000) for ms in range(MINUTE)])

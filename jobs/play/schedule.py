@@ -1,9 +1,9 @@
-"""Which device holds which address when, as everybody on the playground's network knows it.
+"""The schedule of addresses on the playground's network: which device holds which address when.
 
-Every six hours all addresses are dealt anew: device ``d`` asks within the first half hour of a term for the
+Every six hours all addresses are assigned again: device ``d`` asks within the first half hour of a term for the
 address that a permutation of that term gives it, keeps it by renewing every hour, and gives it back five
-minutes before the term ends, or lets it expire. So no two hold one address at a time, and each address
-passes from hand to hand.
+minutes before the term ends, or lets it expire. So no two devices hold one address at a time, and each address
+passes from device to device.
 """
 
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 from jobs.play.chance import Chance, Numbers
 
 TERM = 6 * 3_600_000
-"""Milliseconds from one deal to the next."""
+"""The milliseconds of a term, after which addresses are assigned again."""
 
 FIRST_HALF_HOUR = 1_800_000
 GIVEN_BACK = TERM - 300_000
 RENEWED_EVERY = 3_600_000
 STEPS = np.array([0, 40, 1_000, 1_060])
-"""Milliseconds from the discover to offer, request and ack."""
+"""The milliseconds from the discover to discover, offer, request and ack."""
 
 FREE = 4
-"""One free address for so many that are held."""
+"""The number of held addresses for each free one."""
 
 DISCOVER, OFFER, REQUEST, ACK, RENEW, RELEASE = range(6)
 KINDS = (b"discover", b"offer", b"request", b"ack", b"renew", b"release")
@@ -31,7 +31,7 @@ KINDS = (b"discover", b"offer", b"request", b"ack", b"renew", b"release")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Events:
-    """Everything that is said about addresses, in the order of time."""
+    """The messages about addresses, in the order of time."""
 
     at: Numbers
     kind: Numbers
@@ -39,10 +39,10 @@ class Events:
 
 
 class Schedule:
-    """The deals of some devices."""
+    """The addresses of a number of devices."""
 
     def __init__(self, seed: int, devices: int) -> None:
-        """Prepare as many addresses as are needed, and some."""
+        """Prepare an address for each device, and some free ones."""
         self._chance = Chance(seed)
         self.devices = devices
         self.addresses = devices + max(devices // FREE, 1)
@@ -52,35 +52,35 @@ class Schedule:
         terms, within = np.divmod(moments, TERM)
         asked = self._asked(devices, terms) + STEPS[-1]
         is_held = (within >= asked) & (within < GIVEN_BACK)
-        return np.where(is_held, self.dealt(devices, moments), -1)
+        return np.where(is_held, self.assigned(devices, moments), -1)
 
-    def dealt(self, devices: Numbers, moments: Numbers) -> Numbers:
-        """Return the address that is meant for each device in the term of a moment, held or not."""
+    def assigned(self, devices: Numbers, moments: Numbers) -> Numbers:
+        """Return the address assigned to each device in the term of a moment, held or not."""
         return (devices + moments // TERM * (self.addresses // 3 + 1)) % self.addresses
 
     def text(self, addresses: Numbers) -> list[bytes]:
-        """Write addresses; one that is not held is somebody's from outside."""
+        """Return addresses as text; -1 is an address from outside."""
         return [
             b"10.%d.%d.%d" % (20 + (n >> 16), n >> 8 & 255, n & 255) if n >= 0 else b"192.0.2.7"
             for n in addresses.tolist()
         ]
 
     def events(self, since: int, until: int) -> Events:
-        """Return all that is said from one moment to just before another."""
+        """Return the messages from one moment to just before another."""
         terms = np.arange(since // TERM, until // TERM + 1)
         pairs = np.stack(np.meshgrid(terms, np.arange(self.devices), indexing="ij"), axis=-1)
         term, device = pairs.reshape(-1, 2).T
         begun = term * TERM + self._asked(device, term)
-        said = [(begun + step, kind, device) for kind, step in enumerate(STEPS.tolist())]
+        sent = [(begun + step, kind, device) for kind, step in enumerate(STEPS.tolist())]
         for hour in range(1, TERM // RENEWED_EVERY):
             renewed = begun + STEPS[-1] + hour * RENEWED_EVERY
             kept = renewed < term * TERM + GIVEN_BACK
-            said.append((renewed[kept], RENEW, device[kept]))
+            sent.append((renewed[kept], RENEW, device[kept]))
         returns = self._chance.below(2, "given back", device * len(terms) + term) == 0
-        said.append(((term * TERM + GIVEN_BACK)[returns], RELEASE, device[returns]))
-        at = np.concatenate([moment for moment, _, _ in said])
-        kind = np.concatenate([np.full(len(moment), k) for moment, k, _ in said])
-        who = np.concatenate([device for _, _, device in said])
+        sent.append(((term * TERM + GIVEN_BACK)[returns], RELEASE, device[returns]))
+        at = np.concatenate([moment for moment, _, _ in sent])
+        kind = np.concatenate([np.full(len(moment), k) for moment, k, _ in sent])
+        who = np.concatenate([device for _, _, device in sent])
         inside = (at >= since) & (at < until)
         order = np.lexsort((kind[inside], who[inside], at[inside]))
         return Events(at=at[inside][order], kind=kind[inside][order], device=who[inside][order])

@@ -1,14 +1,14 @@
-"""Send the events of a plan to Kafka, and know that they are there.
+"""Send the events of a plan to Kafka, and check that they arrived.
 
 Why not ``produce_batch``: confluent-kafka 2.16 has it, but refuses timestamps ("not currently supported in
 batch mode"), and the arrival time is the record's timestamp.
 
 Why no callback for a delivered event: at this rate it is the dearest thing in the process. The C client
-reports failures only, the queue that it has not yet been thanked for says how many are acknowledged, and
-at the end the offsets of the topic must have grown by at least as much as was sent.
+reports failures only, the length of its queue of unacknowledged events shows how many are acknowledged, and
+at the end the offsets of the topic must have grown by at least the number of events sent.
 
 Measured on two cores with the broker on the same machine, three times a million events: 217,000 to 269,000
-acknowledged events a second, 3.9 µs of CPU an event on this side, of which making it is 1.7.
+acknowledged events a second, 3.9 µs of CPU an event on this side; making the event takes 1.7 of them.
 A broker killed with ``kill -9`` and started again within the patience cost no event and doubled none.
 """
 
@@ -19,22 +19,22 @@ from dataclasses import dataclass, field
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from jobs.core.errors import DataError, TransientError
+from jobs.engine.kafka.admin import JAVA_ONLY, create_topic
+from jobs.engine.kafka.slices import Backlog
 from jobs.play.domain import Part, domain
 from jobs.play.interrupt import Interrupt
 from jobs.play.plan import Plan
 from jobs.play.player import CHUNK, Chunk
-from jobs.play.truth import Tally, Truth, told
-from jobs.run.backlog import Backlog
-from jobs.run.topics import JAVA_ONLY, create_topic
+from jobs.play.truth import Tally, Truth, summed
 
 PATIENCE = 30.0
-"""Seconds without a single acknowledgement after which the broker counts as gone."""
+"""The seconds without an acknowledgement after which the broker counts as gone."""
 
 SETTLED_WITHIN = 5.0
-"""Seconds that the partitions of a new topic may take to find their leaders."""
+"""The seconds that the partitions of a new topic may take to elect their leaders."""
 
 TICK = 0.05
-"""Seconds between two portions of a run with a fixed rate."""
+"""The seconds between two portions of a run with a fixed rate."""
 
 SPEED = {
     "compression.type": "lz4",
@@ -43,28 +43,28 @@ SPEED = {
     "queue.buffering.max.messages": "200000",
     "queue.buffering.max.kbytes": "262144",
 }
-"""What a cluster's own options may overrule."""
+"""Defaults that a cluster's own options may override."""
 
 ORDER = {
     "acks": "all",
     "enable.idempotence": "true",
-    # The same choice as Java's client, so that a key stays in its partition whoever sends it.
+    # Java's client makes the same choice, so a key stays in its partition with either client.
     "partitioner": "murmur2_random",
     "delivery.report.only.error": True,
     "log_level": 0,
 }
-"""What the truth rests on: nothing lost, nothing twice, copies behind their originals."""
+"""The truth needs these: nothing lost, nothing twice, copies after their originals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """What was sent.
+    """The result of a run.
 
     Args:
-        events: Records that the brokers have acknowledged.
-        seconds: How long it took, from the first event made to the last one acknowledged.
-        truth: What the lake must say about them.
-        is_whole: False when it was interrupted before the end of the plan.
+        events: The number of records that the brokers have acknowledged.
+        seconds: The time from the first event made to the last one acknowledged.
+        truth: The counts that the lake must have.
+        is_whole: False if the run was interrupted before the end of the plan.
     """
 
     events: int
@@ -81,16 +81,16 @@ def send(  # one call that needs no preparation
     parts: Sequence[Part] | None = None,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> Sent:
-    """Send a plan's events; a topic is made when it does not exist.
+    """Send a plan's events; create topics that do not exist.
 
     The first Ctrl-C ends the run after the current portion, in good order; a second one at once.
 
     Args:
-        plan: Which events.
+        plan: The events.
         address: host:port of a broker.
         options: Properties of the C client, such as ``security.protocol``.
-        parts: The sources and where they go; the whole domain when absent.
-        on_progress: Told how many events are acknowledged so far, several times a second.
+        parts: The sources and their topics; the whole domain when absent.
+        on_progress: Called with the number of events acknowledged so far, several times a second.
 
     Raises:
         DefinitionError: The address, an option or the topic is malformed or refused.
@@ -112,7 +112,7 @@ def send(  # one call that needs no preparation
     if grown < sent.events:
         raise DataError(
             f"{sent.events} events were acknowledged, but their topics have grown by {grown} only",
-            hint="see whether a topic is compacted, expires old timestamps, or was made anew.",
+            hint="check whether a topic is compacted, expires old timestamps, or was created again.",
             acknowledged=sent.events,
             grown=grown,
         )
@@ -121,7 +121,7 @@ def send(  # one call that needs no preparation
 
 @dataclass(slots=True)
 class _Sending:
-    """One run on its way."""
+    """A run in progress."""
 
     plan: Plan
     address: str
@@ -176,7 +176,7 @@ class _Sending:
         return Sent(
             events=self.acknowledged,
             seconds=time.monotonic() - begun,
-            truth=told(self.plan, self.tallies),
+            truth=summed(self.plan, self.tallies),
             is_whole=self.handed_over == self.plan.events,
         )
 
@@ -205,7 +205,7 @@ class _Sending:
             self._look(min(left, 0.2))
 
     def _look(self, seconds: float) -> None:
-        """Let the client work, and give up when it has failed or nothing moves any more."""
+        """Let the client work; raise when it has failed or makes no progress any more."""
         self.producer.poll(seconds)
         now = time.monotonic()
         waiting = len(self.producer)
@@ -220,8 +220,8 @@ class _Sending:
         return TransientError(
             f"Kafka at {self.address} took at least {self.acknowledged} of {self.plan.events} events, "
             f"then no more: {self.complaint}",
-            hint="see that the broker runs (`strandline status`), then send into a new topic; "
-            "in the same one, what had arrived would be counted as duplicates.",
+            hint="check that the broker runs (`strandline status`), then send to a new topic; "
+            "in the same one, the events that had arrived would be counted as duplicates.",
             acknowledged=self.acknowledged,
             address=self.address,
         )
@@ -236,8 +236,8 @@ class _Sending:
 
 
 def _end(log: Backlog) -> int:
-    """Return how many offsets the topics have given out so far."""
-    # For a moment after a topic was made its partitions may answer "not leader" (seen on a busy machine).
+    """Return the sum of the end offsets of the topics."""
+    # For a moment after a topic was created its partitions may answer "not leader" (seen on a busy machine).
     deadline = time.monotonic() + SETTLED_WITHIN
     while True:
         try:

@@ -5,13 +5,13 @@ A clean payload is::
     {"event_id": "9f…32 hex digits", "device_id": "dev-00042", "signal": "temperature", "value": 21.37,
      "event_at": "2026-11-20T08:15:30.123Z", "meta": {"firmware": "1.4.2", "seq": 17}}
 
-``seq`` is the number of the event in its run, so that any row of the lake leads back to where it was made.
+``seq`` is the number of the event in its run, so any row of the lake can be traced to its event.
 Values wander between whole hours around a level of their own for each device and signal. They are whole
 numbers of the signal's last digit until the end, because the last bit of a sine is the C library's choice.
 
 Why payloads are formatted one by one while all else is done in columns: numpy has no faster way to join texts
 of different lengths. Measured with a million events on one of two cores: 500,000 to 600,000 events a second,
-1.7 µs of CPU an event, of which the template takes 0.6 µs; an f-string took 0.7, text and encode 0.8.
+1.7 µs of CPU an event; the template takes 0.6 µs of them, where an f-string took 0.7, and text and encode 0.8.
 """
 
 from dataclasses import dataclass
@@ -42,13 +42,13 @@ VARIANTS: dict[Kind, tuple[Variant, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signal:
-    """What a device measures.
+    """A quantity that devices measure.
 
     Args:
-        name: What the payload calls it.
+        name: Its name in the payload.
         low: The lowest value that occurs.
-        high: Just above the highest.
-        digits: How many decimals a device sends.
+        high: Just above the highest value.
+        digits: The number of decimals that a device sends.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Fleet(Player):
     variants = VARIANTS
 
     def __init__(self, plan: Plan) -> None:
-        """Name the devices and prepare the tables that rows are put together from."""
+        """Name the devices and prepare the arrays that rows are made from."""
         super().__init__(plan)
         self._devices = texts([b"dev-%05d" % n for n in range(plan.devices)])
         self._shares = shares_by_rank(plan.devices, plan.key_skew)
@@ -84,8 +84,8 @@ class Fleet(Player):
 
     def keys(self, numbers: Numbers) -> list[bytes]:
         """Return the device of each event."""
-        found: list[bytes] = self._devices[self._device(numbers)].tolist()
-        return found
+        devices: list[bytes] = self._devices[self._device(numbers)].tolist()
+        return devices
 
     def clean(self, numbers: Numbers, happened_at: Numbers) -> list[bytes]:
         """Return a reading for each event."""

@@ -1,4 +1,4 @@
-"""The readings of devices that nobody has updated yet: one line of cells, other names, other units.
+"""The readings of devices that were not updated yet: one line of cells, other names, other units.
 
 A clean payload is::
 
@@ -18,7 +18,7 @@ from jobs.play.player import Player, texts
 LINE = b"%b,%b,%b,%b,%d,%b,%d"
 CELLS = 7
 SIGNALS = (
-    # What the line calls it, lowest and highest value in units of the last digit, digits.
+    # Name in the line, lowest and highest value in units of the last digit, digits.
     (b"temp", -400, 11_300, 2),
     (b"hum", 150, 980, 1),
     (b"batt", 5, 101, 0),
@@ -27,7 +27,7 @@ SIGNALS = (
 )
 FIRMWARE = (b"1.0.7", b"1.1.0")
 SHARE_OF_DEVICES = 10
-"""One such device for so many others."""
+"""The number of other devices for each such device."""
 
 
 def _cell(number: int, text: bytes) -> Variant:
@@ -81,13 +81,13 @@ VARIANTS = {
         _empty(3, "value"),
         _empty(4, "event_at"),
     ),
-    # A line has no room for a field that nobody declared.
+    # A line of cells has no undeclared fields.
     Kind.UNKNOWN_FIELD: (Variant(name="none", reason=None, spoil=lambda clean, _: clean),),
 }
 
 
 class OldFleet(Player):
-    """A tenth as many devices as there are others, numbered behind them."""
+    """A tenth as many devices as in ``Fleet``, numbered after those."""
 
     variants = VARIANTS
 
@@ -102,8 +102,8 @@ class OldFleet(Player):
 
     def keys(self, numbers: Numbers) -> list[bytes]:
         """Return the device of each event."""
-        found: list[bytes] = self._devices[self._device(numbers)].tolist()
-        return found
+        devices: list[bytes] = self._devices[self._device(numbers)].tolist()
+        return devices
 
     def clean(self, numbers: Numbers, happened_at: Numbers) -> list[bytes]:
         """Return a line for each event."""

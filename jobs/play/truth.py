@@ -1,8 +1,8 @@
-"""What the lake must say about the events that were sent.
+"""The counts that the lake must have for the events that were sent.
 
 The truth describes one run into topics that hold nothing else. After a second run into the same topics, or
-the same lake, the tables hold the sum of both; and a second run of the same plan is nothing but duplicates.
-Gold is left out: what its windows hold depends on which of them are closed.
+the same lake, the tables hold the sum of both; and a second run of the same plan adds only duplicates.
+Gold is left out: its rows depend on which windows are closed.
 """
 
 from collections import Counter
@@ -17,12 +17,12 @@ from jobs.play.player import Chunk
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What becomes of the records of a table.
+    """The records of a table by outcome.
 
     Args:
-        good: Rows of the table.
-        duplicates: Copies of them.
-        quarantined: The others, by their one reason.
+        good: The number of rows.
+        duplicates: The number of copies of them.
+        quarantined: The number of others, by their one reason.
     """
 
     good: int
@@ -30,7 +30,7 @@ class Counts:
     quarantined: dict[str, int] = field(default_factory=dict)
 
     def __add__(self, other: "Counts") -> "Counts":
-        """Put the counts of two topics of one table together."""
+        """Return the sum of the counts of two topics of one table."""
         return Counts(
             good=self.good + other.good,
             duplicates=self.duplicates + other.duplicates,
@@ -38,18 +38,18 @@ class Counts:
         )
 
     def as_dict(self) -> dict[str, object]:
-        """Return the counts in values that JSON knows."""
+        """Return the counts as JSON values."""
         reasons = dict(sorted(self.quarantined.items()))
         return {"good": self.good, "duplicates": self.duplicates, "quarantined": reasons}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truth:
-    """The exact number of each kind in each table.
+    """The exact counts of each table.
 
     Args:
-        plan: What was asked for.
-        topics: How many records were sent to each topic; fewer than planned after an interruption.
+        plan: The plan of the run.
+        topics: The number of records sent to each topic; fewer than planned after an interrupt.
         tables: The counts by table.
     """
 
@@ -59,11 +59,11 @@ class Truth:
 
     @property
     def events(self) -> int:
-        """Return how many records were sent in all."""
+        """Return the number of records sent to all topics."""
         return sum(self.topics.values())
 
     def as_dict(self) -> dict[str, object]:
-        """Return the truth in values that JSON knows."""
+        """Return the truth as JSON values."""
         return {
             "plan": self.plan.as_dict(),
             "topics": self.topics,
@@ -73,10 +73,10 @@ class Truth:
 
 
 class Tally:
-    """The truth about one source in the making: counts chunk by chunk what was handed over."""
+    """The counts of one source, added up chunk by chunk."""
 
     def __init__(self) -> None:
-        """Begin at nothing."""
+        """Begin at zero."""
         self.events = 0
         self._duplicates = 0
         self._quarantined = Counter[str]()
@@ -88,7 +88,7 @@ class Tally:
         self._quarantined += chunk.quarantined
 
     def counts(self) -> Counts:
-        """Return what has been counted so far."""
+        """Return the counts so far."""
         return Counts(
             good=self.events - self._duplicates - self._quarantined.total(),
             duplicates=self._duplicates,
@@ -96,8 +96,8 @@ class Tally:
         )
 
 
-def told(plan: Plan, tallies: Sequence[tuple[Part, Tally]]) -> Truth:
-    """Put the tallies of a run together."""
+def summed(plan: Plan, tallies: Sequence[tuple[Part, Tally]]) -> Truth:
+    """Return the truth of a run from the tallies of its sources."""
     tables: dict[str, Counts] = {}
     for part, tally in tallies:
         counted = {Layer.BRONZE: Counts(good=tally.events), Layer.SILVER: tally.counts()}
@@ -112,11 +112,11 @@ def truth(plan: Plan, parts: Sequence[Part] | None = None) -> Truth:
     """Return the truth about a plan without sending it; costs as much as making its events.
 
     Args:
-        plan: Which events.
-        parts: The sources; readings alone when absent.
+        plan: The events.
+        parts: The sources; readings only when absent.
     """
     tallies = [(part, Tally()) for part in (readings(plan) if parts is None else parts)]
     for part, tally in tallies:
         for chunk in part.player.chunks():
             tally.add(chunk)
-    return told(plan, tallies)
+    return summed(plan, tallies)

@@ -1,7 +1,7 @@
-"""What was decided about a device: where it is, which model, whose.
+"""Changes of the inventory: each device's site, model and owner.
 
 Grain: one row a change, by its own id.
-Reads: bronze.device_inventory. Read by: whoever asks where a device was.
+Reads: bronze.device_inventory. Read by: silver.devices.
 Late data: up to an hour; later ones, and those of clocks that run ahead, go to the quarantine.
 """
 

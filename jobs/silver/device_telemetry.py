@@ -1,11 +1,11 @@
-"""What the devices measured.
+"""Readings of the devices.
 
 Grain: one row a reading, by the event id that the device gave it.
 Reads: bronze.device_telemetry. Read by: gold.device_signal_10m.
 Late data: up to an hour; later ones, and those of clocks that run ahead, go to the quarantine.
 
-Devices of the older kind call things otherwise and measure in other units. Their readings are translated here,
-in decimals, so that the same line always gives the same value.
+Older devices use other names and other units. Their readings are translated here, in decimals, so that the same line
+always gives the same value.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -47,7 +47,7 @@ SIGNALS = {
     "press": "pressure",
     "vibr": "vibration",
 }
-"""What older devices call a signal; one that is not listed keeps its name."""
+"""The signals of older devices by the names that they send; an unlisted name is kept."""
 
 PLAUSIBLE = """CASE signal
     WHEN 'temperature' THEN value BETWEEN -90 AND 150
@@ -56,16 +56,16 @@ PLAUSIBLE = """CASE signal
     WHEN 'pressure' THEN value BETWEEN 300 AND 1200
     WHEN 'vibration' THEN value BETWEEN 0 AND 1000
     ELSE true END"""
-"""What the sensors' data sheets allow; of a signal that is not listed nothing is known."""
+"""The bounds of the sensors' data sheets; a signal that is not listed has none."""
 
 
 def device_telemetry(events: DataFrame) -> DataFrame:
-    """Read each event's payload as a reading, whichever shape it has."""
+    """Read each event's payload as a reading, of either shape."""
     return united(events, {bronze.NEWER: newer, bronze.OLDER: older})
 
 
 def newer(events: DataFrame) -> DataFrame:
-    """Read the shape of today."""
+    """Read today's shape."""
     readings = bronze.NEWER.parse(events, FIELDS)
     return readings.select(
         *CARRIED,
@@ -80,7 +80,7 @@ def newer(events: DataFrame) -> DataFrame:
 
 
 def older(events: DataFrame) -> DataFrame:
-    """Read the shape of devices that nobody has updated."""
+    """Read the shape of devices that were not updated."""
     lines = _fitting(bronze.OLDER.parse(events, OLDER_FIELDS))
     names = F.create_map(*(F.lit(name) for pair in SIGNALS.items() for name in pair))
     return lines.select(
@@ -96,7 +96,7 @@ def older(events: DataFrame) -> DataFrame:
 
 
 def _fitting(lines: DataFrame) -> DataFrame:
-    """Translate value and time; what does not fit any more is of the wrong type, and must not end the stream."""
+    """Translate value and time; a value that no longer fits is ``wrong_type``, and must not end the stream."""
     is_moment = F.col("at_ms").between(*YEARS_IN_MS)
     translated = lines.withColumns(
         {

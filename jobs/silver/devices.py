@@ -1,9 +1,10 @@
-"""Where each device was, which model it is and whose, as intervals of validity.
+"""Each device's site, model and owner, as validity intervals.
 
-Grain: one row a device and the moment from which something holds; what still holds has no end.
-Reads: silver.device_inventory. Read by: whoever joins something as of the event.
-Late data: a change that arrives late divides the interval into which it falls. Of two changes of one device at one
-moment the one that arrived later counts.
+Grain: one row a device and the start of an interval; the current interval has no end.
+Reads: silver.device_inventory. Read by: as-of joins (``as_of``) of gold.device_signal_10m, gold.device_daily and
+gold.site_traffic_1h.
+Late data: a change that arrives late divides the interval into which it falls. If two changes of a device have the same
+time, the one that arrived later counts.
 """
 
 from collections.abc import Sequence
@@ -15,20 +16,20 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType
 
-from jobs.core.fold import Answer, Event, Fold, Folded, arrival, as_it_happened
+from jobs.core.fold import Answer, Event, Fold, Folded, arrival, time_order
 from jobs.core.stateful import folded
-from jobs.core.table import Layer, Speaks, Table
+from jobs.core.table import Emit, Layer, Table
 from jobs.core.waiting import Memory
 from jobs.silver import device_inventory
 
 STATIC = ("site", "model", "owner")
 
 NOT_ENDED = datetime(1970, 1, 1, tzinfo=UTC)
-"""What still holds lies together: whoever asks at each batch what holds now must not read all that ever ended.
+"""The partition of all open intervals, so that a batch that joins current intervals need not read ended ones.
 
-What has ended lies by the day on which it did, so that a change, which ends what held until now, writes two small
-files anew and not one for each day from which something still held. A later word that divides an interval ends its
-last part where the whole ended, and so finds the folder in which the whole lies.
+Ended intervals are partitioned by the day on which they ended, so that a change, which ends an open interval, rewrites
+two small files and not one for each day on which an open interval began. A late change that divides an interval ends
+its last part where the whole ended, so that part is in the partition of the whole.
 """
 
 INTERVAL = (
@@ -42,29 +43,29 @@ INTERVAL = (
 )
 
 
-def _step(memory: Memory, rows: list[Event], settled: int) -> Folded:
-    """Say the intervals that new changes make or divide; remember one settled change and all that are not."""
-    changes = memory.waiting("changes", as_it_happened)
-    new = sorted(map(_remembered, rows), key=as_it_happened)
+def _step(memory: Memory, rows: list[Event], watermark: int) -> Folded:
+    """Emit the intervals that new changes begin or divide; keep the last change before the watermark and all after."""
+    changes = memory.waiting("changes", time_order)
+    new = sorted(map(_remembered, rows), key=time_order)
     answers: list[Answer] = []
-    if new:  # what ends before the first of them stays as it is
+    if new:  # intervals that end before the first of them do not change
         before = changes.before(new[0]["at"]) or memory.head.get("last")
         known = [*([before] if before else []), *changes.since(new[0]["at"])]
-        said = {each["from_us"]: each for each in _intervals(known)}
-        now = _intervals(sorted([*known, *new], key=as_it_happened))
-        answers = [each for each in now if said.get(each["from_us"]) != each]
+        emitted = {each["from_us"]: each for each in _intervals(known)}
+        now = _intervals(sorted([*known, *new], key=time_order))
+        answers = [each for each in now if emitted.get(each["from_us"]) != each]
         changes.add(new)
-    past = changes.pop(settled)
-    # The last change of a device is remembered for ever: whatever comes next ends its interval.
+    past = changes.pop(watermark)
+    # The last change of a device stays in the state for ever, because the next change ends its interval.
     last = past[-1] if past else memory.head.get("last")
     memory.head = {"last": last} if last else {}
     is_one = len(changes) + bool(last) <= 1
     return Folded(answers, None if is_one else changes.last)
 
 
-def _bring(memory: Memory) -> None:
-    """Let the changes wait in a queue that were one list once."""
-    memory.waiting("changes", as_it_happened).add(memory.head.pop("changes", ()))
+def _migrate(memory: Memory) -> None:
+    """Move the changes from one list, as form 0 kept them, to a queue."""
+    memory.waiting("changes", time_order).add(memory.head.pop("changes", ()))
 
 
 def _remembered(row: Event) -> dict[str, Any]:
@@ -100,13 +101,13 @@ def devices(changes: DataFrame) -> DataFrame:
 
 
 def as_of(rows: DataFrame, intervals: DataFrame, moment: str, columns: Sequence[str]) -> DataFrame:
-    """Add what was valid for the device of each row at its moment; NULL where nothing is known.
+    """Add the columns that were valid for each row's device at the row's time; NULL where no interval is.
 
     Args:
-        rows: With a ``device_id``.
+        rows: Rows with a ``device_id``.
         intervals: This table.
-        moment: The column with the time at which to look.
-        columns: What to add.
+        moment: The column with the time of the join.
+        columns: The columns to add.
     """
     valid = intervals.select(
         F.col("device_id").alias("_of"),
@@ -126,11 +127,11 @@ def as_of(rows: DataFrame, intervals: DataFrame, moment: str, columns: Sequence[
 FOLD = Fold(
     by=("device_id",),
     reads=(*STATIC, "arrived", "_partition", "_offset"),
-    says=INTERVAL,
+    output=INTERVAL,
     key=("device_id", "from_us"),
     step=_step,
     form=1,
-    bring=_bring,
+    migrate=_migrate,
 )
 
 TABLE = Table(
@@ -140,7 +141,7 @@ TABLE = Table(
     transform=devices,
     key=("device_id", "valid_from"),
     event_at="valid_from",
-    speaks=Speaks.ON_CHANGE,
+    emits=Emit.ON_CHANGE,
     window_from="ended_on",
     valid_until="valid_until",
 )

@@ -1,7 +1,7 @@
-"""What devices and the DHCP server said about addresses.
+"""The messages of devices and the DHCP server about addresses.
 
 Grain: one row a message, by its own id.
-Reads: bronze.dhcp_events. Read by: whoever asks who held an address.
+Reads: bronze.dhcp_events. Read by: gold.ip_holds, gold.attributed_connections.
 Late data: up to an hour; later ones, and those of clocks that run ahead, go to the quarantine.
 """
 

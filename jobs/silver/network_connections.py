@@ -1,7 +1,7 @@
 """Connections, from which address to which.
 
 Grain: one row a connection, by the id that the sensor gave it.
-Reads: bronze.network_connections. Read by: whoever asks what went where.
+Reads: bronze.network_connections. Read by: gold.attributed_connections.
 Late data: up to an hour; later ones, and those of clocks that run ahead, go to the quarantine.
 """
 

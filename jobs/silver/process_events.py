@@ -1,10 +1,10 @@
 """Programs that were started on endpoints, in the names of the Sigma taxonomy.
 
 Grain: one row a start, by the process GUID.
-Reads: bronze.process_events. Read by: whoever hunts for what should not run.
+Reads: bronze.process_events. Read by: threat hunting.
 Late data: up to an hour; later ones, and those of clocks that run ahead, go to the quarantine.
 
-Vendors of endpoint agents add fields with every release, so what is not declared yet is kept beside the rest.
+Vendors of endpoint agents add fields with every release, so undeclared fields are kept beside the others.
 """
 
 from pyspark.sql import DataFrame

@@ -1,4 +1,4 @@
-"""What users did: log-ins and whatever else needs a second look.
+"""Actions of users: log-ins and others that need a confirmation.
 
 Grain: one row an action, by the action id that the application gave it.
 Reads: bronze.user_actions. Read by: gold.confirmed_logins.

@@ -1,4 +1,4 @@
-"""Second factors: a user's word that an action was really theirs.
+"""Second factors: a user's confirmation that an action was their own.
 
 Grain: one row a confirmation, by its own id.
 Reads: bronze.user_confirmations. Read by: gold.confirmed_logins.

@@ -1,7 +1,7 @@
-"""Small pictures in SVG: shapes only, stretched to whatever room there is.
+"""Small charts in SVG: shapes only, stretched to the room there is.
 
-Words do not stand inside them, because a picture that shrinks to a telephone would shrink its words as well; the
-page writes them beside it, and says the same to who cannot see it.
+They hold no words, because a chart that shrinks to a telephone would shrink its words as well; the
+page writes them beside the chart, and gives screen readers the same text.
 """
 
 from collections.abc import Sequence
@@ -11,20 +11,20 @@ from quality.report.words import attribute
 
 WIDTH, HEIGHT = 1000, 100
 GAP = 0.22
-"""The share of a bar's room that stays empty."""
+"""The share of a bar's room that is left empty."""
 
 SHORT = 1.25
-"""So far above the least that is usual a picture reaches."""
+"""A chart reaches this many times the lower bound of what is usual."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """What happened in one stretch of time.
+    """A bar: the rows of one step of time.
 
     Args:
-        parts: How much of what, from the bottom up: name of the kind and size.
-        usual: The least and the most that is usual.
-        label: What it says when it is pointed at.
+        parts: The kinds with their sizes, from the bottom up.
+        usual: The bounds of what is usual.
+        label: The text that is shown when a pointer is over it.
     """
 
     parts: tuple[tuple[str, float], ...]
@@ -33,21 +33,21 @@ class Bar:
 
     @property
     def top(self) -> float:
-        """Return how high it is."""
+        """Return its height."""
         return sum(max(size, 0.0) for _, size in self.parts)
 
     @property
     def reach(self) -> float:
-        """Return how much room it needs, so that it can be seen how far it is below what is usual."""
+        """Return the height that it needs, so that a reader sees how far it is below what is usual."""
         return max(self.top, self.usual[0] * SHORT) if self.usual else self.top
 
 
-def bars(found: Sequence[Bar | None], label: str) -> str:
-    """Draw bars side by side, behind them what is usual; None leaves room."""
-    highest = max((bar.reach for bar in found if bar), default=0.0) or 1.0
-    room = WIDTH / max(len(found), 1)
+def bars(series: Sequence[Bar | None], label: str) -> str:
+    """Draw bars side by side, behind them what is usual; None leaves a gap."""
+    highest = max((bar.reach for bar in series if bar), default=0.0) or 1.0
+    room = WIDTH / max(len(series), 1)
     shapes = []
-    for place, bar in enumerate(found):
+    for place, bar in enumerate(series):
         if bar is None:
             continue
         left, wide = place * room, room
@@ -59,19 +59,19 @@ def bars(found: Sequence[Bar | None], label: str) -> str:
     return _svg("".join(shapes), label)
 
 
-def line(found: Sequence[float | None], label: str, titles: Sequence[str]) -> str:
-    """Draw a value over time; where there is none the line is broken."""
-    highest = max((value for value in found if value is not None), default=0.0) or 1.0
-    room = WIDTH / max(len(found), 1)
+def line(series: Sequence[float | None], label: str, titles: Sequence[str]) -> str:
+    """Draw a value over time; the line has a gap where there is none."""
+    highest = max((value for value in series if value is not None), default=0.0) or 1.0
+    room = WIDTH / max(len(series), 1)
     dots, runs, run = [], [], list[str]()
-    for place, value in enumerate(found):
+    for place, value in enumerate(series):
         if value is None:
             runs.append(run)
             run = []
             continue
         x, y = (place + 0.5) * room, HEIGHT - max(value, 0.0) / highest * (HEIGHT - 6) - 3
         run.append(f"{x:.1f},{y:.1f}")
-        # A line of no length with a round end is a dot that keeps its shape however the picture is stretched.
+        # A line of no length with a round end is a dot that keeps its shape however the chart is stretched.
         dots.append(
             f'<g><title>{attribute(titles[place])}</title><path class="dot" d="M{x:.1f} {y:.1f}h0.01"/></g>'
         )
@@ -80,7 +80,7 @@ def line(found: Sequence[float | None], label: str, titles: Sequence[str]) -> st
 
 
 def spark(values: Sequence[float | None], label: str) -> str:
-    """Draw a trend as small as a word; the last value has a dot, and what is not known is left out."""
+    """Draw a trend as small as a word; the last value has a dot, and unknown values are left out."""
     highest = max((value for value in values if value is not None), default=0.0) or 1.0
     step = 92 / max(len(values) - 1, 1)
     places = [
@@ -98,7 +98,7 @@ def spark(values: Sequence[float | None], label: str) -> str:
 
 
 def meter(part: float, kind: str = "held") -> str:
-    """Draw a share as a bar; the number stands beside it."""
+    """Draw a share as a bar; the page shows the number beside it."""
     return (
         f'<svg class="meter" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">'
         f'<rect class="ground" width="100" height="6"/>'
@@ -110,7 +110,7 @@ def _pile(bar: Bar, left: float, wide: float, highest: float) -> Sequence[str]:
     made, ground = [], float(HEIGHT)
     for kind, size in bar.parts:
         if size > 0:
-            tall = max(size / highest * HEIGHT, 1.0)  # little is not nothing
+            tall = max(size / highest * HEIGHT, 1.0)  # a small part must be visible
             ground -= tall
             made.append(_rect(kind, left, ground, wide, tall))
     return made

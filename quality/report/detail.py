@@ -1,4 +1,4 @@
-"""What is known of one table, as a section of the page."""
+"""The findings of one table, as a section of the page."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -10,51 +10,51 @@ from quality.report.words import ago, attribute, count, day, moment, name, share
 
 HOUR = timedelta(hours=1)
 MOST_HOURS = 96
-"""Of a longer time the pictures show days."""
+"""For a longer range the charts show days."""
 
 
-def section(found: TableFindings, whole: Findings) -> str:
+def section(findings: TableFindings, whole: Findings) -> str:
     """Return a table's section."""
     parts = [
-        f'<article class="table" id="{attribute(found.table)}">',
-        f'<div class="top"><h3>{name(found.table)}</h3>{badge(found.verdict)}</div>',
-        f'<p class="about">{_about(found, whole)}</p>',
-        listed(found.because, 6),
-        _gate(found),
-        _pictures(found, whole),
+        f'<article class="table" id="{attribute(findings.table)}">',
+        f'<div class="top"><h3>{name(findings.table)}</h3>{badge(findings.verdict)}</div>',
+        f'<p class="about">{_about(findings, whole)}</p>',
+        listed(findings.because, 6),
+        _gate(findings),
+        _pictures(findings, whole),
         '<div class="pair">',
-        _failing(found, whole),
-        _reasons(found),
+        _failing(findings, whole),
+        _reasons(findings),
         "</div>",
-        _samples(found.samples),
+        _samples(findings.samples),
         "</article>",
     ]
     return "".join(parts)
 
 
-def _about(found: TableFindings, whole: Findings) -> str:
-    told = [f"{text(found.about.rstrip('.'))}."]
-    if found.owner:
-        told.append(f"Owner: {text(found.owner)}.")
-    if found.newest_at:
-        told.append(
-            f"Last commit {moment(found.newest_at)}, {ago(found.newest_at, whole.made_at)}."
+def _about(findings: TableFindings, whole: Findings) -> str:
+    sentences = [f"{text(findings.about.rstrip('.'))}."]
+    if findings.owner:
+        sentences.append(f"Owner: {text(findings.owner)}.")
+    if findings.newest_at:
+        sentences.append(
+            f"Last commit {moment(findings.newest_at)}, {ago(findings.newest_at, whole.made_at)}."
         )
-    return " ".join(told)
+    return " ".join(sentences)
 
 
-def _gate(found: TableFindings) -> str:
-    if found.gate is None:
+def _gate(findings: TableFindings) -> str:
+    if findings.gate is None:
         return ""
     return (
-        f'<p class="bad">The gate is shut since {moment(found.gate.since)}: '
-        f"{text(found.gate.why)}</p>"
+        f'<p class="bad">The gate is shut since {moment(findings.gate.since)}: '
+        f"{text(findings.gate.why)}</p>"
     )
 
 
-def _pictures(found: TableFindings, whole: Findings) -> str:
+def _pictures(findings: TableFindings, whole: Findings) -> str:
     steps, names = _steps(whole)
-    hours = [_together(found.hours, step, steps[1] - steps[0]) for step in steps[:-1]]
+    hours = [_together(findings.hours, step, steps[1] - steps[0]) for step in steps[:-1]]
     top = max((hour.flow.read for hour in hours if hour), default=0)
     ends = (
         f'<p class="axis" aria-hidden="true">{"".join(f"<span>{end}</span>" for end in names)}</p>'
@@ -64,7 +64,7 @@ def _pictures(found: TableFindings, whole: Findings) -> str:
     figures = [
         (
             f"<figure><figcaption><b>Rows read each {what}</b><span>most {count(top)}</span>"
-            f"</figcaption>{volume}{ends}{_key(found, hours)}</figure>"
+            f"</figcaption>{volume}{ends}{_key(findings, hours)}</figure>"
         )
     ]
     late = [hour.freshness_s if hour else None for hour in hours]
@@ -80,9 +80,9 @@ def _pictures(found: TableFindings, whole: Findings) -> str:
     return f'<div class="charts">{"".join(figures)}</div>'
 
 
-def _key(found: TableFindings, hours: Sequence[Hour | None]) -> str:
+def _key(findings: TableFindings, hours: Sequence[Hour | None]) -> str:
     kinds = [("--bar", "good")]
-    if found.judges:
+    if findings.judges:
         kinds += [("--copy", "copies"), ("--bad", "held back")]
     if any(hour and hour.usual for hour in hours):
         kinds.append(("--usual", "usual"))
@@ -91,7 +91,7 @@ def _key(found: TableFindings, hours: Sequence[Hour | None]) -> str:
 
 
 def _steps(whole: Findings) -> tuple[list[datetime], list[str]]:
-    """Return where the bars of the pictures begin, and what stands below them."""
+    """Return the beginnings of the bars, and the labels below them."""
     since, until = (datetime.fromisoformat(each) for each in (whole.since, whole.until))
     is_short = (until - since) <= MOST_HOURS * HOUR
     step = HOUR if is_short else 24 * HOUR
@@ -126,17 +126,17 @@ def _bar(hour: Hour) -> Bar:
     return Bar(parts=parts, usual=hour.usual, label=label)
 
 
-def _failing(found: TableFindings, whole: Findings) -> str:
-    if not found.failing:
+def _failing(findings: TableFindings, whole: Findings) -> str:
+    if not findings.failing:
         return ""
-    last = day(found.days[-1].day)
+    last = day(findings.days[-1].day)
     columns = (
         Column("rule"),
         Column("rows", "n"),
         Column("of those read", "n"),
-        Column(f"{len(found.days)} days to {last}"),
+        Column(f"{len(findings.days)} days to {last}"),
     )
-    rows = [_broken(each, whole) for each in found.failing]
+    rows = [_broken(each, whole) for each in findings.failing]
     caption = "Each row counts under every rule that it breaks, where the ledger says so."
     return f"<div><h4>Rules that rows broke</h4>{table(caption, columns, rows)}</div>"
 
@@ -148,13 +148,13 @@ def _broken(each: Failing, whole: Findings) -> tuple[str, ...]:
     return name(each.rule), count(each.rows), share(each.share), spark(each.trend, label)
 
 
-def _reasons(found: TableFindings) -> str:
-    if not found.reasons:
+def _reasons(findings: TableFindings) -> str:
+    if not findings.reasons:
         return ""
     columns = (Column("reason"), Column("rows", "n"), Column("share of those", "n"), Column("", ""))
     rows = [
         (name(each.reason), count(each.rows), share(each.share), meter(each.share))
-        for each in found.reasons[:8]
+        for each in findings.reasons[:8]
     ]
     caption = "Each row under its first reason, as in the ledger."
     return f"<div><h4>Why rows were held back</h4>{table(caption, columns, rows)}</div>"

@@ -1,6 +1,6 @@
-"""What is known of a lake's quality, as one structure: the page and the JSON are both made of it, so they cannot differ.
+"""The findings about a lake's quality, as one structure: the page and the JSON are both made from it, so they agree.
 
-Moments are ISO texts, so that the structure goes through JSON and back without a change.
+Moments are ISO texts, so the structure survives JSON unchanged.
 """
 
 from dataclasses import asdict, dataclass
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Verdict(StrEnum):
-    """What the numbers of a table are worth, from the best to the worst."""
+    """Whether the numbers of a table may be used, from the best verdict to the worst."""
 
     SILENT = "nothing written"
     BELIEVED = "believed"
@@ -20,20 +20,20 @@ class Verdict(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Return how bad it is."""
+        """Return its place from the best to the worst."""
         return list(Verdict).index(self)
 
     @property
     def is_trusted(self) -> bool:
-        """Tell whether somebody may use the numbers."""
+        """Return whether the numbers may be used."""
         return self.rank <= Verdict.WARNED.rank
 
 
 MEANING = {
     Verdict.BELIEVED: "every row read is accounted for, and nothing was out of the ordinary",
-    Verdict.WARNED: "every row is accounted for, but somebody should look at what is said beside it",
+    Verdict.WARNED: "every row is accounted for, but the warnings beside it need a look",
     Verdict.STALE: "rows have waited for longer than they should, so the numbers are not complete",
-    Verdict.HELD: "an expectation failed, and the gate is shut until somebody decides",
+    Verdict.HELD: "an expectation failed, and the gate is shut until a person decides",
     Verdict.UNBALANCED: "rows are missing, doubled, or other than they should be",
     Verdict.SILENT: "no batch was committed, and none was due",
 }
@@ -41,7 +41,7 @@ MEANING = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """Where rows went: read = good + duplicates + quarantined + dropped."""
+    """The rows read, by outcome: read = good + duplicates + quarantined + dropped."""
 
     read: int = 0
     good: int = 0
@@ -50,14 +50,14 @@ class Flow:
     dropped: int = 0
 
     def __add__(self, other: "Flow") -> "Flow":
-        """Return both together."""
+        """Return the sum of both."""
         both = {name: getattr(self, name) + getattr(other, name) for name in self.__slots__}
         return Flow(**both)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sheet:
-    """A table's balance sheet from its beginning on, as ``strandline ledger`` shows it."""
+    """A table's balance sheet since its first batch, as ``strandline ledger`` shows it."""
 
     flow: Flow
     rows: int
@@ -83,10 +83,10 @@ class Hour:
     """One hour of one table, by the time of its commits.
 
     Args:
-        at: Where it begins.
-        flow: Where its rows went.
+        at: The beginning of the hour.
+        flow: The outcome of its rows.
         freshness_s: The longest time from an event to the commit that holds it.
-        usual: The least and the most rows that are usually read in it; None while nobody can know.
+        usual: The bounds of the rows that are usually read in it; None while there is too little history.
     """
 
     at: str
@@ -100,8 +100,8 @@ class Failing:
     """A rule that rows broke.
 
     Args:
-        rule: Its name.
-        rows: How many rows broke it.
+        rule: The name of the rule.
+        rows: The number of rows that broke it.
         share: Their share of the rows read.
         trend: That share day by day, up to the last day of the report; None where nothing was read.
     """
@@ -152,7 +152,7 @@ class Gate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """What the last verification of a table found, and what it is worth today."""
+    """The result of a table's last verification, and whether it still holds."""
 
     standing: str
     at: str | None = None
@@ -161,7 +161,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFindings:
-    """What is known of one table."""
+    """The findings about one table."""
 
     table: str
     about: str
@@ -185,19 +185,19 @@ class TableFindings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What is known of a lake.
+    """The findings about a lake.
 
     Args:
         lake: The name of its folder.
-        made_at: When this was put together.
-        since: The first moment that is judged.
-        until: The moment after the last.
-        verdict: That of the worst table.
-        sentence: The same, as a sentence.
-        because: Why it is not better, the worst first.
-        arrived: How many records came in.
-        judged: Where those went that were judged.
-        tables: In the order in which data flows.
+        made_at: The time of the report.
+        since: The beginning of the judged range.
+        until: The end of the range, exclusive.
+        verdict: The verdict of the worst table.
+        sentence: The verdict as a sentence.
+        because: The reasons for it, the worst first.
+        arrived: The number of records that arrived.
+        judged: The judged rows by outcome.
+        tables: The tables, in the order in which data flows.
     """
 
     lake: str
@@ -212,5 +212,5 @@ class Findings:
     tables: tuple[TableFindings, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Return it for programs."""
+        """Return the findings as JSON values."""
         return asdict(self)

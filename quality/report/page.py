@@ -1,7 +1,7 @@
-"""The page: one file that needs nothing else, with the same structure in it for programs.
+"""The page: one self-contained file, which also holds the findings as JSON for programs.
 
-It is read on a telephone at night, printed for an auditor, and mailed; so no outside asset, no script, and a policy in
-the page itself that lets none run, whatever a payload may hold.
+It is read on a telephone at night, printed for an auditor, and mailed; so it has no outside asset, no script, and a
+policy that lets no script run, whatever a payload may hold.
 """
 
 import json
@@ -18,36 +18,36 @@ ABSENT = "&ndash;"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
-def page(found: Findings) -> str:
+def page(findings: Findings) -> str:
     """Return the report as one HTML file."""
-    title = attribute(f"{found.sentence} Data quality of {found.lake}")
+    title = attribute(f"{findings.sentence} Data quality of {findings.lake}")
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         '<meta name="color-scheme" content="light dark"><meta name="robots" content="noindex">',
         f"<title>{title}</title><style>{STYLE.read_text()}</style></head><body>{symbols()}",
-        _top(found),
+        _top(findings),
         "<main>",
-        _overview(found),
-        _sheets(found.tables),
-        _tables(found),
-        _quarantine(found),
-        _proofs(found),
-        _rules(found.tables),
+        _overview(findings),
+        _sheets(findings.tables),
+        _tables(findings),
+        _quarantine(findings),
+        _proofs(findings),
+        _rules(findings.tables),
         _legend(),
         "</main>",
-        _foot(found),
-        _data(found),
+        _foot(findings),
+        _data(findings),
         "</body></html>\n",
     ]
     return "".join(parts)
 
 
-def _top(found: Findings) -> str:
-    flow = found.judged
+def _top(findings: Findings) -> str:
+    flow = findings.judged
     figures = (
-        ("Arrived", count(found.arrived), "records"),
+        ("Arrived", count(findings.arrived), "records"),
         (
             "Believed",
             share(flow.good / flow.read) if flow.read else ABSENT,
@@ -55,17 +55,17 @@ def _top(found: Findings) -> str:
         ),
         ("Copies", count(flow.duplicates), _of(flow.duplicates, flow.read)),
         ("Held back", count(flow.quarantined), _of(flow.quarantined, flow.read)),
-        ("Tables to trust", _trusted(found.tables), f"of {count(len(found.tables))}"),
+        ("Tables to trust", _trusted(findings.tables), f"of {count(len(findings.tables))}"),
     )
     listing = "".join(
         f"<div><dt>{name}</dt><dd>{value}</dd><dd>{more}</dd></div>"
         for name, value, more in figures
     )
     return (
-        f'<header><p class="eyebrow"><span>Data quality of <b>{text(found.lake)}</b></span>'
-        f"<span>made {moment(found.made_at)} UTC</span></p>"
-        f'<div class="verdict">{sign(found.verdict)}<div><h1>{text(found.sentence)}</h1></div>'
-        f'</div>{listed(found.because, 5, " below")}<dl class="figures">{listing}</dl></header>'
+        f'<header><p class="eyebrow"><span>Data quality of <b>{text(findings.lake)}</b></span>'
+        f"<span>made {moment(findings.made_at)} UTC</span></p>"
+        f'<div class="verdict">{sign(findings.verdict)}<div><h1>{text(findings.sentence)}</h1></div>'
+        f'</div>{listed(findings.because, 5, " below")}<dl class="figures">{listing}</dl></header>'
     )
 
 
@@ -77,8 +77,8 @@ def _trusted(tables: Sequence[TableFindings]) -> str:
     return count(sum(each.verdict.is_trusted for each in tables))
 
 
-def _overview(found: Findings) -> str:
-    days = len(found.tables[0].days) if found.tables else 0
+def _overview(findings: Findings) -> str:
+    days = len(findings.tables[0].days) if findings.tables else 0
     columns = (
         Column("table"),
         Column("verdict"),
@@ -88,12 +88,14 @@ def _overview(found: Findings) -> str:
         Column("held back", "n"),
         Column("last commit", "n"),
     )
-    rows = [_line(each, found) for each in found.tables]
-    caption = "What was written in these days, in the order in which data flows; the newest day stands last."
+    rows = [_line(each, findings) for each in findings.tables]
+    caption = (
+        "What was written in these days, in the order in which data flows; the newest day is last."
+    )
     return f"<section><h2>Table by table</h2>{table(caption, columns, rows)}</section>"
 
 
-def _line(each: TableFindings, found: Findings) -> tuple[str, ...]:
+def _line(each: TableFindings, findings: Findings) -> tuple[str, ...]:
     flow = each.flow
     return (
         f'<a href="#{attribute(each.table)}">{name(each.table)}</a>',
@@ -102,7 +104,7 @@ def _line(each: TableFindings, found: Findings) -> tuple[str, ...]:
         count(flow.read),
         share(flow.good / flow.read) if flow.read else ABSENT,
         count(flow.quarantined) if each.judges else "",
-        ago(each.newest_at, found.made_at) if each.newest_at else "never",
+        ago(each.newest_at, findings.made_at) if each.newest_at else "never",
     )
 
 
@@ -143,28 +145,28 @@ def _sheets(tables: Sequence[TableFindings]) -> str:
         for each in tables
     ]
     caption = (
-        "From the beginning on: read = good + duplicates + quarantined + dropped. "
-        "Of the good ones, a backfill or a replay healed so many."
+        "Since the first batch: read = good + duplicates + quarantined + dropped. "
+        "Healed rows are those of the good that a backfill or a replay brought in."
     )
     return (
         "<section><h2>Balance sheet</h2>"
         '<p class="lead">Every row that was read is in exactly one place. '
-        f"<code>strandline ledger</code> says the same.</p>{table(caption, columns, rows)}</section>"
+        f"<code>strandline ledger</code> shows the same.</p>{table(caption, columns, rows)}</section>"
     )
 
 
-def _tables(found: Findings) -> str:
-    active = [each for each in found.tables if each.flow != Flow() or each.because or each.gate]
-    silent = [name(each.table) for each in found.tables if each not in active]
-    told = f'<p class="lead">Nothing was written to {", ".join(silent)}.</p>' if silent else ""
+def _tables(findings: Findings) -> str:
+    active = [each for each in findings.tables if each.flow != Flow() or each.because or each.gate]
+    silent = [name(each.table) for each in findings.tables if each not in active]
+    notice = f'<p class="lead">Nothing was written to {", ".join(silent)}.</p>' if silent else ""
     return (
-        f"<section><h2>What happened</h2>{told}"
-        f"{''.join(section(each, found) for each in active)}</section>"
+        f"<section><h2>What happened</h2>{notice}"
+        f"{''.join(section(each, findings) for each in active)}</section>"
     )
 
 
-def _quarantine(found: Findings) -> str:
-    held = [(each.table, each.quarantine) for each in found.tables if each.quarantine]
+def _quarantine(findings: Findings) -> str:
+    held = [(each.table, each.quarantine) for each in findings.tables if each.quarantine]
     if not held:
         return ""
     labels = [label for label, _ in held[0][1].ages]
@@ -183,11 +185,11 @@ def _quarantine(found: Findings) -> str:
         )
         for table_id, each in held
     ]
-    caption = "Rows that nobody has settled yet, by how long ago they arrived."
+    caption = "Rows without a decision yet, by how long ago they arrived."
     return f"<section><h2>Open quarantine</h2>{table(caption, columns, rows)}</section>"
 
 
-def _proofs(found: Findings) -> str:
+def _proofs(findings: Findings) -> str:
     rows = [
         (
             name(each.table),
@@ -195,20 +197,20 @@ def _proofs(found: Findings) -> str:
             moment(each.proof.at),
             count(each.proof.rows or 0),
         )
-        for each in found.tables
+        for each in findings.tables
         if each.proof and each.proof.at
     ]
-    without = [name(each.table) for each in found.tables if each.proof and not each.proof.at]
+    without = [name(each.table) for each in findings.tables if each.proof and not each.proof.at]
     columns = (Column("table"), Column("worth today"), Column("made"), Column("rows", "n"))
-    caption = "Computed anew from bronze, as a batch and as a stream that was killed, and compared row for row."
+    caption = "Computed again from bronze, as a batch and as a stream that was killed, and compared row for row."
     proven = table(caption, columns, rows) if rows else ""
     missing = f'<p class="lead">None yet for {", ".join(without)}.</p>' if without else ""
     return f"<section><h2>Certificates</h2>{missing}{proven}</section>" if rows or without else ""
 
 
 def _rules(tables: Sequence[TableFindings]) -> str:
-    told = [f"<h3>{name(each.table)}</h3>{_rulebook(each)}" for each in tables if each.rules]
-    return f"<section><h2>Rules</h2>{''.join(told)}</section>" if told else ""
+    parts = [f"<h3>{name(each.table)}</h3>{_rulebook(each)}" for each in tables if each.rules]
+    return f"<section><h2>Rules</h2>{''.join(parts)}</section>" if parts else ""
 
 
 def _rulebook(each: TableFindings) -> str:
@@ -229,23 +231,23 @@ def _rulebook(each: TableFindings) -> str:
 
 
 def _legend() -> str:
-    told = "".join(
+    rows = "".join(
         f"<dt>{badge(verdict)}</dt><dd>{text(meaning)}</dd>" for verdict, meaning in MEANING.items()
     )
-    return f'<section><h2>What the words mean</h2><dl class="legend">{told}</dl></section>'
+    return f'<section><h2>What the words mean</h2><dl class="legend">{rows}</dl></section>'
 
 
-def _foot(found: Findings) -> str:
+def _foot(findings: Findings) -> str:
     return (
-        f"<footer><p>{text(found.lake)}, {moment(found.since)} to {moment(found.until)} UTC. "
+        f"<footer><p>{text(findings.lake)}, {moment(findings.since)} to {moment(findings.until)} UTC. "
         "The figures are in this file for programs as well, and <code>strandline report --json</code> "
         "prints them.</p></footer>"
     )
 
 
-def _data(found: Findings) -> str:
-    """Return the structure itself; nothing in it can end the element that holds it."""
-    told = json.dumps(found.as_json(), separators=(",", ":"))
+def _data(findings: Findings) -> str:
+    """Return the findings as JSON, in which no text can end the script element."""
+    data = json.dumps(findings.as_json(), separators=(",", ":"))
     for odd in "<>&":
-        told = told.replace(odd, f"\\u{ord(odd):04x}")
-    return f'<script type="application/json" id="findings">{told}</script>'
+        data = data.replace(odd, f"\\u{ord(odd):04x}")
+    return f'<script type="application/json" id="findings">{data}</script>'

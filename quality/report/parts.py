@@ -1,4 +1,4 @@
-"""What every part of the page is made of: signs, badges, tables. Whoever gives them text has escaped it."""
+"""The parts of the page: signs, badges, tables. Callers escape the text that they pass."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ SIGNS = {
     Verdict.HELD: '<path class="s" d="M9.5 8.5v7M14.5 8.5v7"/>',
     Verdict.UNBALANCED: '<path class="s" d="M7.5 10h9M7.5 14h9M14.5 7l-5 10"/>',
 }
-"""Drawn on a disc, so that no verdict is told by its colour alone."""
+"""Signs drawn on a disc, so no verdict is shown by colour alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class Column:
     """A column of a table.
 
     Args:
-        name: Its heading.
-        kind: ``n`` for numbers, which stand to the right.
+        name: The heading.
+        kind: ``n`` for numbers, which are aligned to the right.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Column:
 
 
 def symbols() -> str:
-    """Return the signs, to be used by name."""
+    """Return the definitions of the signs, which the page uses by name."""
     made = "".join(
         f'<symbol id="{_name(verdict)}" viewBox="0 0 24 24">{_disc(verdict)}{sign}</symbol>'
         for verdict, sign in SIGNS.items()
@@ -53,7 +53,7 @@ def symbols() -> str:
 
 
 def sign(verdict: Verdict) -> str:
-    """Return the sign of a verdict; the word stands beside it."""
+    """Return the sign of a verdict; the page shows the word beside it."""
     return f'<svg class="{TONE[verdict]}" aria-hidden="true"><use href="#{_name(verdict)}"/></svg>'
 
 
@@ -63,23 +63,23 @@ def badge(verdict: Verdict) -> str:
 
 
 def listed(reasons: Sequence[str], most: int, where: str = "") -> str:
-    """Return reasons as a list, of many the first ones and how many more there are."""
-    told = [f"<li>{text(reason)}</li>" for reason in reasons[:most]]
+    """Return reasons as a list: the first ones, and the number of the others."""
+    items = [f"<li>{text(reason)}</li>" for reason in reasons[:most]]
     if len(reasons) > most:
-        told.append(f"<li>and {len(reasons) - most:,} more{where}</li>")
-    return f'<ul class="because">{"".join(told)}</ul>' if told else ""
+        items.append(f"<li>and {len(reasons) - most:,} more{where}</li>")
+    return f'<ul class="because">{"".join(items)}</ul>' if items else ""
 
 
 def table(
     caption: str, columns: Sequence[Column], rows: Sequence[Sequence[str]], *, kind: str = "stack"
 ) -> str:
-    """Return a table whose first column says what a row is about.
+    """Return a table whose first column is the heading of each row.
 
     Args:
-        caption: What it shows.
-        columns: Its columns.
-        rows: Their cells, as text of the page.
-        kind: ``stack`` if a narrow screen shows each row as a sheet of its own.
+        caption: The caption.
+        columns: The columns.
+        rows: The cells of each row, as HTML.
+        kind: ``stack`` if a narrow screen shows each row as a block of its own.
     """
     heads = "".join(
         f'<th scope="col" role="columnheader" class="{column.kind}">{text(column.name)}</th>'

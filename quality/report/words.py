@@ -1,7 +1,7 @@
-"""How values become text in the page: numbers as people read them, and nothing from data as anything but text.
+"""How values become text in the page: numbers as people read them, and data as text only.
 
-A payload may hold mark-up, and signs that turn the direction of writing or take no room at all. The first is escaped;
-the second are written out, because a reader must see that they are there and the page must not obey them.
+A payload may hold mark-up, and characters that turn the direction of writing or take no room. Mark-up is escaped; such
+characters are written as code points, because a reader must see them and the page must not obey them.
 """
 
 import unicodedata
@@ -9,14 +9,14 @@ from datetime import datetime
 from html import escape
 
 UNSEEN = {"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"}
-"""Kinds of signs that are written out: control, direction, no width, half of a pair, no sign at all."""
+"""Categories of characters that are written as code points: control, direction, no width, half of a pair, unassigned."""
 
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 FEW = 0.0001
 
 
 def text(value: object) -> str:
-    """Return a value that came from data, or from a person, as text of the page."""
+    """Return a value from data, or from a person, as HTML text."""
     return "".join(_sign(sign) for sign in str(value))
 
 
@@ -27,7 +27,7 @@ def _sign(sign: str) -> str:
 
 
 def name(value: object) -> str:
-    """Return the name of a table or a rule, which may be broken behind its dots and lines."""
+    """Return the name of a table or a rule, with possible line breaks after dots, colons and underscores."""
     parts = text(value)
     for end in ".:_":
         parts = parts.replace(end, f"{end}<wbr>")
@@ -35,7 +35,7 @@ def name(value: object) -> str:
 
 
 def attribute(value: object) -> str:
-    """Return a value as it may stand in an attribute."""
+    """Return a value as text of an HTML attribute."""
     unseen = (unicodedata.category(sign) in UNSEEN for sign in str(value))
     return escape(
         "".join(f"U+{ord(s):04X}" if odd else s for s, odd in zip(str(value), unseen, strict=True))
@@ -43,12 +43,12 @@ def attribute(value: object) -> str:
 
 
 def count(value: float) -> str:
-    """Write how many."""
+    """Write a count."""
     return f"{value:,.0f}"
 
 
 def share(value: float) -> str:
-    """Write a share; what is not nothing is never written as nothing, nor what is not all as all."""
+    """Write a share; only zero is written as 0 %, and only one as 100 %."""
     if 0 < value < FEW:
         return "&lt;0.01 %"
     if 1 - FEW < value < 1:
@@ -77,6 +77,6 @@ def day(iso: str) -> str:
 
 
 def ago(iso: str, now: str) -> str:
-    """Write how long before the report something was."""
+    """Write how long before the report a moment was."""
     passed = (datetime.fromisoformat(now) - datetime.fromisoformat(iso)).total_seconds()
     return f"{span(passed)} ago" if passed >= 1 else "just now"

@@ -48,6 +48,22 @@ def test_packages_hold_a_docstring_and_nothing_else() -> None:
             assert isinstance(only.value, ast.Constant), path
 
 
+def test_each_room_of_the_engine_is_told_in_five_lines_and_its_tests_lie_under_its_name() -> None:
+    """What it is for, what may enter, and where to begin reading."""
+    rooms = {
+        path.parent.name: path for path in modules() if path.match("jobs/engine/*/__init__.py")
+    }
+    tested = {path.parent.name for path in modules() if path.match("tests/engine/*/*.py")}
+
+    assert tested == set(rooms)
+    for room, path in rooms.items():
+        docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
+        begin = re.search(r"Begin with (\w+)", docstring)
+        assert len(docstring.splitlines()) <= 5, room
+        assert begin, room
+        assert path.with_name(f"{begin[1]}.py").is_file(), room
+
+
 def test_every_module_says_why_it_is_there() -> None:
     """Decisions live in the docstring of the module that they bind."""
     silent = [str(path) for path in modules() if not ast.get_docstring(ast.parse(path.read_text()))]
@@ -83,11 +99,11 @@ def test_a_table_is_the_last_word_of_its_module(table: Table) -> None:
     ("what", "doors"),
     [
         (r"\bisStreaming\b", {"jobs/core/stateful.py"}),
-        (r"\bcase Batch\(", {"jobs/run/runner.py"}),
+        (r"\bcase Batch\(", {"jobs/engine/pipeline/runner.py"}),
         (r"\bisinstance\([^)]*\b(?:Batch|AvailableNow|MicroBatch)\b", set()),
         (r"^\s*(?:import|from) dagster\b", {"orchestration"}),
         (r"^\s*(?:import|from) great_expectations\b", {"quality"}),
-        (r"\b(?:readStream|writeStream)\b", {"jobs/run/streams.py"}),
+        (r"\b(?:readStream|writeStream)\b", {"jobs/engine/pipeline/query.py"}),
         (
             r"\bdatetime\.(?:now|utcnow)\(|\bcurrent_timestamp\(",
             {"jobs/cli/place.py"},
@@ -104,10 +120,15 @@ def test_what_must_have_one_door_has_one_door(what: str, doors: set[str]) -> Non
 
 def test_the_environment_is_read_by_the_settings_alone() -> None:
     """Set-up is the exception, because it runs before settings can; and two libraries are told what only so can be."""
-    allowed = {"jobs/run/settings.py", "jobs/run/session.py", "infra/java.py", "infra/trust.py"}
+    allowed = {
+        "jobs/engine/runtime/settings.py",
+        "jobs/engine/runtime/spark_session.py",
+        "infra/java.py",
+        "infra/trust.py",
+    }
     allowed.add("quality/gx.py")
     found = {name for name, text in library() if re.search(r"os\.environ|getenv", _code(text))}
-    session = dict(library())["jobs/run/session.py"]
+    session = dict(library())["jobs/engine/runtime/spark_session.py"]
 
     assert found <= allowed
     assert set(re.findall(r'os\.environ\W(?:setdefault\()?"(\w+)"', session)) <= {

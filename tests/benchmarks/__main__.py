@@ -1,7 +1,8 @@
-"""Measure: ``python -m tests.benchmarks [engine | history | rules | share]``, or ``make bench``.
+"""Measure: ``python -m tests.benchmarks [engine | history | rules | share | verify]``, or ``make bench``.
 
 ``engine`` compares with jobs written by hand, ``history`` an old table with a young one, ``rules`` a batch with fifty
-rules and their gate with one that has none, ``share`` a run that Dagster launched with one from the command line.
+rules and their gate with one that has none, ``share`` a run that Dagster launched with one from the command line, and
+``verify`` weighs the processes of a verification.
 An interrupted run goes on where it was; ``--fresh`` begins anew.
 """
 
@@ -17,11 +18,11 @@ from pathlib import Path
 from rich.console import Console
 
 from jobs.core.table import Topic
+from jobs.engine.kafka import admin, local_broker
 from jobs.play.domain import readings
 from jobs.play.plan import Plan
 from jobs.play.send import send
-from jobs.run import broker, topics
-from tests.benchmarks import catch_up, history, machine, rules, share
+from tests.benchmarks import catch_up, history, machine, rules, share, verify_memory
 from tests.benchmarks.feed import events_in
 from tests.benchmarks.ground import Ground
 from tests.benchmarks.history_report import HistoryReport
@@ -30,11 +31,14 @@ from tests.benchmarks.rules_report import RulesReport
 from tests.benchmarks.samples import Samples
 from tests.benchmarks.share_report import ShareReport
 from tests.benchmarks.small_batches import SmallBatches
+from tests.benchmarks.verify_report import VerifyReport
 from tests.benchmarks.workers import workers
 
 DAY = datetime(2026, 10, 1, tzinfo=UTC)
 CONTESTANTS = ("strandline", "tuned", "tutorial")
 EVENT_ROWS = ("bronze", "silver", "gold", "gold on_change")
+COUNTED = {"engine", "verify"}
+"""Those of which ``--events`` says the size."""
 PARTS = {"engine": "events,batch,chain", "history": "age,measure"}
 BATCH_ROWS = ("bronze", "silver", "gold on_change")
 
@@ -60,11 +64,13 @@ class Wanted:
     @property
     def name(self) -> str:
         """Return the name of the folder in which an interrupted run is found again."""
-        return f"{self.suite}-{self.events}" if self.suite == "engine" else self.suite
+        return f"{self.suite}-{self.events}" if self.suite in COUNTED else self.suite
 
     @property
     def command(self) -> str:
         """Return the command that repeats it."""
+        if self.suite == "verify":
+            return f"python -m tests.benchmarks verify --events {self.events}"
         if self.suite != "engine":
             return f"python -m tests.benchmarks {self.suite}"
         return (
@@ -81,13 +87,13 @@ def main() -> int:
         shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True, exist_ok=True)
     began = datetime.now(UTC)  # noqa: TID251  # the command line is where clocks are read
-    own = wanted.kafka is None and broker.status(wanted.work) is None
-    address = wanted.kafka or broker.up(wanted.work).address
+    own = wanted.kafka is None and local_broker.status(wanted.work) is None
+    address = wanted.kafka or local_broker.up(wanted.work).address
     try:
         report = MEASURES[wanted.suite](wanted, work, address)
     finally:
         if own:
-            broker.down(wanted.work)
+            local_broker.down(wanted.work)
     for file in report.write(wanted.out):
         screen.print(f"wrote {file}")
     screen.print(report.page(), markup=False)
@@ -144,18 +150,25 @@ def _share(wanted: Wanted, work: Path, address: str) -> ShareReport:
     return ShareReport(command=wanted.command, machine=machine.facts(), samples=samples)
 
 
-AnyReport = Report | HistoryReport | RulesReport | ShareReport
+def _verify(wanted: Wanted, work: Path, address: str) -> VerifyReport:
+    tell = partial(screen.print, markup=False, soft_wrap=True)
+    weighed = verify_memory.measure(work, address, wanted.events, tell)
+    return VerifyReport(command=wanted.command, machine=machine.facts(), weighed=weighed)
+
+
+AnyReport = Report | HistoryReport | RulesReport | ShareReport | VerifyReport
 MEASURES: dict[str, Callable[[Wanted, Path, str], AnyReport]] = {
     "engine": _engine,
     "history": _history,
     "rules": _rules,
     "share": _share,
+    "verify": _verify,
 }
 
 
 def _preload(plan: Plan, address: str, topic: Topic) -> None:
     """Send the events unless the topic has them."""
-    there = events_in(address, topic) if topic.name in topics.topics(address, {}) else 0
+    there = events_in(address, topic) if topic.name in admin.topics(address, {}) else 0
     if there == plan.events:
         return
     if there:

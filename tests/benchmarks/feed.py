@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 from confluent_kafka import Producer
 
 from jobs.core.table import Topic
+from jobs.engine.kafka.admin import create_topic
+from jobs.engine.kafka.topic_log import Log
+from jobs.engine.storage.delta_commit import SUMS_KEPT, forget_sum
+from jobs.engine.storage.ledger import is_table, latest_version
 from jobs.play.plan import Plan
 from jobs.play.player import Chunk
 from jobs.play.telemetry import Fleet
-from jobs.run.delta import SUMS_KEPT, forget_sum
-from jobs.run.kafka import Log
-from jobs.run.ledger import is_table, latest_version
-from jobs.run.topics import create_topic
 
 ROWS = 100
 PATIENCE = 180.0

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from jobs.cli import main as line
-from jobs.run import backfill, runner, streams
-from jobs.run.guard import Guard
+from jobs.engine.gates.batch_check import Guard
+from jobs.engine.pipeline import batch_writer, runner
+from jobs.engine.repair import backfill
 
 Words = ParamSpec("Words")
 Answer = TypeVar("Answer")
@@ -40,7 +41,7 @@ def main() -> None:
     file = Path(sys.argv.pop(1))
     Guard.admit = timed(Guard.admit)  # type: ignore[method-assign]  # what this program is for
     Guard.passed = timed(Guard.passed)  # type: ignore[method-assign]  # as above
-    for module in (backfill, runner, streams):
+    for module in (backfill, runner, batch_writer):
         module.refuse_behind = timed(module.refuse_behind)  # type: ignore[attr-defined]  # as above
     runner.behind_source = timed(runner.behind_source)  # type: ignore[attr-defined]  # as above
     try:

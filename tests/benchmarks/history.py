@@ -20,14 +20,14 @@ from shutil import copytree, rmtree
 from pyspark.sql import SparkSession
 
 from jobs import catalog
-from jobs.core.table import Layer, Speaks, Table
+from jobs.core.table import Emit, Layer, Table
+from jobs.engine.pipeline.runner import Site
+from jobs.engine.repair.closed_range import length
+from jobs.engine.runtime.settings import settings
+from jobs.engine.runtime.spark_session import start
+from jobs.engine.storage.lake import Lake
 from jobs.play.plan import Plan
 from jobs.play.send import send
-from jobs.run.lake import Lake
-from jobs.run.runner import Site
-from jobs.run.session import start
-from jobs.run.settings import settings
-from jobs.run.span import length
 from tests.benchmarks.feed import events_in
 from tests.benchmarks.life import WHOLE, Life, steps
 from tests.benchmarks.samples import Sample, Samples
@@ -186,7 +186,7 @@ class History:
 
 def computes_days(table: Table) -> bool:
     """Tell whether a table computes whole days again when a part of them changes."""
-    return table.speaks is Speaks.AFRESH and length(table) >= timedelta(days=1)
+    return table.emits is Emit.RECOMPUTED and length(table) >= timedelta(days=1)
 
 
 def wanted(names: Sequence[str]) -> list[Table]:

@@ -12,13 +12,13 @@ import psutil
 from pyspark.sql import SparkSession
 
 from jobs.core.modes import AvailableNow, MicroBatch
-from jobs.core.table import Layer, Speaks, Table
-from jobs.run.afresh import Afresh
-from jobs.run.balance import balance
-from jobs.run.jvm import jvm
-from jobs.run.lake import Lake
-from jobs.run.ledger import LOOKED_AGAIN, Entry, entries, is_table, latest_version
-from jobs.run.runner import Site, run
+from jobs.core.table import Emit, Layer, Table
+from jobs.engine.accounting.balance_sheet import balance
+from jobs.engine.pipeline.recompute_windows import Afresh
+from jobs.engine.pipeline.runner import Site, run
+from jobs.engine.runtime.jvm import jvm
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import LOOKED_AGAIN, Entry, entries, is_table, latest_version
 from tests.benchmarks.feed import PATIENCE, FeedError, Versions, adds, keep_sums
 
 MANY = 1_000_000
@@ -110,7 +110,7 @@ class Life:
         if self.table.layer is Layer.BRONZE:
             mode = AvailableNow(max_offsets=self.records)
             run(self.table, mode, self.lake, site=self.site, tell=heard, stopped=over.is_set)
-        elif self.table.speaks is Speaks.AFRESH:
+        elif self.table.emits is Emit.RECOMPUTED:
             self._again(heard, over)
         else:
             stopped = _within(PATIENCE, over, self.table)

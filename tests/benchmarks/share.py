@@ -21,12 +21,12 @@ from tempfile import mkdtemp
 
 from jobs import catalog
 from jobs.core.table import Topic
+from jobs.engine.accounting.balance_sheet import balance
+from jobs.engine.kafka import admin
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import entries
 from jobs.play.plan import Plan
 from jobs.play.send import send
-from jobs.run import topics
-from jobs.run.balance import balance
-from jobs.run.lake import Lake
-from jobs.run.ledger import entries
 from tests.benchmarks.feed import events_in
 from tests.benchmarks.machine import Noise
 from tests.benchmarks.samples import Sample, Samples
@@ -165,7 +165,7 @@ def _batches(lake: Lake) -> int:
 
 
 def _topics(address: str) -> list[Topic]:
-    there = topics.topics(address, {})
+    there = admin.topics(address, {})
     own = [topic for table in catalog.tables() for topic in table.topics]
     return [topic for topic in own if topic.name in there]
 

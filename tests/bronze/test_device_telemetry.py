@@ -5,8 +5,8 @@ from pyspark.sql.types import StructType
 
 from jobs.bronze.device_telemetry import TABLE
 from jobs.core.received import IDENTITY, ORDER, RECEIVED
-from jobs.run.lake import Lake
-from jobs.run.ledger import entries
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import entries
 from jobs.silver import device_telemetry as silver
 from tests.support.events import TOPIC, Event, received
 from tests.support.modes import proven

@@ -6,9 +6,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.core.modes import AvailableNow
+from jobs.engine.pipeline.runner import Site, run
+from jobs.engine.storage.lake import Lake
 from jobs.gold import device_signal_10m
-from jobs.run.lake import Lake
-from jobs.run.runner import Site, run
 from jobs.silver import device_telemetry as silver
 from tests.support.events import readings, received
 from tests.support.rows import NOON

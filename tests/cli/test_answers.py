@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.typed import ENVIRONMENT, ESCAPE, PROGRAM, strandline, succeeded
+from tests.cli import typed
+from tests.cli.inside import strandline, succeeded
+from tests.cli.typed import ENVIRONMENT, ESCAPE, PROGRAM
 
 pytestmark = pytest.mark.slow
 
@@ -125,7 +127,7 @@ def test_without_a_terminal_text_is_plain_and_nothing_is_cut(
     words: tuple[str, ...], filled: Path
 ) -> None:
     """A log has no width and knows no colours."""
-    answer = succeeded(*words, "--lake", filled, env={"COLUMNS": "40"})
+    answer = typed.succeeded(*words, "--lake", filled, env={"COLUMNS": "40"})
 
     assert ESCAPE not in answer.told
     assert "…" not in answer.told

@@ -7,8 +7,8 @@ from rich.console import Console
 
 from jobs.cli.answers import sheets_of
 from jobs.cli.graph import picture
-from jobs.run.lake import Lake
-from tests.cli.typed import strandline
+from jobs.engine.storage.lake import Lake
+from tests.cli.inside import strandline
 
 
 def test_bronze_is_what_everything_else_is_verified_against(filled: Path) -> None:
@@ -38,7 +38,7 @@ def test_a_table_that_was_never_run_is_told_with_what_to_type(filled: Path) -> N
     [
         (("--since", "2026-11-01"), "a range has two ends"),
         (("--since", "2026-11-02", "--until", "2026-11-01"), "the range is empty"),
-        (("--since", "yesterday", "--until", "2026-11-01"), "no date and no moment"),
+        (("--since", "yesterday", "--until", "2026-11-01"), "neither a date nor a moment"),
     ],
 )
 def test_a_range_that_is_none_is_told_with_what_to_type(

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from jobs.run.lake import Lake
+from jobs.engine.storage.lake import Lake
 from jobs.silver import device_telemetry as silver
-from tests.cli.typed import ESCAPE, Answer, strandline
+from tests.cli import typed
+from tests.cli.inside import strandline
+from tests.cli.typed import ESCAPE, Answer
 
 pytestmark = pytest.mark.slow
 
@@ -120,7 +122,7 @@ def held(place: Path) -> Iterator[Path]:
 @pytest.mark.parametrize("verb", ["run", "stream"])
 def test_a_second_writer(verb: str, held: Path) -> None:
     """Refused at once, with the process that is the first."""
-    answer = strandline(verb, "silver.device_telemetry", "--lake", held, timeout=20)
+    answer = typed.strandline(verb, "silver.device_telemetry", "--lake", held, timeout=60)
 
     refused(answer, 3, "silver.device_telemetry has a writer already: process 4711 on elsewhere")
     assert files(held) == {"_leases", "_leases/silver.device_telemetry.lock"}
@@ -181,7 +183,7 @@ def test_a_demo_where_somebody_keeps_something(place: Path) -> None:
     place.mkdir()
     (place / "thesis.txt").write_text("years of work")
 
-    refused(strandline("demo", "--lake", place), 2, "no demo made what is in it", "--lake")
+    refused(strandline("demo", "--lake", place), 2, "not made by a demo", "--lake")
 
     assert (place / "thesis.txt").read_text() == "years of work"
 

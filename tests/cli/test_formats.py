@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 from jobs.cli.formats import Format, chosen, deliver, shown
 from jobs.core.errors import DefinitionError
-from jobs.run.ask import Answer, ask
-from jobs.run.lake import Lake
+from jobs.engine.storage.lake import Lake
+from jobs.engine.trace.sql_query import Answer, ask
 from jobs.silver import device_telemetry as silver
-from tests.cli.typed import strandline, succeeded
+from tests.cli.inside import strandline, succeeded
 
 ONE = "SELECT event_id, value, event_at FROM silver.device_telemetry ORDER BY event_id"
 SAID = '{"a":[1,null,"x"],"b":1.5}'
@@ -93,8 +93,8 @@ def test_a_pipe_gets_csv_and_the_file_says_its_format(filled: Path, tmp_path: Pa
     ("wanted", "to", "as_json", "told"),
     [
         (Format.CSV, None, True, "two formats"),
-        (Format.PARQUET, None, False, "belong into a file"),
-        (None, Path("answer.txt"), False, "does not say in which format"),
+        (Format.PARQUET, None, False, "needs a file"),
+        (None, Path("answer.txt"), False, "names no format"),
     ],
 )
 def test_what_cannot_be_written_is_refused_before_anything_is_read(

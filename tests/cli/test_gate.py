@@ -6,13 +6,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.gold import device_signal_10m as gold
-from jobs.run.lake import Lake
-from jobs.silver import device_telemetry as silver
-from tests.cli.typed import strandline, succeeded
-from tests.support.events import received
-from tests.support.modes import derive
-from tests.support.poison import GOOD, POISONED, RULE
+from jobs.engine.storage.lake import Lake
+from tests.cli.inside import strandline, succeeded
+from tests.support.poison import RULE, poisoned
 
 pytestmark = pytest.mark.slow
 
@@ -20,13 +16,10 @@ NAME = "silver.device_telemetry"
 TABLES = (NAME, "gold.device_signal_10m")
 
 
-@pytest.fixture
-def poisoned(spark: SparkSession, lake: Lake) -> Path:
+@pytest.fixture(name="poisoned")
+def _poisoned(spark: SparkSession, lake: Lake) -> Path:
     """Return a lake with a good hour that was read and a poisoned one that waits."""
-    received(spark, lake, GOOD)
-    derive(spark, lake, silver.TABLE, gold.TABLE)
-    received(spark, lake, POISONED)
-    return lake.root
+    return poisoned(spark, lake).root
 
 
 def sheets(lake: Path) -> dict[str, Any]:

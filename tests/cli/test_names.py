@@ -6,7 +6,7 @@ import pytest
 
 from jobs import catalog
 from jobs.core.errors import DefinitionError
-from tests.cli.typed import strandline, succeeded
+from tests.cli.inside import strandline, succeeded
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,14 @@ from shutil import copytree, rmtree
 import pytest
 
 from jobs.cli.passing import free
-from jobs.cli.screen import SPARING, Sparing
+from jobs.cli.screen import PAUSE, Throttle
 from jobs.core.errors import TransientError
 from jobs.core.table import Table
+from jobs.engine.accounting.balance_sheet import balance
+from jobs.engine.storage.lake import Lake
 from jobs.gold import device_signal_10m as gold
-from jobs.run.balance import balance
-from jobs.run.lake import Lake
 from jobs.silver import device_telemetry as silver
-from tests.cli.typed import strandline
+from tests.cli.inside import strandline
 
 HOLD = """
 import fcntl, sys
@@ -96,11 +96,11 @@ def test_what_reads_a_table_that_another_process_is_making_waits_for_it(tmp_path
 def test_a_log_hears_of_the_same_thing_once_a_minute() -> None:
     """By a clock of the test."""
     now = [0.0]
-    late, early = (Sparing(at_once=each, clock=lambda: now[0]) for each in (False, True))
+    late, early = (Throttle(at_once=each, clock=lambda: now[0]) for each in (False, True))
     heard = []
     for second in range(0, 150, 5):
         now[0] = float(second)
         heard.append((late.is_due(), early.is_due()))
 
-    assert [5 * n for n, (due, _) in enumerate(heard) if due] == [SPARING, 2 * SPARING]
-    assert [5 * n for n, (_, due) in enumerate(heard) if due] == [0, SPARING, 2 * SPARING]
+    assert [5 * n for n, (due, _) in enumerate(heard) if due] == [PAUSE, 2 * PAUSE]
+    assert [5 * n for n, (_, due) in enumerate(heard) if due] == [0, PAUSE, 2 * PAUSE]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.typed import strandline, succeeded
+from tests.cli.inside import strandline, succeeded
 from tests.support.days import Came, Held, lived
 
 pytestmark = pytest.mark.slow

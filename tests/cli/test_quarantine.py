@@ -1,5 +1,6 @@
 """What is held back is told to people and programs, without Spark; what cannot be meant is refused at once."""
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -8,11 +9,27 @@ import pytest
 
 from jobs.cli.quarantine import placed
 from jobs.core.errors import DefinitionError
-from tests.cli.typed import strandline, succeeded
+from jobs.engine.storage.lake import Lake
+from jobs.silver import user_actions
+from tests.cli.inside import strandline, succeeded
+from tests.engine.written import written
+from tests.support.rows import NOON
 
 pytestmark = pytest.mark.slow
 
 SILVER = "silver.device_telemetry"
+HELD = {
+    "_topic": "user-actions",
+    "_partition": 0,
+    "_offset": 0,
+    "_arrived_at": NOON,
+    "reasons": ["late"],
+    "event_at": NOON,
+    "_message_key": b"alice",
+    "_payload": b'{"action_id": "2", "user_id": "alice"}',
+    "_headers": [{"key": "k", "value": b"alice"}],
+    "_batch": 0,
+}
 
 
 def test_the_list_names_reasons_and_ages_for_people_and_programs(filled: Path) -> None:
@@ -70,6 +87,28 @@ def test_a_row_is_discarded_and_taken_back_with_the_name_of_who_typed_it(
 
     assert (told["rows"], told["healed"], told["remain"]) == (1, 0, 1)
     succeeded("ledger", *lake)
+
+
+def test_who_sees_sensitive_fields_says_why_and_it_is_written_down(tmp_path: Path) -> None:
+    """As for a question."""
+    lake = Lake(tmp_path / "lake")
+    written(lake.table(user_actions.TABLE), [{"action_id": "1", "user_id": "alice"}])
+    written(lake.quarantine(user_actions.TABLE), [HELD])
+    words = ("quarantine", "show", user_actions.TABLE.id, "--lake", lake.root)
+
+    masked = succeeded(*words)
+    refused = strandline(*words, "--unmasked", " ")
+    before = lake.log("unmasked").exists()
+    clear = succeeded(*words, "--unmasked", "fraud case 17")
+
+    assert "alice" not in masked.told
+    assert (refused.code, "alice" in refused.told, before) == (2, False, False)
+    assert "alice" in clear.out
+    (line,) = lake.log("unmasked").read_text().splitlines()
+    told = json.loads(line)
+    assert (told["why"], told["quarantine"]) == ("fraud case 17", user_actions.TABLE.id)
+    assert told["who"]
+    assert told["at"]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from tests.cli.typed import strandline, succeeded
+from tests.cli.inside import strandline, succeeded
 from tests.support.days import Came, Held, lived
 
 pytestmark = pytest.mark.slow

@@ -4,14 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.typed import strandline
+from tests.cli import typed
+from tests.cli.inside import strandline
 
 pytestmark = pytest.mark.slow
 
 
 def test_more_memory_than_there_is_ends_in_a_sentence(filled: Path) -> None:
     """Java says why; it was `something unforeseen` with JAVA_GATEWAY_EXITED."""
-    answer = strandline("check", "--lake", filled, env={"STRANDLINE_MEMORY": "99999999g"})
+    answer = typed.strandline("check", "--lake", filled, env={"STRANDLINE_MEMORY": "99999999g"})
 
     assert answer.code == 2, answer.told
     assert "Spark's JVM ended while it started: Could not reserve enough space" in answer.err
@@ -28,5 +29,5 @@ def test_a_lake_that_is_a_file_is_refused_by_every_verb(
     answer = strandline(*words, "--lake", tmp_path / "file")
 
     assert answer.code == 2, answer.told
-    assert "is a file and no lake" in answer.err
+    assert "is a file, not a lake" in answer.err
     assert "--lake" in answer.err

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.typed import strandline, succeeded
+from tests.cli.inside import strandline, succeeded
 
 
 def test_a_program_gets_the_verdict_and_its_evidence(filled: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from jobs import catalog
 from jobs.core.errors import DefinitionError
-from jobs.core.table import Layer, Speaks, Table
+from jobs.core.table import Emit, Layer, Table
 from jobs.gold import device_signal_10m
 
 Modules: TypeAlias = Mapping[str, str]
@@ -190,10 +190,10 @@ def test_a_mistake_is_told_with_its_file_and_line(
     assert word in caught.value.message
 
 
-def test_a_table_that_follows_replaced_rows_is_computed_afresh_or_refused(declare: Declare) -> None:
+def test_a_table_that_reads_updated_rows_is_recomputed_or_refused(declare: Declare) -> None:
     """Spark would say so too, at the first rewrite, at night."""
     rows = derived("GOLD", "rows", "scratch_silver.pings").replace(
-        "reads", "speaks='on_change', window_from='at', reads"
+        "reads", "emits='on_change', window_from='at', reads"
     )
     declare(
         bronze={"pings": BRONZE},
@@ -204,17 +204,17 @@ def test_a_table_that_follows_replaced_rows_is_computed_afresh_or_refused(declar
     with pytest.raises(DefinitionError, match=r"gold\.sums reads gold\.rows") as caught:
         catalog.tables()
 
-    assert "AFRESH" in caught.value.hint
+    assert "RECOMPUTED" in caught.value.hint
 
 
-def test_what_no_stream_says_has_nothing_looked_up_beside_it() -> None:
+def test_rows_that_no_stream_emits_have_no_dimension() -> None:
     """Its columns would be empty after the first change, and nobody would hear of it."""
-    table = replace(device_signal_10m.TABLE, speaks=Speaks.AFRESH)
+    table = replace(device_signal_10m.TABLE, emits=Emit.RECOMPUTED)
 
     with pytest.raises(DefinitionError, match=r"device_signal_10m\.py:\d+") as caught:
-        catalog._refuse_look_up(table, device_signal_10m)
+        catalog._refuse_dimension(table, device_signal_10m)
 
-    assert "let a table above it look up" in caught.value.hint
+    assert "declare the dimension in a table above it" in caught.value.hint
 
 
 def test_a_table_knows_its_topic_or_its_tables() -> None:

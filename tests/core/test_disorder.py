@@ -9,23 +9,23 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.lateness import Lateness
+from jobs.core.lateness import SKEW, Lateness
+from jobs.engine.accounting.balance_sheet import balance
+from jobs.engine.pipeline.runner import Site
+from jobs.engine.proof.verify import Trial, verify
+from jobs.engine.repair.backfill import backfill
+from jobs.engine.repair.closed_range import Span
+from jobs.engine.repair.replay import replay
+from jobs.engine.repair.replay_plan import Choice
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import entries
+from jobs.engine.trace.verdict import Verdict, World
+from jobs.engine.trace.why import why
 from jobs.gold import device_signal_10m as gold
-from jobs.run.backfill import backfill
-from jobs.run.balance import balance
-from jobs.run.finding import Verdict, World
-from jobs.run.heal import Choice
-from jobs.run.lake import Lake
-from jobs.run.ledger import entries
-from jobs.run.replay import replay
-from jobs.run.runner import Site
-from jobs.run.span import Span
-from jobs.run.verify import Trial, verify
-from jobs.run.why import why
 from jobs.silver import device_telemetry as silver
 from tests.support.events import Event, reading, readings, received
 from tests.support.logs import dealt, told
-from tests.support.modes import Answers, answers_of, derive, in_every_mode, proven
+from tests.support.modes import STREAMED, Answers, answers_of, derive, in_every_mode, proven
 from tests.support.rows import NOON, at, rows
 
 DISORDERED = """
@@ -109,7 +109,7 @@ def test_why_says_how_far_behind_a_row_was_and_what_brings_it_in(met: Lake) -> N
 
     assert found.verdict is why("c", silver.TABLE, world).verdict is Verdict.DISORDERED
     assert found.evidence["newest_before"] == "2026-11-20T12:00:01+00:00"
-    assert "3:59:00 before the newest arrival" in found.sentence
+    assert "3:59:00 before the newest in earlier commits" in found.sentence
     assert "quarantine replay silver.device_telemetry --reason disordered" in found.sentence
 
 
@@ -153,16 +153,17 @@ def test_a_backfill_of_their_range_brings_them_in(
 
 
 @pytest.mark.slow
-def test_random_arrivals_of_hours_ago_are_accounted_for_in_every_mode(
+def test_random_arrivals_of_hours_ago_are_accounted_for_in_any_mode(
     spark: SparkSession, tmp_path: Path, chance: random.Random
 ) -> None:
-    """One row in five was stamped up to a day before it was sent; the seed is in the header."""
+    """One row in five was stamped up to a day before it was sent; the seed is in the header, and draws the mode."""
     log = []
     for each in dealt(chance, told(chance, 150), batches=4):
         back = chance.choice([timedelta(0)] * 4 + [timedelta(minutes=chance.randrange(1, 1440))])
         log.append(replace(each.event, arrived_at=each.event.arrived_at - back))
 
-    found = in_every_mode(spark, tmp_path, log, (silver.TABLE,))
+    way = chance.choice(STREAMED)
+    found = in_every_mode(spark, tmp_path, log, (silver.TABLE,), (way,))
 
     assert any("disordered" in row["reasons"] for row in found.quarantine)
 
@@ -173,18 +174,70 @@ def test_two_commits_may_share_a_moment() -> None:
         Lateness(disorder=timedelta(0))
 
 
-def test_the_newest_arrival_is_no_later_than_the_readers_clock(
-    spark: SparkSession, lake: Lake
-) -> None:
-    """One record of the year 9999 would make every row after it disordered."""
-    odd = Event(
-        payload=reading(event_id="odd"),
-        arrived_at=NOON.replace(year=9999),
+BACKLOG = [
+    replace(event, ingested_at=NOON)
+    for event in readings("""
+        batch | id | device | event_at | arrived_at
+        0     | a  | d1     | 06:00:00 | 06:00:01
+        0     | b  | d1     | 06:03:00 | 06:03:01
+        1     | c  | d1     | 06:05:00 | 06:05:01
+        2     | d  | d1     | 06:06:00 | 06:06:01
+        2     | e  | d1     | 08:20:00 | 08:20:01
+    """)
+]
+"""A topic that is read hours after its records came."""
+
+
+def of_a_broken_clock(batch: int, ahead: timedelta) -> Event:
+    """Return a record that was stamped beyond the reader's clock."""
+    return Event(
+        batch=batch,
+        payload=reading(event_id=f"odd{batch}", event_at=(NOON + ahead).isoformat()),
+        arrived_at=NOON + ahead,
         ingested_at=NOON,
     )
-    received(spark, lake, [odd])
-    received(spark, lake, readings("id | event_at | arrived_at\n n | 12:01:00 | 12:01:00"))
-    derive(spark, lake, silver.TABLE)
 
-    assert balance(silver.TABLE, lake).quarantined == {"late": 1}
-    assert balance(silver.TABLE, lake).good == 1
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ahead", [SKEW * 2, timedelta(days=365 * 7900)], ids=["a little", "9999"])
+def test_a_broken_clock_in_a_backlog_takes_nothing_with_it(
+    spark: SparkSession, tmp_path: Path, ahead: timedelta
+) -> None:
+    """It counted as one of the moment at which it was read, hours later, and all rows after it were disordered."""
+    log = [*BACKLOG, *(of_a_broken_clock(batch, ahead) for batch in range(3))]
+
+    found = in_every_mode(spark, tmp_path, log, (silver.TABLE,))
+
+    assert len(found.silver) == len(BACKLOG)
+    assert {row["reasons"] for row in found.quarantine} == {"from_the_future"}
+
+
+@pytest.mark.slow
+def test_a_log_with_broken_clocks_is_verified_however_it_is_cut(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """In a commit that spans hours they come last; a piece with nothing else must not lie below the watermark."""
+    broken = [of_a_broken_clock(batch, SKEW * (2 + batch)) for batch in range(3)]
+    for batch in range(3):
+        received(spark, lake, [each for each in [*BACKLOG, *broken] if each.batch == batch])
+        derive(spark, lake, silver.TABLE)
+
+    certificates = verify(
+        (silver.TABLE,),
+        lake,
+        Trial(splits=len(BACKLOG) + len(broken), kills=0, seed=5),
+        Site(spark=spark, clock=lambda: NOON),
+    )
+
+    assert [(each.equal, each.differences) for each in certificates] == [(True, ())]
+    assert balance(silver.TABLE, lake).quarantined == {"from_the_future": 3}
+
+
+def test_however_early_an_event_may_be_an_arrival_may_not(spark: SparkSession, lake: Lake) -> None:
+    """Bronze, which knows no table's law, leaves it out of the newest arrival; so no table may believe it."""
+    generous = replace(silver.TABLE, lateness=Lateness(early=timedelta(hours=2)))
+    received(spark, lake, [of_a_broken_clock(0, SKEW * 2), of_a_broken_clock(1, SKEW)])
+    derive(spark, lake, generous)
+
+    sheet = balance(generous, lake)
+    assert (sheet.quarantined, sheet.good) == ({"from_the_future": 1}, 1)

@@ -18,7 +18,7 @@ LATE = 60 * SECOND
 
 
 def columns(fold: Fold) -> tuple[str, ...]:
-    return (*fold.by, *fold.reads, "at", "settled")
+    return (*fold.by, *fold.reads, "at", "watermark")
 
 
 def act(chance: random.Random, number: int, at: int) -> Event:

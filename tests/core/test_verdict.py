@@ -11,7 +11,7 @@ from jobs.core.lateness import Lateness
 from jobs.core.received import IDENTITY, QUARANTINE
 from jobs.core.table import Table
 from jobs.core.verdict import bad_rows, good_rows, judged
-from jobs.run.streams import shaped
+from jobs.engine.pipeline.plan import shaped
 from jobs.silver.device_telemetry import TABLE
 from quality.rules import Rule, between
 from tests.support.events import Event, frame, reading, readings
@@ -76,8 +76,8 @@ def test_an_arrival_beyond_the_readers_clock_is_from_the_future(reasons: Judge) 
     assert found == [None, ["from_the_future"], ["late", "from_the_future"]]
 
 
-def test_a_bad_row_never_moves_time_beyond_the_readers_clock(spark: SparkSession) -> None:
-    """The time of a bad row is its arrival, and that may be a lie as well."""
+def test_a_bad_row_never_moves_the_watermark_beyond_what_has_arrived(spark: SparkSession) -> None:
+    """Its time is its arrival; if a broken clock stamped that, it is the newest arrival before, here none."""
     events = readings("""
         event_at | arrived_at | ingested_at
         23:00:00 | 23:00:00   | 12:00:00
@@ -86,7 +86,7 @@ def test_a_bad_row_never_moves_time_beyond_the_readers_clock(spark: SparkSession
 
     verdicts = judged(frame(spark, events), TABLE).orderBy("_offset").collect()
 
-    assert [f"{row['_time']:%H:%M}" for row in verdicts] == ["12:00", "09:00"]
+    assert [f"{row['_time']:%H:%M}" for row in verdicts] == ["00:00", "09:00"]
 
 
 def test_all_broken_rules_are_told_in_the_order_of_their_declaration(reasons: Judge) -> None:

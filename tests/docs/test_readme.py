@@ -1,17 +1,41 @@
-"""What the README says is so: its paths exist, its commands can be typed."""
+"""What the front page and the pages behind it claim is so: paths exist, commands parse, lists are complete."""
 
 import re
 import shlex
+from dataclasses import fields
 
 import pytest
 import typer
 
 from jobs.cli import main
-from jobs.run.settings import PREFIX, Settings
-from tests.docs.readme import README, ROOT, examples, links, said, typed
+from jobs.cli.answers import SHEET
+from jobs.core.table import Table
+from jobs.engine.runtime.settings import PREFIX, Settings
+from jobs.engine.trace.verdict import Verdict
+from quality.report.findings import Verdict as DayVerdict
+from tests.architecture.tree import library
+from tests.docs.pages import (
+    BLOCK,
+    CODE,
+    FOLDER,
+    PAGES,
+    README,
+    ROOT,
+    RUNBOOK,
+    Link,
+    anchors,
+    examples,
+    inline_commands,
+    links,
+    listed,
+    name,
+    shell_lines,
+)
 
-SAID = set(said()) - set(typed())
+TYPED = {line for _, line in shell_lines()}
 TARGETS = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+PLACES = re.compile(r"`((?:jobs|tests|infra|quality|orchestration)/[\w/.]+)`")
+PAGE_IN_CODE = re.compile(r"infra/(?:docs/)?\w+\.md|README(?:\.md)?")
 
 
 @pytest.fixture(scope="module")
@@ -24,50 +48,127 @@ def verbs() -> typer.core.TyperGroup:
     return group
 
 
-@pytest.mark.parametrize("path", links())
-def test_a_link_leads_somewhere(path: str) -> None:
+@pytest.mark.parametrize("link", links(), ids=str)
+def test_a_link_leads_to_a_file_and_a_section(link: Link) -> None:
     """A reader who follows one event must not end at nothing."""
-    assert (ROOT / path).exists()
+    assert link.target.exists()
+    if link.section:
+        assert link.section in anchors(link.target)
 
 
-def test_a_path_in_a_sentence_is_there() -> None:
+def test_the_front_page_leads_to_every_page() -> None:
+    """A page without a link from the map is found by no reader."""
+    linked = {link.target for link in links() if link.page == name(README)}
+
+    assert {RUNBOOK, *FOLDER.glob("*.md")} - linked == set()
+
+
+def test_every_page_is_found_by_the_tests() -> None:
+    """A page in another folder would be checked by nothing."""
+    pages = {path for path in (ROOT / "infra").rglob("*.md") if path.is_file()}
+
+    assert pages == set(PAGES) - {README}
+
+
+def test_a_path_in_a_sentence_exists() -> None:
     """Paths are also named without a link."""
     made = {example.path for example in examples()}
-    named = set(
-        re.findall(r"`((?:jobs|tests|infra|quality|orchestration)/[\w/.]+)`", README.read_text())
-    )
+    named = {path for page in PAGES for path in PLACES.findall(page.read_text())}
 
     assert {path for path in named - made if not (ROOT / path).exists()} == set()
 
 
-@pytest.mark.parametrize("line", [*typed(), *said()])
-def test_a_command_can_be_typed(line: str, verbs: typer.core.TyperGroup) -> None:
+@pytest.mark.parametrize(("page", "line"), [*shell_lines(), *inline_commands()], ids=str)
+def test_a_command_can_be_typed(page: str, line: str, verbs: typer.core.TyperGroup) -> None:
     """Each is parsed by the program that it is meant for."""
     program, *words = shlex.split(line)
     if program == "make":
-        assert set(words) <= set(TARGETS)
+        assert set(words) <= set(TARGETS), page
         return
-    assert program == "strandline"
+    assert program == "strandline", page
     verb, *rest = words
-    assert verb in verbs.commands
-    if rest or line not in SAID:  # a sentence may speak of a verb without its words
+    assert verb in verbs.commands, page
+    if rest or line in TYPED:  # a sentence may name a verb without its arguments
         verbs.commands[verb].make_context(verb, rest)
 
 
-def test_every_verb_and_every_setting_is_in_the_readme() -> None:
-    """What is not there is found by nobody."""
-    text = README.read_text()
+def test_the_front_page_begins_with_the_two_commands() -> None:
+    """Hands and continuous integration use the same ones."""
+    first = next(block for block in BLOCK.finditer(README.read_text()) if block["kind"] == "sh")
 
-    assert {
-        verb for verb in main.VERBS if f"`strandline {verb}" not in text and f"`{verb}`" not in text
-    } == set()
-    settings = {PREFIX + name.upper() for name in Settings.model_fields}
-    assert {name for name in settings if name not in text} == set()
+    assert first["text"].splitlines() == ["make demo", "make test"]
+    assert "make test" in (ROOT / ".ci" / "run").read_text()
 
 
-def test_words_of_the_glossary_stand_in_order() -> None:
-    """So that one is found without searching."""
-    glossary = README.read_text().partition("## Glossary")[2]
+def test_the_balance_sheet_of_the_front_page_has_the_columns_of_the_real_one() -> None:
+    """A picture that no command prints any more misleads its readers."""
+    pictures = [
+        b["text"].splitlines() for b in BLOCK.finditer(README.read_text()) if b["kind"] == "text"
+    ]
+    sheet = next(lines for lines in pictures if lines[0].startswith(SHEET[0]))
+
+    assert tuple(sheet[0].split()) == SHEET
+    for line in sheet[1:]:
+        assert len(line.split()) in {len(SHEET), len(SHEET) - 1}, line
+
+
+def test_every_verb_has_a_row() -> None:
+    """A verb that is not on its page is found by no reader."""
+    text = (FOLDER / "verbs.md").read_text()
+    named = {code.removeprefix("strandline ").split()[0] for code in CODE.findall(text)}
+
+    assert set(main.VERBS) - named == set()
+
+
+def test_every_setting_has_a_row() -> None:
+    """A setting that is not on its page is found by no reader."""
+    text = (FOLDER / "settings.md").read_text()
+    settings = {PREFIX + field.upper() for field in Settings.model_fields}
+
+    assert {setting for setting in settings if f"`{setting}`" not in text} == set()
+
+
+def test_every_field_of_a_table_has_a_row() -> None:
+    """In the order of the class, so that both are read side by side."""
+    assert listed("table_fields.md") == [field.name for field in fields(Table)]
+
+
+def test_every_verdict_has_a_meaning() -> None:
+    """Programs act on verdicts, so the list of the page must be the list of the code."""
+    named = set(CODE.findall((FOLDER / "verdicts.md").read_text()))
+
+    assert {str(verdict) for verdict in (*Verdict, *DayVerdict)} - named == set()
+    assert listed("verdicts.md") == [str(verdict) for verdict in DayVerdict]
+
+
+def test_every_room_of_the_engine_has_a_row_from_the_top_floor_down() -> None:
+    """The map must have the rooms of the import contract, in its order."""
+    (contract,) = re.findall(
+        r'containers = \["jobs\.engine"\]\nlayers = \[(.*?)\]',
+        (ROOT / "pyproject.toml").read_text(),
+        re.DOTALL,
+    )
+    rooms = re.findall(r"\w+", contract)
+
+    shown = re.findall(
+        r"^\| \[(\w+)\]\(\.\./\.\./jobs/engine/\1\)",
+        (FOLDER / "rooms.md").read_text(),
+        re.MULTILINE,
+    )
+
+    assert shown == rooms
+
+
+def test_a_page_that_the_code_names_exists() -> None:
+    """A hint that leads to nothing costs time when there is none."""
+    named = {page for _, text in library() for page in PAGE_IN_CODE.findall(text)}
+
+    assert {page for page in named if not (ROOT / page).exists()} == set()
+
+
+def test_words_of_the_glossary_are_in_order() -> None:
+    """A word is found without searching."""
+    glossary = (FOLDER / "glossary.md").read_text()
 
     words = [word.lower() for word in re.findall(r"^\* \*\*([^*]+)\*\*", glossary, re.MULTILINE)]
 

@@ -1,4 +1,4 @@
-"""Adding a gold table takes one module and one test: the README's own example is written down and run."""
+"""Adding a gold table takes one module and one test: the example of the pages is written down and run."""
 
 import json
 import os
@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.readme import examples
+from tests.docs.pages import examples
 from tests.support.project import TYPED, copied, ran
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a copy of the project to which a reader has added what the README says, and nothing else."""
+    """Return a copy of the project to which a reader has added the files of the pages, and nothing else."""
     folder = copied(tmp_path_factory.mktemp("project"))
     for example in examples():
         path = folder / example.path

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from tests.cli.typed import succeeded
+from tests.cli.inside import succeeded
 from tests.support.airflow import Airflow, prepared
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -55,7 +55,7 @@ def states(airflow: Airflow, dag: str) -> dict[str, tuple[str, int]]:
 
 
 def test_airflow_reads_it_and_knows_what_follows_what(airflow: Airflow) -> None:
-    """Linked into the folder of DAGs, as the README says."""
+    """Linked into the folder of DAGs, as infra/docs/airflow.md says."""
     read = airflow.ran("python", "-c", LOOK)
 
     errors, dags = json.loads(read.stdout.splitlines()[-1])

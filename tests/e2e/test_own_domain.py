@@ -9,8 +9,8 @@ from shutil import rmtree
 import pytest
 from confluent_kafka import Producer
 
-from jobs.run.topics import create_topic
-from tests.cli.typed import succeeded
+from jobs.engine.kafka.admin import create_topic
+from tests.cli.inside import succeeded
 from tests.support.project import TYPED, copied, ran, tried
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -116,7 +116,7 @@ def test_dagster_has_them_as_assets(project: Path) -> None:
 
 def test_set_up_prepares_spark_with_whatever_tables_there_are(project: Path) -> None:
     """It runs a few of them, and must not know their names."""
-    script = "from jobs.run.archive import _examples; print([table.id for table in _examples()])"
+    script = "from jobs.engine.service.class_archive import _examples; print([table.id for table in _examples()])"
 
     assert "gold.orders_10m" in ran(project, "-c", script)
 

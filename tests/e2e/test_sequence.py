@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.typed import start, strandline, succeeded
+from tests.cli import typed
+from tests.cli.inside import strandline, succeeded
+from tests.cli.typed import start
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -52,14 +54,16 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Type the issue's sequence."""
     folder = tmp_path_factory.mktemp("e2e")
     lake, truth = folder / "lake", folder / "truth.json"
-    up: Any = succeeded("up", "--lake", lake, "--json").json
+    up: Any = typed.succeeded("up", "--lake", lake, "--json").json
     try:
-        succeeded("produce", "--events", EVENTS, "--seed", 7, "--truth", truth, "--lake", lake)
-        succeeded("run", "--lake", lake)
+        typed.succeeded(
+            "produce", "--events", EVENTS, "--seed", 7, "--truth", truth, "--lake", lake
+        )
+        typed.succeeded("run", "--lake", lake)
         told = json.loads(truth.read_text())
         yield World(lake=lake, address=up["address"], truth=told)
     finally:
-        succeeded("down", "--lake", lake)
+        typed.succeeded("down", "--lake", lake)
 
 
 def sheets(lake: Path) -> dict[str, dict[str, Any]]:
@@ -141,6 +145,9 @@ def test_a_stream_gives_the_same_rows(world: World, tmp_path: Path) -> None:
         process.kill()
         process.wait()
 
+    words_said = tmp_path.with_suffix(".log").read_text()
+    assert "Traceback" not in words_said
+    assert "Error" not in words_said
     same(world, tmp_path)
 
 

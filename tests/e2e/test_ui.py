@@ -9,7 +9,8 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.cli.typed import strandline, succeeded
+from tests.cli import typed
+from tests.cli.inside import strandline, succeeded
 from tests.support.console import Console, opened
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -54,7 +55,7 @@ def test_a_port_that_is_taken_is_refused_before_anything_starts(tmp_path: Path) 
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
-        refused = strandline("ui", "--lake", lake, "--port", other.getsockname()[1])
+        refused = typed.strandline("ui", "--lake", lake, "--port", other.getsockname()[1])
 
     assert refused.code == 2
     assert "--port" in refused.err
@@ -65,7 +66,7 @@ def test_a_second_one_is_refused_and_one_that_was_killed_is_ended_by_the_next(
     page: Console,
 ) -> None:
     """Two daemons of one home would start every run twice."""
-    second = strandline("ui", "--lake", page.lake)
+    second = typed.strandline("ui", "--lake", page.lake)
     family = psutil.Process(page.program.pid).children(recursive=True)
     page.program.kill()
     page.program.wait()

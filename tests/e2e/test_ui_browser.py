@@ -12,8 +12,8 @@ import pytest
 from jobs import catalog
 from jobs.core.modes import MicroBatch
 from jobs.core.table import Layer
-from jobs.run.lake import Lake
-from jobs.run.ledger import Entry, entries
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry, entries
 from jobs.silver import device_telemetry as silver
 from orchestration import checks
 from orchestration.keys import key

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.typed import succeeded
+from tests.cli.inside import succeeded
 
 
 @pytest.fixture

@@ -12,10 +12,11 @@ from typing import Any
 import psutil
 
 from jobs import catalog
-from jobs.run.lake import Lake
-from jobs.run.ledger import last_entry
-from jobs.run.processes import family
-from tests.cli.typed import start, succeeded
+from jobs.engine.runtime.processes import family
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import last_entry
+from tests.cli.inside import succeeded
+from tests.cli.typed import start
 
 PATIENCE = 400
 SLICE = ("bronze.device_telemetry", "silver.device_telemetry", "gold.device_signal_10m")
@@ -54,6 +55,18 @@ def progress(lake: Path) -> tuple[int, ...]:
     return tuple(found[0] if found else -1 for found in newest)
 
 
+def received(lake: Path) -> int:
+    """Return how many events bronze has read."""
+    newest = last_entry(Lake(lake).table(catalog.find(SLICE[0])))
+    return sum(end for _, end in newest[1].offsets.values()) if newest else 0
+
+
+def total(truth: Mapping[str, Any]) -> int:
+    """Return how many events of what is streamed were sent."""
+    counts = truth["tables"][SLICE[1]]
+    return int(counts["good"] + counts["duplicates"] + sum(counts["quarantined"].values()))
+
+
 def moved(
     lake: Path,
     process: "Popen[bytes]",
@@ -81,8 +94,8 @@ def sheets(lake: Path) -> dict[str, dict[str, Any]]:
 def finished(lake: Path, address: str, truth: Mapping[str, Any]) -> None:
     """Bring a lake up to date and see that it is what was really sent, and that the ledger balances."""
     succeeded("run", *SLICE, "--lake", lake, env={"STRANDLINE_KAFKA": address})
-    silver = sheets(lake)["silver.device_telemetry"]
-    expected = truth["tables"]["silver.device_telemetry"]
+    silver = sheets(lake)[SLICE[1]]
+    expected = truth["tables"][SLICE[1]]
     assert {name: silver[name] for name in expected} == expected
 
 

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from jobs.cli.place import now
-from jobs.run.always import Always
-from jobs.run.beat import heartbeat as alive
-from jobs.run.lake import Lake
-from jobs.run.order import order
-from jobs.run.settings import environment, settings
-from jobs.run.watch import Act, watch
-from tests.cli.typed import succeeded
+from jobs.engine.runtime.settings import environment, settings
+from jobs.engine.service.background_stream import Always
+from jobs.engine.service.desired_state import order
+from jobs.engine.service.heartbeat import heartbeat as alive
+from jobs.engine.service.stream_health import Act, watch
+from jobs.engine.storage.lake import Lake
+from tests.cli import typed
+from tests.cli.inside import succeeded
 from tests.faults.lives import PATIENCE, SLICE, heartbeat, progress
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -56,7 +57,7 @@ def attempts(lake: Path) -> tuple[str, ...]:
 
 def test_a_stream_outlives_its_broker_and_nobody_types_anything(fresh: Path) -> None:
     succeeded("produce", "--events", 1_000, "--hours", 3, "--lake", fresh)
-    succeeded("resume", *OPTIONS, "--lake", fresh)
+    typed.succeeded("resume", *OPTIONS, "--lake", fresh)
     try:
         until(lambda: progress(fresh)[1] >= 1, fresh)
         first = heartbeat(fresh)["pid"]
@@ -77,7 +78,7 @@ def test_a_stream_outlives_its_broker_and_nobody_types_anything(fresh: Path) -> 
         assert heartbeat(fresh)["pid"] == first
         assert attempts(fresh) == ()
     finally:
-        succeeded("pause", "--lake", fresh)
+        typed.succeeded("pause", "--lake", fresh)
 
 
 def test_silver_and_gold_go_on_with_what_bronze_has(fresh: Path) -> None:

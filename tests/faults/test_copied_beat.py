@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from jobs.cli.place import now
-from jobs.run.holders import own
-from jobs.run.lake import Lake
-from jobs.run.notes import put
-from tests.cli.typed import succeeded
+from jobs.engine.runtime.atomic_file import put
+from jobs.engine.runtime.holders import own
+from jobs.engine.storage.lake import Lake
+from tests.cli import typed
+from tests.cli.inside import succeeded
 from tests.faults.lives import SLICE, heartbeat
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -21,9 +22,9 @@ def test_a_live_heartbeat_of_another_host_does_not_stop_a_start(fresh: Path) -> 
     tables = {name: {} for name in SLICE}
     put(Lake(fresh).heartbeat, json.dumps({**beat, "tables": tables, "failed": None}))
 
-    succeeded("resume", *SLICE, "--lake", fresh)
+    typed.succeeded("resume", *SLICE, "--lake", fresh)
     try:
         assert heartbeat(fresh)["host"] == own()["host"]
         assert heartbeat(fresh)["alive"]
     finally:
-        succeeded("pause", "--lake", fresh)
+        typed.succeeded("pause", "--lake", fresh)

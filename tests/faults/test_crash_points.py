@@ -8,15 +8,15 @@ from pyspark.sql import SparkSession
 
 from jobs.core.modes import AvailableNow
 from jobs.core.table import Table
+from jobs.engine.accounting.balance_sheet import balance
+from jobs.engine.pipeline.runner import Site, run
+from jobs.engine.storage import delta_commit
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import last_entry, latest_version
 from jobs.gold import device_signal_10m
-from jobs.run import delta
-from jobs.run.balance import balance
-from jobs.run.lake import Lake
-from jobs.run.ledger import last_entry, latest_version
-from jobs.run.runner import Site, run
 from jobs.silver import device_telemetry as silver
 from quality.rules import Rule
-from tests.run.written import entry, numbers, written
+from tests.engine.written import entry, numbers, written
 from tests.support.events import readings, received
 from tests.support.rows import NOON
 
@@ -102,10 +102,10 @@ def test_a_crash_between_quarantine_and_table_puts_no_row_there_twice(
 
 def die_half_way(lake: Lake, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let silver's next batch end when it has written its quarantine."""
-    whole = delta.Commit.commit
+    whole = delta_commit.Commit.commit
     done: list[int] = []
 
-    def dies_at_the_second(commit: delta.Commit, metadata: str) -> int:
+    def dies_at_the_second(commit: delta_commit.Commit, metadata: str) -> int:
         if done:
             raise RuntimeError("killed here")
         done.append(whole(commit, metadata))
@@ -113,7 +113,7 @@ def die_half_way(lake: Lake, site: Site, monkeypatch: pytest.MonkeyPatch) -> Non
 
     received(site.spark, lake, readings(SECOND))
     with monkeypatch.context() as patch:
-        patch.setattr(delta.Commit, "commit", dies_at_the_second)
+        patch.setattr(delta_commit.Commit, "commit", dies_at_the_second)
         with pytest.raises(Exception, match="killed here"):
             run(SILVER, AvailableNow(), lake, site=site)
 

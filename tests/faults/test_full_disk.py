@@ -14,13 +14,13 @@ from pyspark.sql import SparkSession
 
 from jobs.core.errors import LakeError
 from jobs.core.modes import MicroBatch
-from jobs.run.balance import balance
-from jobs.run.holders import own
-from jobs.run.lake import Lake
-from jobs.run.ledger import last_entry
-from jobs.run.notes import put
-from jobs.run.order import Order, write
-from jobs.run.runner import Site, run
+from jobs.engine.accounting.balance_sheet import balance
+from jobs.engine.pipeline.runner import Site, run
+from jobs.engine.runtime.atomic_file import put
+from jobs.engine.runtime.holders import own
+from jobs.engine.service.desired_state import Order, write
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import last_entry
 from jobs.silver import device_telemetry as silver
 from orchestration.definitions import DEFINITIONS
 from orchestration.resources import LakeResource
@@ -87,7 +87,7 @@ def test_a_stream_waits_for_room_and_goes_on(
         until(lambda: bool(failed) or written() == 0)
         fill(disk / "fill")
         received(spark, lake, event(1))
-        until(lambda: bool(failed) or bool(heard))
+        until(lambda: bool(failed) or any(heard))
         (disk / "fill").unlink()
         until(lambda: bool(failed) or heard[-1] is None)
     finally:
@@ -95,7 +95,8 @@ def test_a_stream_waits_for_room_and_goes_on(
         thread.join()
 
     assert failed == []
-    assert "no room left" in str(heard[0])
+    outages = [each for each in heard if each is not None]
+    assert "no room left" in str(outages[0])
     sheet = balance(silver.TABLE, lake)
     assert (sheet.read, sheet.rows, sheet.faults) == (2, 2, [])
 

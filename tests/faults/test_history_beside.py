@@ -12,9 +12,9 @@ from threading import Barrier
 import pytest
 from deltalake import DeltaTable
 
-from jobs.run import history
-from jobs.run.history import catch_up
-from jobs.run.lake import Lake
+from jobs.engine.history import commit_history
+from jobs.engine.history.commit_history import catch_up
+from jobs.engine.storage.lake import Lake
 from tests.support.days import TABLES, morning, once
 
 pytestmark = pytest.mark.slow
@@ -23,8 +23,8 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from jobs import catalog
-from jobs.run.history import catch_up
-from jobs.run.lake import Lake
+from jobs.engine.history.commit_history import catch_up
+from jobs.engine.storage.lake import Lake
 print("ready", flush=True)
 sys.stdin.readline()
 catch_up(Lake(Path(sys.argv[1])), [t for t in catalog.tables() if Lake(Path(sys.argv[1])).exists(t)])
@@ -39,7 +39,7 @@ def test_several_may_begin_the_history_of_a_lake_at_the_same_time(tmp_path: Path
 
         def begin(lake: Lake = lake, together: Barrier = together) -> str:
             together.wait()
-            return DeltaTable(history._opened(lake).table_uri).table_uri
+            return DeltaTable(commit_history._opened(lake).table_uri).table_uri
 
         with ThreadPoolExecutor(6) as pool:
             found = [pool.submit(begin) for _ in range(6)]

@@ -10,11 +10,12 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.run.lake import Lake
-from jobs.run.ledger import latest_version
-from jobs.run.processes import family
+from jobs.engine.runtime.processes import family
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import latest_version
 from jobs.silver import device_telemetry as silver
-from tests.cli.typed import start, strandline, succeeded
+from tests.cli.inside import strandline, succeeded
+from tests.cli.typed import start
 from tests.faults.lives import kill
 from tests.support.mistaken import computed_anew, is_same, mistaken
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from jobs.run.processes import family
-from tests.cli.typed import ENVIRONMENT, succeeded
+from jobs.engine.runtime.processes import family
+from tests.cli.inside import succeeded
+from tests.cli.typed import ENVIRONMENT
 from tests.faults.lives import PATIENCE, kill, progress
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1200)]

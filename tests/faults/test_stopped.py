@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from jobs import catalog
-from jobs.run.lake import Lake
-from jobs.run.processes import family
-from tests.cli.typed import ENVIRONMENT, PROGRAM, succeeded
+from jobs.engine.runtime.processes import family
+from jobs.engine.storage.lake import Lake
+from tests.cli.inside import succeeded
+from tests.cli.typed import ENVIRONMENT, PROGRAM
 from tests.faults.lives import PATIENCE, SLICE, kill, sheets
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]

@@ -13,15 +13,16 @@ import pytest
 from dagster import DagsterInstance, DefaultSensorStatus, SensorResult, build_sensor_context
 
 from jobs.cli.place import now
-from jobs.run import order as orders
-from jobs.run.always import Always
-from jobs.run.beat import heartbeat
-from jobs.run.lake import Lake
+from jobs.engine.service import desired_state as orders
+from jobs.engine.service.background_stream import Always
+from jobs.engine.service.heartbeat import heartbeat
+from jobs.engine.storage.lake import Lake
 from orchestration import on_call
 from orchestration.definitions import DEFINITIONS
 from orchestration.resources import RESOURCES, LakeResource
 from orchestration.watchdog import EVERY, watchdog
-from tests.cli.typed import strandline, succeeded
+from tests.cli import typed
+from tests.cli.inside import succeeded
 from tests.faults.lives import PATIENCE, SLICE, finished
 from tests.faults.lives import heartbeat as beat_of
 from tests.support.console import opened
@@ -42,7 +43,7 @@ def test_killed_under_dagster_it_runs_again_within_two_looks(tmp_path: Path) -> 
         address = str(status(lake)["kafka"])
         produce = ("produce", "--events", 6_000, "--hours", 12, "--truth", truth, "--lake", lake)
         succeeded(*produce)
-        succeeded("resume", *SLICE, "--every", "500ms", "--max-offsets", 700, "--lake", lake)
+        typed.succeeded("resume", *SLICE, "--every", "500ms", "--max-offsets", 700, "--lake", lake)
         first = beat_of(lake)["pid"]
 
         os.kill(first, signal.SIGKILL)
@@ -51,9 +52,9 @@ def test_killed_under_dagster_it_runs_again_within_two_looks(tmp_path: Path) -> 
         took = time.monotonic() - died
 
         incidents = until_ended(lambda: page.runs("revive"))
-        refused = strandline("stream", *SLICE, "--lake", lake)
+        refused = typed.strandline("stream", *SLICE, "--lake", lake)
         pulse = status(lake)["stream"]["pid"]
-        succeeded("pause", "--why", "the test is over", "--lake", lake)
+        typed.succeeded("pause", "--why", "the test is over", "--lake", lake)
         rests = status(lake)
         finished(lake, address, json.loads(truth.read_text()))
         clean = tmp_path / "clean"
@@ -110,7 +111,7 @@ def test_killed_again_and_again_it_backs_off_and_a_person_is_asked(
     assert requested(instance) == []
     assert "given up" in succeeded("status", "--lake", fresh).out
 
-    succeeded("restart", "--why", "the cause is gone", "--lake", fresh)
+    typed.succeeded("restart", "--why", "the cause is gone", "--lake", fresh)
     beat = heartbeat(Lake(fresh), now())
     assert beat is not None
     assert beat["alive"]

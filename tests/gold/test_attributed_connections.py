@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from jobs.gold.attributed_connections import TABLE
 from jobs.silver import dhcp_events, network_connections
-from tests.support.literal import in_every_way
+from tests.support.literal import TWO, in_every_way
 from tests.support.rows import rows
 from tests.support.shapes import arrived
 
@@ -58,6 +58,7 @@ def test_a_connection_gets_its_holder_however_the_two_logs_are_cut(
                 """,
             ),
         },
+        ways=TWO,  # silver.devices is of the same kind, and is tried in all
     )
 
     attributed = sorted(

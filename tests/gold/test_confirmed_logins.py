@@ -1,5 +1,6 @@
 """A log-in is confirmed by what its user sends within two minutes, and said to be unconfirmed when that is sure."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from pyspark.sql.types import StructType
 
 from jobs.gold.confirmed_logins import TABLE
 from jobs.silver import user_actions, user_confirmations
-from tests.support.literal import in_every_way
+from tests.support.literal import TWO, WAYS, in_every_way
 from tests.support.rows import Row, rows
 
 ACTION: StructType = user_actions.FIELDS
@@ -16,12 +17,18 @@ CONFIRMATION: StructType = user_confirmations.FIELDS
 SHOWN = ("action_id", "confirmation_id", "is_confirmed")
 
 
-def said(spark: SparkSession, root: Path, actions: str, confirmations: str) -> list[Row]:
+def said(
+    spark: SparkSession,
+    root: Path,
+    actions: str,
+    confirmations: str,
+    ways: Sequence[str] = TWO,
+) -> list[Row]:
     log = {
         user_actions.TABLE: (ACTION, actions),
         user_confirmations.TABLE: (CONFIRMATION, confirmations),
     }
-    found = in_every_way(spark, root, TABLE, log)
+    found = in_every_way(spark, root, TABLE, log, ways=ways)
     return sorted(({name: row[name] for name in SHOWN} for row in found), key=str)
 
 
@@ -61,6 +68,7 @@ def test_a_login_and_its_second_factor_meet_within_two_minutes(
         2     | ci              | i         | u2      | 09:12:20
         3     | clock           | none      | u9      | 12:00:00
         """,
+        WAYS,
     )
 
     assert found == rows("""

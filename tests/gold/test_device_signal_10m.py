@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.core.modes import Batch
+from jobs.engine.accounting.balance_sheet import balance
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import entries
 from jobs.gold.device_signal_10m import TABLE
-from jobs.run.balance import balance
-from jobs.run.lake import Lake
-from jobs.run.ledger import entries
 from tests.support.events import believed, commits, readings
 from tests.support.modes import ON_CHANGE, answers_of, derive, in_every_mode, proven
 from tests.support.rows import NULL, Row, at, rows

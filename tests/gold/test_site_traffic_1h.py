@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from jobs.gold import attributed_connections
 from jobs.gold.site_traffic_1h import TABLE, site_traffic_1h
 from jobs.silver import device_inventory, devices, dhcp_events, network_connections
-from tests.support.literal import in_every_way
+from tests.support.literal import TWO, in_every_way
 from tests.support.rows import NOON, rows
 from tests.support.shapes import arrived
 
@@ -57,7 +57,7 @@ def test_traffic_follows_late_words_about_holders_and_places(
         },
         through=(devices.TABLE, attributed_connections.TABLE),
         # At once is the batch for a table that is computed afresh, and always on is step by step.
-        ways=("batch", "step by step"),
+        ways=TWO,
     )
 
     names = ("site", "window_from", "connections", "bytes_out", "bytes_in")

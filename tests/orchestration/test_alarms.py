@@ -1,16 +1,23 @@
 """Whoever is on call hears of each run that fails, with its kind and what to do; an alarm that nobody takes is no secret."""
 
 import json
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from socketserver import StreamRequestHandler, ThreadingTCPServer
 
 import pytest
 from dagster import build_run_status_sensor_context, job, op
 
 from jobs.core.errors import DataError, DefinitionError, LakeError, TransientError
-from orchestration.alarms import tell, tell_of_failures
+from jobs.engine.storage.lake import Lake
+from orchestration import alarms
+from orchestration.alarms import send, tell_again, tell_of_failures
 from orchestration.failures import failure
+from tests.cli.typed import succeeded
 from tests.support.instance import ephemeral
 
 ERRORS = {
@@ -65,8 +72,87 @@ def test_what_nobody_foresaw_is_told_as_that(heard: list[dict[str, str]]) -> Non
 def test_an_alarm_that_nobody_takes_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STRANDLINE_WEBHOOK", "http://127.0.0.1:9/alarm")
 
-    with pytest.raises(TransientError, match="was not taken"):
-        tell({"job": "catch_up"})
+    with pytest.raises(TransientError, match="was not accepted"):
+        send({"job": "catch_up"})
+
+
+BAD = {
+    "refuses": b"HTTP/1.1 500 No\r\n\r\n",
+    "sends on": b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:9/\r\n\r\n",
+    "answers something else": b"\0\1\r\n\r\n",
+    "ends": b"",
+}
+
+
+@pytest.mark.parametrize("answer", list(BAD.values()), ids=list(BAD))
+def test_an_answer_that_is_none_is_an_alarm_that_was_not_taken(
+    answer: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        answering(lambda: [answer], monkeypatch),
+        pytest.raises(TransientError, match="not accepted"),
+    ):
+        send({"job": "catch_up"})
+
+
+def test_an_answer_that_never_ends_is_waited_for_no_longer_than_all_of_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A header each moment is no silence, so that no timeout of the socket would end it."""
+    monkeypatch.setattr(alarms, "PATIENCE", 0.5)
+    over = threading.Event()
+
+    def drips() -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\n"
+        while not over.wait(0.05):
+            yield b"X: a\r\n"
+
+    with answering(drips, monkeypatch):
+        with pytest.raises(TransientError, match="no whole answer"):
+            send({"job": "catch_up"})
+        over.set()
+
+
+def test_an_alarm_that_nobody_takes_is_kept_and_sent_again(
+    tmp_path: Path, heard: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dagster would not come back to the run."""
+    monkeypatch.setenv("STRANDLINE_LAKE", str(tmp_path))
+    listens = os.environ["STRANDLINE_WEBHOOK"]
+    monkeypatch.setenv("STRANDLINE_WEBHOOK", "http://127.0.0.1:9/alarm")
+    with pytest.raises(Exception, match="not accepted"):
+        fails(ERRORS["data"])
+    with pytest.raises(TransientError):
+        tell_again()
+    told = succeeded("status", "--lake", tmp_path).out
+    monkeypatch.setenv("STRANDLINE_WEBHOOK", listens)
+    tell_again()
+    tell_again()
+
+    assert "alarms  1 not accepted yet" in told
+    (alarm,) = heard
+    assert alarm["kind"] == "data"
+    assert list(Lake(tmp_path).alarms.iterdir()) == []
+
+
+@contextmanager
+def answering(
+    answer: Callable[[], Iterable[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Serve whatever is said."""
+
+    class Mouth(StreamRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65536)
+            for each in answer():
+                self.wfile.write(each)
+
+    with ThreadingTCPServer(("127.0.0.1", 0), Mouth) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_address[1]}/alarm"
+        monkeypatch.setenv("STRANDLINE_WEBHOOK", address)
+        yield
+        server.shutdown()
 
 
 def fails(error: Exception) -> None:

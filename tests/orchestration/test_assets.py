@@ -5,9 +5,9 @@ from datetime import date
 import pytest
 from dagster import ExecuteInProcessResult, materialize
 
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import entries
 from jobs.gold import device_signal_10m as gold
-from jobs.run.lake import Lake
-from jobs.run.ledger import entries
 from jobs.silver import device_telemetry as silver
 from orchestration.assets import asset_of, days_since
 from orchestration.keys import key

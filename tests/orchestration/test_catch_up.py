@@ -5,9 +5,9 @@ from dagster import AssetCheckKey, DagsterInstance, ExecuteInProcessResult
 from pyspark.sql import SparkSession
 
 from jobs import catalog
+from jobs.engine.gates.gate_files import open_
+from jobs.engine.storage.lake import Lake
 from jobs.gold import device_signal_10m as gold
-from jobs.run.gates import open_
-from jobs.run.lake import Lake
 from jobs.silver import device_telemetry as silver
 from orchestration import catch_up
 from orchestration.keys import key, plain

@@ -7,9 +7,10 @@ from dagster import AssetCheckSeverity, ExecuteInProcessResult, materialize
 from pyspark.sql import SparkSession
 
 from jobs import catalog
+from jobs.engine.gates import gate_files
+from jobs.engine.storage.lake import Lake
+from jobs.engine.trust import report_server
 from jobs.gold import device_signal_10m as gold
-from jobs.run import gates, pages
-from jobs.run.lake import Lake
 from jobs.silver import device_telemetry as silver
 from orchestration import checks
 from orchestration.assets import asset_of, days_since
@@ -53,8 +54,8 @@ def test_a_run_answers_every_check_and_a_shut_gate_fails_it(
 
     refused = materialised()
     (red,) = refused.get_asset_check_evaluations()
-    gates.open_(silver.TABLE, lake, because="calibration", who="on call", at="12:00")
-    with pages.served(lake) as address:
+    gate_files.open_(silver.TABLE, lake, because="calibration", who="on call", at="12:00")
+    with report_server.served(lake) as address:
         passed = materialised()
 
     assert not refused.success

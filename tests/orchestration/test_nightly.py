@@ -8,10 +8,10 @@ from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from jobs.engine.proof.certificate import kept
+from jobs.engine.storage.lake import Lake
+from jobs.engine.trust.table_checks import CERTIFICATE
 from jobs.gold import device_signal_10m as gold
-from jobs.run.certificate import kept
-from jobs.run.lake import Lake
-from jobs.run.vitals import CERTIFICATE
 from jobs.silver import device_telemetry as silver
 from orchestration import nightly
 from orchestration.keys import key

@@ -8,11 +8,11 @@ import pytest
 from dagster import ExecuteInProcessResult, RunRequest, build_schedule_context
 from deltalake import DeltaTable
 
-from jobs.run import pages
-from jobs.run.lake import Lake
+from jobs.engine.storage.lake import Lake
+from jobs.engine.trust import report_server
 from orchestration.reporting import REPORT, STEP, every_morning
 from orchestration.resources import RESOURCES
-from tests.cli.typed import succeeded
+from tests.cli.inside import succeeded
 from tests.support.days import Came, lived
 from tests.support.instance import ephemeral
 
@@ -64,7 +64,7 @@ def test_it_makes_the_very_page_that_the_command_line_makes(past: Lake) -> None:
 
 def test_while_somebody_serves_the_reports_it_says_where_the_page_is(past: Lake) -> None:
     """Of the day that it is about, not of today."""
-    with pages.served(past) as address:
+    with report_server.served(past) as address:
         done = ran("2026-11-20")
 
     assert told(done)["report"] == f"{address}/report-2026-11-20.html"
@@ -77,7 +77,7 @@ def test_numbers_that_cannot_be_trusted_are_a_failed_run_and_a_page_all_the_same
     """What is red in the list of runs is a day that somebody must look at; trying again changes nothing."""
     DeltaTable(past.root / "silver/device_telemetry").delete("event_id = '1-0'")
 
-    with pages.served(past) as address:
+    with report_server.served(past) as address:
         done = ran()
 
     (failed,) = done.filter_events(lambda each: each.event_type_value == "STEP_FAILURE")

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from dagster import build_sensor_context
 
-from jobs.run.lake import Lake
-from jobs.run.vitals import LEDGER
+from jobs.engine.storage.lake import Lake
+from jobs.engine.trust.table_checks import LEDGER
 from orchestration import vitals
 from orchestration.keys import key
 from orchestration.resources import LakeResource
-from tests.run.written import BRONZE, GOLD, SILVER, entry, numbers, written
+from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, written
 from tests.support.held import hold, record
 from tests.support.instance import ephemeral
 

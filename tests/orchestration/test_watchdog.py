@@ -17,10 +17,10 @@ from dagster import (
 
 from jobs import catalog
 from jobs.cli.place import now
-from jobs.run.holders import own
-from jobs.run.lake import Lake
-from jobs.run.notes import put
-from jobs.run.order import DELAYS, Order, order, write
+from jobs.engine.runtime.atomic_file import put
+from jobs.engine.runtime.holders import own
+from jobs.engine.service.desired_state import DELAYS, Order, order, write
+from jobs.engine.storage.lake import Lake
 from orchestration import on_call
 from orchestration.definitions import DEFINITIONS
 from orchestration.resources import RESOURCES, LakeResource
@@ -113,7 +113,7 @@ def test_it_waits_between_attempts_and_gives_up_after_the_last(
 def test_the_run_that_gives_up_says_what_to_do_and_why(
     lake: Lake, instance: DagsterInstance
 ) -> None:
-    """The last words, the part of the runbook that fits, and a hint; it is not tried again."""
+    """The last error, the section of the runbook that fits, and a hint; it is not tried again."""
     write(lake, ASKED)
     log = lake.log("stream")
     log.parent.mkdir()
@@ -132,7 +132,7 @@ def test_the_run_that_gives_up_says_what_to_do_and_why(
     assert told is not None
     assert "a person is needed" in str(told.description)
     assert "hint:" in str(told.description)
-    assert told.metadata["last words"].value == (
+    assert told.metadata["last error"].value == (
         "error: Spark's JVM is gone hint: type the same again."
     )
     assert str(told.metadata["runbook"].value).startswith("## dead")
@@ -161,3 +161,42 @@ def test_a_table_that_falls_behind_is_told_over_several_looks(
 
     assert passed == [True] * 9 + [False] * 2
     assert "falls behind" in str(found.asset_events[0].description)
+
+
+def test_of_a_table_that_fails_alone_a_person_is_told_once_and_again_when_it_fails_anew(
+    lake: Lake, instance: DagsterInstance
+) -> None:
+    """The stream is not started again, and the pages show it at that table alone."""
+    write(lake, ASKED)
+    name = catalog.tables()[0].id
+    why = {"says": "no topic", "hint": "", "kind": "definition", "since": "noon", "tries": 1}
+    lives(lake, {name: why})
+
+    found = looked(instance)
+    (asked,) = found.run_requests
+    assert [each.passed for each in found.asset_events] == [False, True]
+    done = on_call.revive.execute_in_process(
+        run_config=asked.run_config, instance=instance, resources=RESOURCES, raise_on_error=False
+    )
+    (failed,) = done.get_step_failure_events()[:1]
+    told = failed.step_failure_data.user_failure_data
+    assert told is not None
+    assert "The other tables go on" in str(told.description)
+    assert str(told.metadata["runbook"].value).startswith("## failing")
+    assert looked(instance).run_requests == [], "a person was told, once"
+
+    lives(lake, {})
+    looked(instance)
+    lives(lake, {name: why})
+    assert len(looked(instance).run_requests) == 1
+
+
+def lives(lake: Lake, failing: dict[str, Any]) -> None:
+    """Leave what a stream says that lives, and of what some of its tables fail."""
+    tables = {
+        name: {"at": None, "batches": 0, "read": 0, "lag": 0, "watermark": None, "gate": None}
+        | {"state": 0, "failing": failing.get(name)}
+        for name in (table.id for table in catalog.tables()[:2])
+    }
+    at = now().isoformat(timespec="seconds")
+    put(lake.heartbeat, json.dumps({**own(), "alive": True, "at": at, "tables": tables}))

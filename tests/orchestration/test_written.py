@@ -14,11 +14,11 @@ from dagster import (
 from pyspark.sql import SparkSession
 
 from jobs.core.modes import MicroBatch
+from jobs.engine.pipeline.runner import Site, run
+from jobs.engine.repair.closed_days import closed_days
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import entries
 from jobs.gold import device_signal_10m as gold
-from jobs.run.days import closed_days
-from jobs.run.lake import Lake
-from jobs.run.ledger import entries
-from jobs.run.runner import Site, run
 from jobs.silver import device_telemetry as silver
 from orchestration.definitions import DEFINITIONS
 from orchestration.keys import key

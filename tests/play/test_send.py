@@ -11,14 +11,14 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from jobs.core.errors import DefinitionError, TransientError
 from jobs.core.table import Topic
+from jobs.engine.kafka import admin
+from jobs.engine.kafka.local_broker import down, up
 from jobs.play import send as sending
 from jobs.play.domain import readings
 from jobs.play.interrupt import Interrupt
 from jobs.play.plan import Plan
 from jobs.play.send import send
 from jobs.play.telemetry import Fleet
-from jobs.run import topics
-from jobs.run.broker import down, up
 
 UNTIL = datetime.fromisoformat("2026-11-20T00:00:00+00:00")
 PLAN = Plan(since=UNTIL - timedelta(days=1), until=UNTIL, events=5_000, seed=7)
@@ -140,7 +140,7 @@ def test_nobody_at_the_address_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The C client would fill the terminal with its own attempts."""
-    monkeypatch.setattr(topics, "PATIENCE", 0.3)
+    monkeypatch.setattr(admin, "PATIENCE", 0.3)
 
     with pytest.raises(TransientError, match=NOBODY):
         send(PLAN, NOBODY, {})

@@ -6,22 +6,19 @@ A failure is not shrunk; the seed in pytest's last lines brings it back.
 
 import json
 import random
-import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from jobs.core.modes import Batch
 from jobs.core.table import Table
-from jobs.run import delta
-from jobs.run.lake import Lake
-from jobs.run.ledger import entries, latest_version
+from jobs.engine.storage import delta_commit
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import entries, latest_version
 from jobs.silver import device_telemetry as silver
 from tests.support.events import commits, received
 from tests.support.logs import Told, dealt, expected, halved, told
@@ -35,27 +32,22 @@ from tests.support.modes import (
     proven,
     twin,
 )
-
-EXAMPLES = settings(
-    max_examples=2,
-    deadline=None,
-    phases=(Phase.explicit, Phase.generate),
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-SEEDS = st.integers(1, 2**32)
+from tests.support.proofs import Times
 
 
+@pytest.mark.prove
 @pytest.mark.slow
-@EXAMPLES
-@given(seed=SEEDS)
 def test_any_cut_of_a_log_gives_the_same_rows_and_each_event_one_place(
-    spark: SparkSession, tmp_path: Path, seed: int
+    spark: SparkSession, tmp_path: Path, chance: random.Random, times: Times
 ) -> None:
     """Slices depend on load, outages and luck; the answer must not."""
-    chance = random.Random(seed)  # noqa: S311  # no secret
+    for number in range(times(2, 200)):
+        assert_any_cut_is_the_same(spark, tmp_path / str(number), chance)
+
+
+def assert_any_cut_is_the_same(spark: SparkSession, root: Path, chance: random.Random) -> None:
+    """Cut a log at random, run it in a mode that is drawn, and compare with one batch over all of it."""
     log = told(chance, 150)
-    root = Path(tempfile.mkdtemp(dir=tmp_path))
     cut = dealt(chance, log, batches=chance.choice([2, 3]))
 
     one = answered_by("batch", spark, root / "one", [each.event for each in log], [silver.TABLE])
@@ -119,9 +111,9 @@ KEY = ("event_id", "event_at")
 def kill_at(patch: pytest.MonkeyPatch, table: Table, nth: int) -> None:
     """End a run of the table when it is about to make its nth commit; those before are made."""
     made = [0]
-    really = delta.Commit.commit
+    really = delta_commit.Commit.commit
 
-    def commit(self: delta.Commit, metadata: str) -> int:
+    def commit(self: delta_commit.Commit, metadata: str) -> int:
         if json.loads(metadata)["table"] == table.id:
             if made[0] == nth:
                 message = "killed"
@@ -129,7 +121,7 @@ def kill_at(patch: pytest.MonkeyPatch, table: Table, nth: int) -> None:
             made[0] += 1
         return really(self, metadata)
 
-    patch.setattr(delta.Commit, "commit", commit)
+    patch.setattr(delta_commit.Commit, "commit", commit)
 
 
 def forget(lake: Lake, table: Table, batches: int) -> None:

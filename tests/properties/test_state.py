@@ -7,9 +7,9 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from jobs.core.table import Table
+from jobs.engine.storage.lake import Lake
 from jobs.gold import confirmed_logins, ip_holds
 from jobs.gold import device_signal_10m as gold
-from jobs.run.lake import Lake
 from jobs.silver import device_telemetry as silver
 from jobs.silver import dhcp_events, user_actions, user_confirmations
 from tests.support.events import readings, received

@@ -16,7 +16,7 @@ from jobs import catalog
 from jobs.core.received import CARRIED, RECEIVED
 from jobs.core.table import Table
 from jobs.core.verdict import WARNED, judged
-from jobs.run.guard import counted
+from jobs.engine.gates.batch_check import counted
 from orchestration import checks
 from orchestration.assets import key
 from quality.expectations import Counts, shares

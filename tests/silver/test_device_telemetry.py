@@ -9,12 +9,12 @@ from pyspark.sql import SparkSession
 
 from jobs.core.modes import AvailableNow, Batch, Mode
 from jobs.core.received import RECEIVED
-from jobs.run.balance import balance
-from jobs.run.lake import Lake
-from jobs.run.ledger import Entry, entries
+from jobs.engine.accounting.balance_sheet import balance
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry, entries
 from jobs.silver.device_telemetry import TABLE, device_telemetry
 from tests.support.events import frame, readings, received
-from tests.support.modes import Answers, answers_of, derive, in_every_mode, proven
+from tests.support.modes import STEPWISE, Answers, answers_of, derive, in_every_mode, proven
 from tests.support.rows import rows
 
 pytestmark = pytest.mark.slow
@@ -74,7 +74,7 @@ COPIES = """
 
 def test_of_copies_the_first_in_bronzes_order_is_kept(spark: SparkSession, tmp_path: Path) -> None:
     """Copies that differ must be settled alike by a backfill next year and the stream today."""
-    answers = in_every_mode(spark, tmp_path, readings(COPIES), (TABLE,))
+    answers = in_every_mode(spark, tmp_path, readings(COPIES), (TABLE,), STEPWISE)
 
     assert answers.of("silver", "event_id", "value", "firmware") == rows("""
         event_id | value   | firmware
@@ -122,7 +122,7 @@ def test_bad_rows_are_never_copies_of_each_other(spark: SparkSession, tmp_path: 
         2     | 0         | g  | d1     | 09:00:00 | -
     """)
 
-    answers = in_every_mode(spark, tmp_path, events, (TABLE,))
+    answers = in_every_mode(spark, tmp_path, events, (TABLE,), STEPWISE)
 
     assert answers.of("quarantine", "_partition", "_offset", "reasons") == rows("""
         _partition | _offset | reasons

@@ -21,7 +21,7 @@ WANTED = ("apache-airflow-core", "apache-airflow-providers-standard")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Airflow:
-    """An Airflow that has the example among its DAGs, as the README says that it is put there.
+    """An Airflow that has the example among its DAGs, as infra/docs/airflow.md puts it there.
 
     Args:
         programs: The folder of its programs.

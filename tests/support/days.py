@@ -10,9 +10,9 @@ from pathlib import Path
 from deltalake import DeltaTable
 
 from jobs.core.table import Table
-from jobs.run.lake import Lake
-from jobs.run.ledger import latest_version
-from tests.run.written import BRONZE, GOLD, SILVER, entry, numbers, written
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import latest_version
+from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, written
 
 TABLES = (BRONZE, SILVER, GOLD)
 NINE = datetime(2026, 11, 20, 9, tzinfo=UTC)

@@ -9,15 +9,16 @@ import orjson
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.bronze import device_telemetry as bronze
-from jobs.core.received import RECEIVED
+from jobs.core.lateness import SKEW
+from jobs.core.received import NOTHING_ARRIVED, RECEIVED
 from jobs.core.table import Table
 from jobs.core.verdict import good_rows, judged
-from jobs.run import delta
-from jobs.run.arrivals import newest_before
-from jobs.run.bronze import PROPERTIES
-from jobs.run.lake import Lake
-from jobs.run.ledger import Entry, Offsets, last_entry
-from jobs.run.streams import make
+from jobs.engine.pipeline.ingest import PROPERTIES
+from jobs.engine.pipeline.make_table import make
+from jobs.engine.pipeline.newest_arrival import newest_before
+from jobs.engine.storage import delta_commit
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry, Offsets, last_entry
 from jobs.silver import device_telemetry as silver
 from tests.support.rows import NOON, NULL, Row, at, lines
 
@@ -69,7 +70,7 @@ def reading(**fields: object) -> bytes:
 
 def frame(spark: SparkSession, events: Sequence[Event]) -> DataFrame:
     """Return events as rows of bronze, with offsets from 0."""
-    return _frame(spark, _numbered(events, {}), number=0, newest_before=None)
+    return _frame(spark, _numbered(events, {}), number=0, newest_before=NOTHING_ARRIVED)
 
 
 def received(
@@ -90,7 +91,7 @@ def received(
         marked: Whether each row says what the newest arrival before its commit was; in an older lake it did not.
     """
     path = lake.table(TABLE)
-    delta.create(spark, path, RECEIVED, properties=PROPERTIES)
+    delta_commit.create(spark, path, RECEIVED, properties=PROPERTIES)
     return [_append(spark, lake, batch, files, marked=marked) for batch in commits(events)]
 
 
@@ -120,12 +121,16 @@ def _append(
     known = newest[1].offsets if newest else {}
     start = {int(name.rpartition("/")[2]): end for name, (_, end) in known.items()}
     numbered = _numbered(events, start)
-    known = newest_before(newest[1]) if newest and marked else None
+    known = newest_before(newest[1] if newest else None) if marked else None
     records = _frame(spark, numbered, newest[1].batch + 1 if newest else 0, known)
     spread = records.repartition(files, "_partition") if files > 1 else records.coalesce(1)
     ends = start | {p: offset + 1 for p, offset, _ in numbered}
     offsets = {f"{TOPIC}/{p}": (start.get(p, 0), end) for p, end in sorted(ends.items())}
-    arrivals = [min(event.arrived_at, event.ingested_at) for event in events]
+    arrivals = [
+        min(event.arrived_at, event.ingested_at)
+        for event in events
+        if event.arrived_at <= event.ingested_at + SKEW
+    ]
     arrived = max([*arrivals, *([known] if known else [])], default=None)
     return _commit(spark, lake, TABLE, spread, offsets, arrived)
 
@@ -139,7 +144,7 @@ def _commit(  # noqa: PLR0913, PLR0917  # what a commit says
     newest_arrival: datetime | None = None,
 ) -> Entry:
     newest = last_entry(lake.table(table))
-    commit = delta.Commit(spark, lake.table(table))
+    commit = delta_commit.Commit(spark, lake.table(table))
     written = commit.write(rows).rows
     entry = Entry(
         table=table.id,

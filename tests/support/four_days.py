@@ -4,12 +4,13 @@ from datetime import timedelta
 
 from pyspark.sql import SparkSession
 
+from jobs.engine.storage.lake import Lake
 from jobs.gold import device_signal_10m as gold
-from jobs.run.lake import Lake
 from jobs.silver import device_telemetry as silver
 from tests.support.events import Event, reading, received
 from tests.support.modes import derive
 from tests.support.rows import at
+from tests.support.seeds import copied
 
 TABLES = (silver.TABLE, gold.TABLE)
 
@@ -30,7 +31,10 @@ def noon(day: int, batch: int) -> list[Event]:
 
 def filled(spark: SparkSession, lake: Lake) -> Lake:
     """Fill a lake with the days from 17 to 20 November, of which the stream still owns the last."""
-    for day in range(4):
-        received(spark, lake, noon(day, batch=day))
-        derive(spark, lake, *TABLES)
-    return lake
+
+    def lived(seed: Lake) -> None:
+        for day in range(4):
+            received(spark, seed, noon(day, batch=day))
+            derive(spark, seed, *TABLES)
+
+    return copied(lake, "four days", lived)

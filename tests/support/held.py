@@ -7,8 +7,8 @@ import pyarrow as pa
 from deltalake import CommitProperties, write_deltalake
 
 from jobs.core.table import Table
-from jobs.run.lake import Lake
-from jobs.run.ledger import Entry
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry
 from tests.support.rows import NOON
 
 MOMENT = pa.timestamp("us", "UTC")

@@ -10,10 +10,10 @@ from pyspark.sql.types import DecimalType, IntegerType, LongType, StructType, Ti
 
 from jobs.core.modes import Batch
 from jobs.core.table import Table
-from jobs.run import delta
-from jobs.run.balance import balance
-from jobs.run.lake import Lake
-from jobs.run.ledger import Entry, last_entry
+from jobs.engine.accounting.balance_sheet import balance
+from jobs.engine.storage import delta_commit
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry, last_entry
 from tests.support.modes import derive, stream
 from tests.support.rows import NULL, Row, at, lines, shown
 
@@ -21,6 +21,8 @@ Log = Mapping[Table, tuple[StructType, str]]
 """For each source its columns, and its rows as text; ``batch`` says in which commit a row comes."""
 
 WAYS = ("batch", "at once", "step by step", "always on")
+TWO = ("batch", "step by step")
+"""The two that differ most, where another test of the same kind of table tries all."""
 
 
 def in_every_way(  # noqa: PLR0913, PLR0917  # the world, the question, and how
@@ -84,7 +86,7 @@ def appended(
     spark: SparkSession, lake: Lake, table: Table, schema: StructType, rows: Sequence[Row]
 ) -> None:
     """Append rows to a table in one commit, with a ledger entry."""
-    delta.create(spark, lake.table(table), schema)
+    delta_commit.create(spark, lake.table(table), schema)
     if rows:
         values = [tuple(_value(row.get(f.name, NULL), f.dataType) for f in schema) for row in rows]
         written(spark, lake, table, schema, spark.createDataFrame(values, schema).coalesce(1))
@@ -96,7 +98,7 @@ def written(
     """Append rows to a table in one commit, with a ledger entry; a column that they lack is NULL."""
     path = lake.table(table)
     newest = last_entry(path)
-    commit = delta.Commit(spark, path)
+    commit = delta_commit.Commit(spark, path)
     whole = spark.createDataFrame([], schema).unionByName(rows, allowMissingColumns=True)
     count = commit.write(whole.coalesce(1)).rows
     entry = Entry(

@@ -4,13 +4,14 @@ from pyspark.sql import SparkSession
 
 from jobs.core.modes import Batch
 from jobs.core.table import Table
+from jobs.engine.proof.compare import compare
+from jobs.engine.storage.lake import Lake
 from jobs.gold import device_signal_10m as gold
-from jobs.run.compare import compare
-from jobs.run.lake import Lake
 from jobs.silver import device_telemetry as silver
 from tests.support.events import readings, received
 from tests.support.modes import derive, twin
 from tests.support.morning import STRICT
+from tests.support.seeds import copied
 
 TABLES = (silver.TABLE, gold.TABLE)
 
@@ -35,9 +36,12 @@ EVENTS = """
 
 def mistaken(spark: SparkSession, lake: Lake, text: str = EVENTS) -> Lake:
     """Let streams judge events by the mistaken rule."""
-    received(spark, lake, readings(text))
-    derive(spark, lake, STRICT, gold.TABLE)
-    return lake
+
+    def judged(seed: Lake) -> None:
+        received(spark, seed, readings(text))
+        derive(spark, seed, STRICT, gold.TABLE)
+
+    return copied(lake, f"mistaken {text}", judged)
 
 
 def computed_anew(spark: SparkSession, lake: Lake, name: str = "anew") -> Lake:

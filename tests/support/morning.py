@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
+from jobs.engine.storage.lake import Lake
 from jobs.gold import device_signal_10m as gold
-from jobs.run.lake import Lake
 from jobs.silver import device_telemetry as silver
 from quality.rules import between
 from tests.support.events import readings, received

@@ -2,8 +2,15 @@
 
 from datetime import timedelta
 
-from tests.support.events import Event, reading
+from pyspark.sql import SparkSession
+
+from jobs.engine.storage.lake import Lake
+from jobs.gold import device_signal_10m as gold
+from jobs.silver import device_telemetry as silver
+from tests.support.events import Event, reading, received
+from tests.support.modes import derive
 from tests.support.rows import at
+from tests.support.seeds import copied
 
 RULE = "implausible:value"
 
@@ -30,3 +37,14 @@ def hour(name: str, start: str, *, bad: int, of: int, batch: int) -> list[Event]
 GOOD = hour("g", "06:00:00", bad=0, of=60, batch=0)
 POISONED = hour("p", "07:00:00", bad=30, of=100, batch=1)
 AFTER = hour("a", "08:00:00", bad=1, of=60, batch=2)
+
+
+def poisoned(spark: SparkSession, lake: Lake) -> Lake:
+    """Fill a lake in which a good hour was read and a poisoned one waits in bronze."""
+
+    def received_first(seed: Lake) -> None:
+        received(spark, seed, GOOD)
+        derive(spark, seed, silver.TABLE, gold.TABLE)
+        received(spark, seed, POISONED)
+
+    return copied(lake, "poisoned", received_first)

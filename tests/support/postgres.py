@@ -17,7 +17,7 @@ import psycopg2
 import pytest
 
 from infra.broker import HOST
-from jobs.run import ports
+from jobs.engine.runtime import ports
 
 DEBIAN = Path("/usr/lib/postgresql")
 MISSING = "no PostgreSQL here (Debian: apt install postgresql)"

@@ -8,10 +8,10 @@ from pyspark.sql import functions as F
 
 from jobs.core.received import RECEIVED
 from jobs.core.table import Table
+from jobs.engine.pipeline.plan import shaped
 from jobs.play.domain import Part, domain
 from jobs.play.plan import Plan
 from jobs.play.truth import Counts, truth
-from jobs.run.streams import shaped
 from tests.support.read import arrived
 from tests.support.rows import NOON
 

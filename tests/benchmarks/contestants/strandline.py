@@ -9,11 +9,11 @@ from pyspark.sql import SparkSession
 
 from jobs import catalog
 from jobs.core.modes import AvailableNow, MicroBatch
-from jobs.core.table import Layer, Speaks, Table, Topic
-from jobs.run.lake import Lake
-from jobs.run.runner import Site, run
-from jobs.run.session import start
-from jobs.run.settings import settings
+from jobs.core.table import Emit, Layer, Table, Topic
+from jobs.engine.pipeline.runner import Site, run
+from jobs.engine.runtime.settings import settings
+from jobs.engine.runtime.spark_session import start
+from jobs.engine.storage.lake import Lake
 from tests.benchmarks.contestants.contestant import Place, Stop
 
 
@@ -53,7 +53,7 @@ def _table(name: str, place: Place) -> Table:
     table = catalog.find(name)
     if table.layer is Layer.BRONZE:
         return replace(table, reads=(Topic(name=place.topic),))
-    return replace(table, speaks=Speaks.ON_CHANGE) if place.on_change else table
+    return replace(table, emits=Emit.ON_CHANGE) if place.on_change else table
 
 
 def _site(place: Place) -> Site:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from infra import jars
-from jobs.run.settings import settings
+from jobs.engine.runtime.settings import settings
 from jobs.silver.device_telemetry import FIELDS
 from tests.benchmarks.contestants import merging
 from tests.benchmarks.contestants.contestant import BRONZE, GOLD, SILVER, Place, Stop

@@ -1,0 +1,175 @@
+"""The figures of every commit, in one table of the lake that outlives the logs: one row per figure.
+
+The ledger proves that nothing is lost; this table answers what is usual, what changed since when, and how good a day
+was. No batch writes it: the first reader brings it up to date from the ledgers, so it costs a stream nothing and cannot
+disagree with them.
+
+Why it holds every commit exactly once, whichever process writes it and whenever that is killed: the rows and the last
+version that they cover are one Delta commit, with an application transaction per table. Two processes that catch up at
+the same time claim the same transaction, Delta lets one of them commit, and the other reads again and finds nothing
+left to do.
+
+A table that was removed and created again counts its versions from 0; the id that Delta gave it distinguishes them.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, TableNotFoundError
+
+from jobs.core.errors import TransientError
+from jobs.core.table import Table
+from jobs.engine.history.commit_metrics import Measured, fingerprint, measured
+from jobs.engine.storage.commit_log import commit_file
+from jobs.engine.storage.files_at_version import table_id
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import latest_version
+
+SCHEMA = pa.schema(
+    [
+        ("table", pa.string()),
+        ("log", pa.string()),
+        ("version", pa.int64()),
+        ("mode", pa.string()),
+        ("stream", pa.string()),
+        ("batch", pa.int64()),
+        ("at", pa.timestamp("us", tz="UTC")),
+        ("since", pa.timestamp("us", tz="UTC")),
+        ("until", pa.timestamp("us", tz="UTC")),
+        ("measure", pa.string()),
+        ("value", pa.float64()),
+        ("note", pa.string()),
+        ("code", pa.string()),
+        ("rules", pa.string()),
+        ("schema", pa.string()),
+    ]
+)
+ALWAYS: dict[str, str | None] = {
+    "delta.enableExpiredLogCleanup": "false",
+    "delta.appendOnly": "true",
+}
+TRIES = 20
+"""How often another process may be faster before this one gives up."""
+
+SLICE = 5_000
+"""How many commits of a table are added at once; all commits of a year would not fit into memory."""
+
+MANY = 50
+"""The number of files from which on they are compacted; a query of a second would otherwise open each of them."""
+
+
+def catch_up(lake: Lake, tables: Sequence[Table]) -> int:
+    """Add the commits of tables since the last catch-up; return how many were added.
+
+    Raises:
+        TransientError: Other processes wrote it in every attempt.
+    """
+    added = refused = 0
+    while refused < TRIES:
+        history = _opened(lake)
+        news = [_news(table, lake, history) for table in tables if lake.exists(table)]
+        claims = [each.claim for each in news if each.claim]
+        if not claims:
+            return added
+        rows = [row for each in news for row in each.rows]
+        try:
+            write_deltalake(
+                history,
+                pa.Table.from_pylist(rows, schema=SCHEMA),
+                mode="append",
+                commit_properties=CommitProperties(app_transactions=claims),
+            )
+        except CommitFailedError:
+            refused += 1  # another process was faster, and has written the missing rows
+            continue
+        added += sum(each.commits for each in news)
+        _compact(lake)
+    raise TransientError(
+        f"other processes write the history of {lake.root} all the time",
+        hint="try again; find who else runs `strandline report` or `strandline history` here.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _News:
+    """The rows of a table that history lacks, and the transaction that claims them."""
+
+    claim: Transaction | None = None
+    rows: list[dict[str, object]] = field(default_factory=list)
+    commits: int = 0
+
+
+def _opened(lake: Lake) -> DeltaTable:
+    """Return the table, created if it is missing; two processes may create it at the same time."""
+    try:
+        return DeltaTable(lake.history)
+    except TableNotFoundError:
+        lake.history.mkdir(parents=True, exist_ok=True)
+    try:
+        return DeltaTable.create(lake.history, schema=SCHEMA, mode="ignore", configuration=ALWAYS)
+    except CommitFailedError:  # another process was faster
+        return DeltaTable(lake.history)
+
+
+def _news(table: Table, lake: Lake, history: DeltaTable) -> _News:
+    folder = lake.table(table)
+    log = table_id(folder)
+    name = f"{table.id}/{log}"
+    known = history.transaction_version(name)
+    seen = -1 if known is None else known
+    last = min(latest_version(folder), seen + SLICE)
+    if last <= seen:
+        return _News()
+    commits = list(_commits(table, folder, seen, last))
+    rows = [row for version, schema, each in commits for row in _rows(log, version, schema, each)]
+    return _News(Transaction(app_id=name, version=last), rows, len(commits))
+
+
+def _commits(
+    table: Table, folder: Path, seen: int, last: int
+) -> Iterator[tuple[int, str, Measured]]:
+    """Yield the commits after a version, each with the fingerprint of the table's columns after it."""
+    columns = DeltaTable(folder, version=seen).schema().to_json() if seen >= 0 else None
+    schema = fingerprint(columns) if columns else ""
+    for version in range(seen + 1, last + 1):
+        file = commit_file(folder, version)
+        found = measured(table, file) if file.exists() else None
+        changed = found.columns if isinstance(found, Measured) else found
+        schema = fingerprint(changed) if changed else schema
+        if isinstance(found, Measured):
+            yield version, schema, found
+
+
+def _rows(log: str, version: int, schema: str, found: Measured) -> Iterable[dict[str, object]]:
+    entry = found.entry
+    common = {
+        "table": entry.table,
+        "log": log,
+        "version": version,
+        "mode": entry.mode,
+        "stream": entry.stream,
+        "batch": entry.batch,
+        "at": found.at,
+        "since": found.since,
+        "until": found.until,
+        "code": entry.code,
+        "rules": found.rules,
+        "schema": schema,
+    }
+    for measure, value in found.values.items():
+        note = found.opened if measure == "opened" else None
+        yield {**common, "measure": measure, "value": value, "note": note}
+
+
+def _compact(lake: Lake) -> None:
+    """Compact the files; another process that does so at the same time is enough."""
+    history = DeltaTable(lake.history)
+    if len(history.file_uris()) < MANY:
+        return
+    try:
+        history.optimize.compact()
+    except CommitFailedError:
+        return

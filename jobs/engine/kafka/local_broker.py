@@ -1,0 +1,276 @@
+"""A real Kafka broker for a lake: one node, on loopback, its data in the lake's folder.
+
+Why a real one: offsets, keys, transactions and time-outs of a substitute are never those of Kafka, and this one is
+up in about three seconds without Docker (infra/broker.py has the figures).
+
+Everything that a user may do at the wrong moment is expected: a kill of the broker or of the command that starts it,
+at any point; two commands at once; a recorded pid that belongs to another process by now.
+"""
+
+import base64
+import fcntl
+import json
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from infra import broker as recipe
+from infra import jars, java
+from jobs.core.errors import DataError, DefinitionError, TransientError
+from jobs.engine.kafka import admin
+from jobs.engine.runtime import ports, processes
+
+PATIENCE = 60.0
+STOP_PATIENCE = 20.0
+ATTEMPTS = 3
+TAKEN = "Address already in use"
+ERROR = re.compile(r"\b(?:ERROR|FATAL|\w*Exception|\w*Error)\b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broker:
+    """A running broker."""
+
+    address: str
+    pid: int
+    log: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _State:
+    """The record of the last broker that was started here."""
+
+    port: int
+    controller_port: int
+    pid: int | None = None
+
+
+def up(lake: Path, port: int | None = None) -> Broker:
+    """Start the lake's broker, or return the running one, once it answers.
+
+    Raises:
+        DefinitionError: The folder cannot be written, the port cannot be used, or set-up is not done.
+        DataError: The broker's folder holds something else.
+        TransientError: The broker ended while starting, or does not answer in time.
+    """
+    home = _home(lake)
+    with _alone(home):
+        pid = _running(home)
+        if pid is not None:
+            found = _await(home, pid, port)
+            if found is not None:
+                return found
+        ports.refuse_taken(port)
+        if _stop(home):  # one that still ran after its storage was deleted
+            _set_aside(home)
+        _format(home)
+        return _start(home, port)
+
+
+def status(lake: Path) -> Broker | None:
+    """Return the lake's broker if its process runs."""
+    home = _home(lake)
+    pid = _running(home)
+    return None if pid is None else _broker(home, pid)
+
+
+def remembered(lake: Path) -> str | None:
+    """Return the last address of the lake's broker, which it will have again if the port is free."""
+    state = _read(_home(lake))
+    return f"{recipe.HOST}:{state.port}" if state else None
+
+
+def down(lake: Path) -> bool:
+    """Stop the lake's broker and return whether it ran; no other process is ever touched.
+
+    Raises:
+        DefinitionError: The folder cannot be written.
+    """
+    home = _home(lake)
+    if not home.is_dir():
+        return _stop(home)
+    with _alone(home):
+        return _stop(home)
+
+
+def _home(lake: Path) -> Path:
+    return lake.absolute() / "_kafka"
+
+
+def _mark(home: Path) -> str:
+    # A copied lake shares everything with the original but its folder.
+    return f"-Dstrandline.broker={home}"
+
+
+def _stop(home: Path) -> bool:
+    pid = processes.find(_mark(home))
+    return pid is not None and processes.stop(pid, _mark(home), patience=STOP_PATIENCE)
+
+
+@contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """Let only one command at a time start or stop the broker."""
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        with (home / "lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+    except OSError as error:
+        raise DefinitionError(
+            f"the lake folder {home.parent} cannot be written: {error.strerror}",
+            hint="make the folder writable, or choose another with --lake or STRANDLINE_LAKE.",
+            lake=str(home.parent),
+        ) from error
+
+
+def _read(home: Path) -> _State | None:
+    try:
+        return _State(**json.loads((home / "broker.json").read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _write(home: Path, state: _State) -> None:
+    partial = home / "broker.json.partial"
+    partial.write_text(json.dumps(asdict(state)))
+    partial.replace(home / "broker.json")
+
+
+def _running(home: Path) -> int | None:
+    state = _read(home)
+    if state is None:
+        return None
+    if state.pid is None:  # its starter was killed before it could write the pid
+        return processes.find(_mark(home))
+    return state.pid if processes.is_ours(state.pid, _mark(home)) else None
+
+
+def _broker(home: Path, pid: int) -> Broker:
+    state = _read(home)
+    port = state.port if state else 0
+    return Broker(address=f"{recipe.HOST}:{port}", pid=pid, log=home / "broker.log")
+
+
+def _start(home: Path, port: int | None) -> Broker:
+    last = _read(home)
+    for attempt in range(1, ATTEMPTS + 1):
+        # Clients remember addresses, so the last port is used again if it is free.
+        state = _State(
+            port=port or ports.free(last.port if last else 0),
+            controller_port=ports.free(last.controller_port if last else 0),
+        )
+        try:
+            return _launch(home, state)
+        except TransientError as error:
+            # Another program took the port between the check and the broker's start.
+            if port is not None or attempt == ATTEMPTS or TAKEN not in error.message:
+                raise
+            last = None
+    raise AssertionError
+
+
+def _launch(home: Path, state: _State) -> Broker:
+    config = recipe.properties(port=state.port, controller_port=state.controller_port, data="data")
+    (home / recipe.PROPERTIES).write_text(config)
+    (home / "tmp").mkdir(exist_ok=True)
+    log = home / "broker.log"
+    if log.exists():
+        log.replace(home / "broker.log.1")
+    command = recipe.start_command(*_program(), _mark(home))
+    _write(home, state)
+    pid = processes.spawn(command, folder=home, log=log)
+    _write(home, _State(**{**asdict(state), "pid": pid}))
+    broker = _await(home, pid, state.port)
+    if broker is None:
+        raise TransientError(
+            f"the broker ended while starting: {_last_error(_text(log))}",
+            hint=f"read {log}, then `strandline up` again.",
+            log=str(log),
+        )
+    return broker
+
+
+def _await(home: Path, pid: int, port: int | None) -> Broker | None:
+    """Return the broker once it answers; None when it ends instead, for example after a kill."""
+    broker = _broker(home, pid)
+    if port is not None and broker.address != f"{recipe.HOST}:{port}":
+        raise DefinitionError(
+            f"this lake's broker runs already, at {broker.address}",
+            hint="stop it with `strandline down` to start it at another port.",
+            address=broker.address,
+        )
+    deadline = time.monotonic() + PATIENCE
+    while _running(home) is not None:
+        try:
+            admin.check_reachable(broker.address, {}, patience=1.0)
+        except TransientError as error:
+            if time.monotonic() > deadline:
+                raise TransientError(
+                    f"the broker runs (pid {pid}) but does not answer within {PATIENCE:.0f} s",
+                    hint=f"after a crash it reads its data first; wait and type the same, or see {broker.log}",
+                    pid=pid,
+                ) from error
+        else:
+            return broker
+    return None
+
+
+def _set_aside(home: Path) -> None:
+    """Move away the folders of topics that a broker created again after its storage was deleted; none can read them."""
+    data = home / "data"
+    if data.exists() and not (data / "meta.properties").exists():
+        data.replace(home / f"data-deleted-{secrets.token_hex(4)}")
+
+
+def _format(home: Path) -> None:
+    """Create the broker's storage, completely or not at all."""
+    data = home / "data"
+    if (data / "meta.properties").exists():
+        return
+    if data.exists() and any(data.iterdir()):
+        raise DataError(
+            f"{data} is not the storage of a broker: it has no meta.properties",
+            hint="move it away; a new and empty one is then created.",
+            folder=str(data),
+        )
+    for left in home.glob("format-*"):
+        shutil.rmtree(left, ignore_errors=True)
+    # A folder for this attempt only: a tool whose starter was killed may still write into another.
+    workshop = home / f"format-{secrets.token_hex(4)}"
+    workshop.mkdir()
+    config = recipe.properties(port=1, controller_port=2, data=data.name)
+    (workshop / recipe.PROPERTIES).write_text(config)
+    cluster = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
+    command = recipe.format_command(*_program(), cluster)
+    done, output = processes.run(command, folder=workshop)
+    if not done:
+        raise TransientError(
+            f"the broker's storage cannot be created: {_last_error(output)}",
+            hint="check the disk of the lake's folder, then `strandline up` again.",
+            folder=str(workshop),
+        )
+    (workshop / data.name).replace(data)
+    shutil.rmtree(workshop, ignore_errors=True)
+
+
+def _program() -> tuple[Path, list[Path]]:
+    home, found = java.java_home(), jars.broker_jars()
+    if home is None or not found:
+        missing = "Java 17 or 21 is" if home is None else "the broker's jars are"
+        raise DefinitionError(f"{missing} missing", hint="run `make setup`.")
+    return home, found
+
+
+def _text(log: Path) -> str:
+    return log.read_text(errors="replace") if log.exists() else ""
+
+
+def _last_error(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    wrong = [line for line in lines if ERROR.search(line) and not line.startswith("at ")]
+    return wrong[-1] if wrong else "its log names no error"

@@ -1,0 +1,131 @@
+"""The backlog of a bronze table's topics, and the slice of it that is read next.
+
+Why slices are aligned by time: a backlog read with a limit per batch must not run ahead in one partition and
+lag in another, because the watermark follows the newest row. Spark's own ``maxOffsetsPerTrigger`` splits a batch in
+proportion to each partition's backlog; a partition whose events all lie in the last hour is then read hours ahead of
+the others, the watermark follows it, and the rest of the other partitions is dropped as late. Here a slice ends at
+the same time in all partitions.
+
+Why several topics fill one table: for the same reason. If two queries read two shapes of one event, their rows come
+in whatever order the queries happen to run, and the rows of the slower one meet a watermark that the faster one
+advanced. Read together they arrive in the order of their time.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from confluent_kafka import Message
+
+from jobs.core.table import Topic
+from jobs.engine.kafka.topic_log import Log
+
+Part: TypeAlias = tuple[str, int]
+"""A topic's name and the number of one of its partitions."""
+Positions: TypeAlias = Mapping[Part, int]
+Bounds: TypeAlias = Mapping[Part, tuple[int, int]]
+
+
+class Backlog:
+    """The topics of one table as one log."""
+
+    def __init__(self, address: str, options: Mapping[str, str], topics: Sequence[Topic]) -> None:
+        """Connect; the cluster is not queried yet."""
+        self._logs = {topic.name: Log(address, options, topic) for topic in topics}
+
+    def close(self) -> None:
+        """Disconnect."""
+        for log in self._logs.values():
+            log.close()
+
+    def identities(self) -> dict[str, str]:
+        """Return the id that the cluster gave to each topic; a recreated topic has another.
+
+        Raises:
+            TransientError: The cluster does not answer.
+            DefinitionError: A topic does not exist.
+        """
+        for log in self._logs.values():
+            log.partitions()
+        return {name: log.identity() for name, log in self._logs.items()}
+
+    def bounds(self) -> dict[Part, tuple[int, int]]:
+        """Return for each partition the first retained offset and the one after the last."""
+        return {
+            (name, number): ends
+            for name, log in self._logs.items()
+            for number, ends in log.bounds().items()
+        }
+
+    def slice(self, start: Positions, end: Positions, limit: int | None) -> dict[Part, int]:
+        """Return the offsets to stop at, so that about ``limit`` records at most are read, all up to one time."""
+        waiting = {part: end[part] - start[part] for part in end if end[part] > start[part]}
+        if limit is None or sum(waiting.values()) <= limit:
+            return {part: end[part] for part in waiting}
+        # About 40 queries of a millisecond each, for which the broker only reads its time index.
+        low, high = 0, time.time_ns() // 1_000_000
+        stops = dict(start)
+        while low < high:  # search for the latest time within the limit
+            moment = (low + high + 1) // 2
+            candidate = self._until(moment, start, end, waiting)
+            if sum(candidate[part] - start[part] for part in waiting) <= limit:
+                low, stops = moment, candidate
+            else:
+                high = moment - 1
+        if all(stops[part] == start[part] for part in waiting):
+            return self._of_a_crowd(low, start, end, waiting, limit)
+        return {part: stops[part] for part in waiting if stops[part] > start[part]}
+
+    def _of_a_crowd(
+        self, moment: int, start: Positions, end: Positions, waiting: Positions, limit: int
+    ) -> dict[Part, int]:
+        """Return a slice of more records than the limit that all have the same time, in order of partition.
+
+        Each partition is read to its last record of that time and no further: otherwise one partition would be read
+        ahead of the others, and the watermark with it.
+        """
+        until = self._until(moment + 1, start, end, waiting)
+        crowd = {part: until[part] for part in waiting if until[part] > start[part]}
+        first = min(
+            crowd or waiting
+        )  # none has one when all are of the future, which moves no time
+        return {first: min(start[first] + limit, crowd.get(first, end[first]))}
+
+    def count(self, start: Positions, end: Positions) -> int:
+        """Count the committed records between two positions by reading them."""
+        return sum(
+            log.count(_within(start, name), _within(end, name)) for name, log in self._logs.items()
+        )
+
+    def records(self, start: Positions, end: Positions) -> Iterator[Message]:
+        """Yield the committed records between two positions, topic by topic."""
+        for name, log in self._logs.items():
+            yield from log.records(_within(start, name), _within(end, name))
+
+    def _until(
+        self, moment: int, start: Positions, end: Positions, waiting: Positions
+    ) -> dict[Part, int]:
+        stops = dict(start)
+        for name, log in self._logs.items():
+            asked = sorted(_within(waiting, name))
+            for number, offset in log.offsets_at(moment, asked).items() if asked else ():
+                part = (name, number)
+                stop = end[part] if offset is None else offset
+                stops[part] = min(max(stop, start[part]), end[part])
+        return stops
+
+
+def name_of(part: Part) -> str:
+    """Return a partition's name, as the ledger writes it."""
+    topic, number = part
+    return f"{topic}/{number}"
+
+
+def part_of(name: str) -> Part:
+    """Return the partition of a name."""
+    topic, _, number = name.rpartition("/")
+    return topic, int(number)
+
+
+def _within(positions: Positions, topic: str) -> dict[int, int]:
+    return {number: offset for (name, number), offset in positions.items() if name == topic}

@@ -1,0 +1,88 @@
+"""Account for a micro-batch before its commit: exactly, and after a crash too.
+
+All figures come from sources that survive a crash: the range from Spark's offset log, its rows from the source table's
+log, good and bad rows from the batch itself. The rest are duplicates and rows that the watermark dropped. Spark reports
+both only after the batch: too late for the commit, and lost in a crash. So the dropped rows are computed here. The
+source's statistics have the oldest arrival in the range. If it is above the watermark, nothing was dropped; that is the
+normal case, and costs nothing. Otherwise the range is read again, and the rows below the watermark are counted.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from jobs.core.received import RECEIVED
+from jobs.core.table import Table
+from jobs.core.verdict import judged
+from jobs.engine.pipeline.spark_checkpoint import Planned, stream_id
+from jobs.engine.runtime.meter import code_version
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry
+from jobs.engine.storage.log_actions import Added
+
+Parts = Mapping[str, Sequence[tuple[int, Added]]]
+"""For each source the versions that a batch reads, and what each adds."""
+
+
+def opened(table: Table, lake: Lake, plan: Planned, mode: str) -> tuple[Entry, Parts]:
+    """Begin the entry of a batch with the figures that are known before it runs."""
+    inputs = {source.id: plan.input(lake.table(source)) for source in table.upstream}
+    parts = {source: versions for source, versions in inputs.items() if versions}
+    entry = Entry(
+        table=table.id,
+        mode=mode,
+        stream=stream_id(lake.checkpoint(table)) or "",
+        batch=plan.number,
+        source=", ".join(inputs),
+        versions={source: (read[0][0], read[-1][0]) for source, read in parts.items()},
+        read=sum(part.rows for read in parts.values() for _, part in read),
+        whole=plan.whole,
+        watermark=_text(plan.watermark_ms),
+        code=code_version(table),
+    )
+    return entry, parts
+
+
+def dropped(spark: SparkSession, table: Table, plan: Planned, parts: Parts) -> int:
+    """Count the rows that Spark dropped because they are below the watermark."""
+    if not plan.late_ms:
+        return 0
+    count = 0
+    for source in table.upstream:
+        read = [part for _, part in parts.get(source.id, ())]
+        if read and _oldest(table, source, read) <= plan.late_ms:
+            files = [file for part in read for file in part.files]
+            # Older files of bronze may lack a column that newer ones have.
+            reader = spark.read.schema(RECEIVED) if table.judges else spark.read
+            count += _count_below(reader.parquet(*files), table, source, plan.late_ms)
+    return count
+
+
+def _oldest(table: Table, source: Table, read: Sequence[Added]) -> float:
+    """Return a lower bound of the rows' times, in milliseconds, from statistics alone."""
+    columns = ("_arrived_at", "_ingested_at") if table.judges else (str(source.event_at),)
+    lowest = [part.lowest.get(column) for part in read for column in columns]
+    known = [datetime.fromisoformat(moment) for moment in lowest if moment]
+    if len(known) < len(lowest):
+        return 0.0
+    slack = table.lateness.late if table.judges else timedelta(0)
+    return (min(known) - slack).timestamp() * 1000
+
+
+def _count_below(rows: DataFrame, table: Table, source: Table, late_ms: int) -> int:
+    """Count the rows below the watermark by Spark's comparison: a row at the watermark is dropped too."""
+    if table.judges:
+        moment = judged(rows, table).select(F.col("_time").alias("moment"))
+    elif table.window:
+        moment = rows.select(F.window(str(source.event_at), table.window)["end"].alias("moment"))
+    else:
+        moment = rows.select(F.col(str(source.event_at)).alias("moment"))
+    return moment.where(F.col("moment") <= F.timestamp_millis(F.lit(late_ms))).count()
+
+
+def _text(watermark_ms: int) -> str | None:
+    if not watermark_ms:
+        return None
+    return datetime.fromtimestamp(watermark_ms / 1000, tz=UTC).isoformat()

@@ -1,0 +1,109 @@
+"""Writing the micro-batches of a table's query: account, check, commit, each once for a batch.
+
+Spark hands a batch over again after a crash. What was written is known from the newest ledger entry of the table, because
+a table has one writer and the entry is in the commit of the rows.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+
+from jobs.core.table import Table
+from jobs.engine.gates.batch_check import Guard
+from jobs.engine.gates.gate_files import refuse_behind
+from jobs.engine.pipeline.batch_accounting import dropped, opened
+from jobs.engine.pipeline.dimension_lookup import beside
+from jobs.engine.pipeline.spark_checkpoint import planned, stream_id
+from jobs.engine.pipeline.write_gold import Windows
+from jobs.engine.pipeline.write_silver import Fork
+from jobs.engine.runtime.meter import Meter
+from jobs.engine.storage.file_index import FileIndex
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry, last_entry
+
+Tell = Callable[[Entry], None]
+
+
+class Writer:
+    """Writes the micro-batches of one table; Spark may call it twice with the same batch.
+
+    The newest ledger entry says whether a batch was written: a table has one writer, so nothing is committed
+    between the look and the write. The rows of a batch that was written are still consumed, because that
+    advances the query's state.
+    """
+
+    def __init__(
+        self, table: Table, lake: Lake, mode: str, tell: Tell, guard: Guard | None
+    ) -> None:
+        """Prepare to write; ``tell`` gets every entry after its commit, and ``guard`` checks each batch before."""
+        self._table = table
+        self._lake = lake
+        self._mode = mode
+        self._tell = tell
+        self._guard = guard
+        self._windows = Windows(table, lake.table(table))
+        self._static: FileIndex | None = None
+        self.error: Exception | None = None
+        self.writing = threading.Lock()
+        """Held while a batch is written, so that its look-up is not repeated meanwhile."""
+
+    def __call__(self, rows: DataFrame, number: int) -> None:
+        """Write a batch, unless it was written."""
+        with self.writing:
+            self._write(rows, number)
+
+    def _write(self, rows: DataFrame, number: int) -> None:
+        try:
+            if self._has(self._lake.table(self._table), number):
+                if self._guard:  # killed before it could clear its gate
+                    self._guard.passed(str(stream_id(self._lake.checkpoint(self._table))), number)
+                rows.write.format("noop").mode("overwrite").save()
+                return
+            refuse_behind(self._table, self._lake)
+            entry = self._written(rows, number)
+        except Exception as error:
+            self.error = error  # Spark passes on its text alone
+            raise
+        if entry is not None:
+            self._tell(entry)
+
+    def _written(self, rows: DataFrame, number: int) -> Entry | None:
+        spark, table, lake = rows.sparkSession, self._table, self._lake
+        meter = Meter(spark)
+        plan = planned(lake.checkpoint(table), number)
+        entry, parts = opened(table, lake, plan, self._mode)
+        lost = partial(dropped, spark, table, plan, parts)
+        path = lake.table(table)
+        if table.judges:
+            quarantine = lake.quarantine(table)
+            fork = Fork(table=table, path=path, quarantine=quarantine, guard=self._guard)
+            return fork.write(
+                rows,
+                lambda good, held: entry.settled(good=good, held=held, dropped=lost()),
+                meter,
+                held_already=self._has(quarantine, number),
+            )
+        if table.dimension and self._static is None:
+            self._static = FileIndex.of(spark, table.dimension.source, lake)
+        write = self._windows.change if table.emits_updates else self._windows.append
+        with beside(spark, table, lake, rows, self._static) as (found, looked):
+
+            def settle() -> Entry:
+                refused = lost()
+                here = replace(entry, looked=looked)
+                return here.settled(good=entry.read - refused, held={}, dropped=refused)
+
+            return write(found, settle, meter)
+
+    def _has(self, path: Path, number: int) -> bool:
+        newest = last_entry(path)
+        if newest is None:
+            return False
+        return (
+            newest[1].stream == stream_id(self._lake.checkpoint(self._table))
+            and newest[1].batch >= number
+        )

@@ -1,0 +1,90 @@
+"""Compute a table once over all of its sources, by the same functions as its stream.
+
+The commit removes every file and adds the new ones, so a reader sees the old rows or the new ones, never a mix.
+"""
+
+from collections import Counter
+
+from pyspark.sql import SparkSession
+
+from jobs.core.errors import DefinitionError
+from jobs.core.table import Emit, Table
+from jobs.engine.accounting.balance_sheet import rows_until
+from jobs.engine.gates.batch_check import Guard
+from jobs.engine.gates.gate_files import refuse_behind
+from jobs.engine.pipeline.dimension_lookup import adorned
+from jobs.engine.pipeline.make_table import make
+from jobs.engine.pipeline.plan import shaped
+from jobs.engine.pipeline.write_silver import Fork
+from jobs.engine.runtime.meter import Meter, code_version
+from jobs.engine.storage import delta_commit
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry, last_entry, latest_version
+from jobs.engine.storage.read_version import rows_at
+
+STREAM = "batch"
+"""The ``stream`` of an entry that a batch wrote, where a stream has its checkpoint's id."""
+
+
+def compute(
+    spark: SparkSession,
+    table: Table,
+    lake: Lake,
+    guard: Guard | None = None,
+    mode: str = STREAM,
+) -> Entry:
+    """Replace the table's rows by those computed from its sources as of now.
+
+    Args:
+        spark: The session.
+        table: Silver or gold.
+        lake: The lake.
+        guard: Checks the batch of a judging table before its commit; without it every batch passes.
+        mode: The mode in the ledger entry.
+
+    Raises:
+        DefinitionError: A stream owns the table.
+        GateShutError: The batch failed its checks, or the gate of a source is shut.
+    """
+    path = lake.table(table)
+    newest = last_entry(path)
+    owned = newest is not None and newest[1].stream != STREAM
+    if owned and table.emits is not Emit.RECOMPUTED:  # a table without state has no owner
+        raise DefinitionError(
+            f"{table.id} is written by a stream; a batch over everything would replace its rows under it",
+            hint=f"use another lake, or remove {path} and {lake.checkpoint(table)} first.",
+            table=table.id,
+        )
+    refuse_behind(table, lake)
+    meter = Meter(spark)
+    versions = {source: latest_version(lake.table(source)) for source in table.upstream}
+    rows = [rows_at(spark, lake.table(source), version) for source, version in versions.items()]
+    result, looked = adorned(spark, table, lake, shaped(rows, table))
+    make(spark, table, lake, result)
+    entry = Entry(
+        table=table.id,
+        mode=mode,
+        stream=STREAM,
+        batch=newest[1].batch + 1 if newest else 0,
+        source=", ".join(source.id for source in versions),
+        versions={source.id: (0, version) for source, version in versions.items()},
+        read=sum(rows_until(lake.table(source), at) for source, at in versions.items()),
+        replaced=True,
+        looked=looked,
+        code=code_version(table),
+    )
+    if table.judges:
+        quarantine = lake.quarantine(table)
+        fork = Fork(table=table, path=path, quarantine=quarantine, guard=guard, replaces=True)
+
+        def settle(good: int, held: Counter[str]) -> Entry:
+            return entry.settled(good=good, held=held, dropped=0)
+
+        return fork.write(result, settle, meter) or entry
+    commit = delta_commit.Commit(spark, path)
+    commit.take_out_all()
+    written = commit.write(result).rows
+    settled = entry.settled(good=entry.read, held={}, dropped=0)
+    final = settled.closed(written=written, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
+    commit.commit(final.encoded())
+    return final

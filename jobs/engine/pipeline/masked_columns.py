@@ -1,0 +1,63 @@
+"""The columns of a table that are masked: the declared ones, and those computed from them.
+
+A judged table declares its sensitive columns. Above it a column is sensitive if its lineage leads to a sensitive one,
+renamed or nested; a function over groups is opaque, so all its columns are. If the lineage is unknown, because Spark has
+not run the table with today's code, only a column that a source shows under the same name is shown.
+"""
+
+from collections.abc import Collection
+from contextlib import suppress
+
+from deltalake import DeltaTable
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from jobs.core.rescue import RESCUED
+from jobs.core.table import Layer, Table
+from jobs.engine.pipeline.column_lineage import cached_lineage, lineage
+from jobs.engine.storage.lake import Lake
+
+UNREADABLE = ("_payload", "_message_key", "_headers", RESCUED)
+"""Columns that may hold anything, and so sensitive values too."""
+
+
+def hidden(table: Table, lake: Lake) -> frozenset[str]:
+    """Return the columns of a table that are masked."""
+    if not table.secret:
+        return frozenset()
+    always = table.secret.union(UNREADABLE)
+    return always if table.judges else always | _derived_from_hidden(table, lake)
+
+
+def learn(spark: SparkSession, table: Table, lake: Lake) -> None:
+    """Cache the lineage of a table above sensitive columns while Spark runs; a failure does not stop the table."""
+    if table.secret and not table.judges:
+        with suppress(PySparkException, LookupError):
+            lineage(spark, table, lake)
+
+
+def hidden_in_bronze(bronze: Table, tables: Collection[Table]) -> frozenset[str]:
+    """Return the columns of a bronze table that hold sensitive values of a table above it."""
+    is_secret = any(table.secret and bronze in table.upstream for table in tables)
+    return frozenset(UNREADABLE) if is_secret and bronze.layer is Layer.BRONZE else frozenset()
+
+
+def _derived_from_hidden(table: Table, lake: Lake) -> frozenset[str]:
+    below = {source.id: hidden(source, lake) for source in table.needs}
+    known = cached_lineage(table, lake)
+    if known is None:
+        shown = {
+            name for source in table.needs for name in _columns(source, lake) - below[source.id]
+        }
+        return frozenset(_columns(table, lake) - shown)
+    return frozenset(
+        name
+        for name, made_of in known.items()
+        if any(column in below.get(source, ()) for source, column in made_of)
+    )
+
+
+def _columns(table: Table, lake: Lake) -> frozenset[str]:
+    if not lake.exists(table):
+        return frozenset()
+    return frozenset(field.name for field in DeltaTable(lake.table(table)).schema().fields)

@@ -1,0 +1,172 @@
+"""Starting and following the streaming query of a table: one query a table, in its own pool of Spark's scheduler.
+
+Every source is read from ``startingVersion=0``: the initial snapshot of a Delta source comes in the order of
+files, not of commits, and with a watermark that loses rows. Only a new stream over a source whose past was computed
+again (a backfill, a promotion) begins with the snapshot, all of it in one batch, in which no watermark has moved yet.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from jobs.core.errors import DefinitionError, LakeError
+from jobs.core.stateful import filters_below_time
+from jobs.core.table import Table
+from jobs.engine.pipeline.batch_writer import Writer
+from jobs.engine.pipeline.dimension_lookup import unknown
+from jobs.engine.pipeline.make_table import make
+from jobs.engine.pipeline.plan import emits_over_time, shaped
+from jobs.engine.pipeline.spark_checkpoint import (
+    begin_whole,
+    begins_whole,
+    is_ahead,
+    is_idle,
+    is_new,
+    stream_id,
+)
+from jobs.engine.runtime.spark_session import for_rows_alone, for_sorted_state
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import last_entry, was_rewritten
+from jobs.engine.storage.relocate_checkpoint import settle
+
+EVERYTHING = 2**31 - 1
+POLL = 0.05
+
+Write = Callable[[DataFrame, int], None]
+
+
+def start(
+    spark: SparkSession, table: Table, lake: Lake, writer: Write, every: float | None
+) -> StreamingQuery:
+    """Start the table's query.
+
+    Args:
+        spark: The session.
+        table: Silver or gold.
+        lake: Where.
+        writer: Writes the batches.
+        every: Seconds between two batches; None processes what is available and ends.
+
+    Raises:
+        DefinitionError: Table and checkpoint do not belong together.
+    """
+    refuse_strangers(table, lake)
+    settle(lake.checkpoint(table))
+    session = _session(spark, table)
+    whole = _begins_whole(table, lake)
+    sources = [_followed(session, lake.table(source), whole=whole) for source in table.upstream]
+    result = shaped(sources, table)
+    if not table.judges and filters_below_time(result):
+        result = shaped(sources, table, fenced=True)
+    make(spark, table, lake, unknown(table, result))
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", table.id)
+    mode = "update" if table.emits_updates else "append"
+    query = (
+        result.writeStream.queryName(table.id)
+        .outputMode(mode)
+        .option("checkpointLocation", str(lake.checkpoint(table)))
+        .foreachBatch(writer)
+    )
+    if every is None:
+        return query.trigger(availableNow=True).start()
+    return query.trigger(processingTime=f"{int(every * 1000)} milliseconds").start()
+
+
+def is_settled(table: Table, lake: Lake) -> bool:
+    """Return whether a table's stream has ended all batches that it planned, and those that follow from them."""
+    return is_idle(lake.checkpoint(table), speaks_of_time=emits_over_time(table))
+
+
+def refuse_strangers(table: Table, lake: Lake) -> None:
+    """See that a stream continues its own table.
+
+    Raises:
+        DefinitionError: The table's rows or its source's were written by another stream or by batch, or are gone.
+    """
+    checkpoint = lake.checkpoint(table)
+    found = last_entry(lake.table(table))
+    newest = found[1] if found else None
+    if newest is not None and newest.stream != stream_id(checkpoint):
+        by_batch = newest.mode == "batch"
+        writer = "a batch run" if by_batch else "a stream whose checkpoint is gone"
+        raise DefinitionError(
+            f"{table.id} was written by {writer}, so a stream has no state to continue it",
+            hint="run it with `--mode batch`, or use another lake for the stream.",
+            table=table.id,
+        )
+    for source in table.upstream:
+        read = last_entry(lake.table(source))
+        if read is not None and read[1].replaced and read[1].promoted is None:
+            raise DefinitionError(
+                f"{source.id} is replaced as a whole by batch runs, so no stream can follow it",
+                hint=f"run {table.id} with `--mode batch` as well.",
+                table=table.id,
+                source=source.id,
+            )
+    sources = [lake.table(source) for source in table.upstream]
+    if is_ahead(checkpoint, newest.batch if newest else None, sources):
+        raise DefinitionError(
+            f"{table.id} lacks rows that its stream's checkpoint says were written",
+            hint=f"remove {lake.table(table)} and {checkpoint}, so that the table is made anew.",
+            table=table.id,
+        )
+
+
+def follow(
+    query: StreamingQuery,
+    writer: Writer,
+    stopped: Callable[[], bool],
+    beside: Callable[[], None] = lambda: None,
+) -> None:
+    """Wait for a query without blocking inside py4j, so that a signal is heard at once.
+
+    A query is stopped between batches: interrupting one makes Spark print long stack traces and wastes the
+    work, though it would lose nothing.
+    """
+    while query.isActive:
+        if stopped() and not query.status["isTriggerActive"]:
+            query.stop()
+            return
+        try:
+            beside()
+        except BaseException:
+            query.stop()  # or it would write on without a lease
+            raise
+        time.sleep(POLL)
+    try:
+        failure = query.exception()
+    except StreamingQueryException as error:
+        failure = error
+    if failure is None:
+        return
+    if isinstance(writer.error, LakeError):
+        raise writer.error
+    raise failure
+
+
+def _session(spark: SparkSession, table: Table) -> SparkSession:
+    if table.judges:
+        return for_sorted_state(spark)
+    return spark if emits_over_time(table) else for_rows_alone(spark)
+
+
+def _begins_whole(table: Table, lake: Lake) -> bool:
+    """Return whether a stream begins with a snapshot of its sources, because their past was computed again."""
+    checkpoint = lake.checkpoint(table)
+    if is_new(checkpoint) and any(was_rewritten(lake.table(s)) for s in table.upstream):
+        begin_whole(checkpoint)
+    return begins_whole(checkpoint)
+
+
+def _followed(spark: SparkSession, path: Path, *, whole: bool) -> DataFrame:
+    reader = spark.readStream.format("delta")
+    return (
+        (reader if whole else reader.option("startingVersion", 0))
+        .option("maxFilesPerTrigger", EVERYTHING)
+        .option("skipChangeCommits", "true")  # a backfill's rows were read before, as they were
+        .load(str(path))
+    )

@@ -1,0 +1,136 @@
+"""Recompute windows: where a source changed, the table's batch function runs again over whole windows.
+
+Why not a stream: rows of these sources are replaced later (a connection gets another holder, a device's interval is
+divided), and no streaming query can retract its rows. Here no row is retracted: the windows that a change touches are
+computed again from all their rows and replaced, in one commit. Batch and stream agree because they are one function
+over the same rows; there is no state to lose and no watermark to wait for.
+
+The price is that whole windows are read again. It grows with the change and not with the table's age; a change that
+affects all later time, such as the first interval of a device, touches all later windows.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from jobs.core.table import Table
+from jobs.engine.pipeline.full_batch import compute
+from jobs.engine.pipeline.plan import shaped
+from jobs.engine.runtime.meter import Meter, code_version
+from jobs.engine.storage import delta_commit
+from jobs.engine.storage.changed_range import changed_span
+from jobs.engine.storage.file_index import FileIndex
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry, between, last_entry, latest_version
+from jobs.engine.storage.output_files import write
+from jobs.engine.storage.read_version import OPEN
+from jobs.engine.storage.window_index import WindowIndex
+
+STREAM = "afresh"
+"""The ``stream`` of an entry of recomputed windows, where a stream has its checkpoint's id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A range of microseconds since 1970, both ends included."""
+
+    lowest: int
+    highest: int
+
+    def __or__(self, other: "Span") -> "Span":
+        """Return the shortest span that contains both."""
+        return Span(min(self.lowest, other.lowest), max(self.highest, other.highest))
+
+
+class Afresh:
+    """A table that follows sources whose rows can be replaced."""
+
+    def __init__(self, spark: SparkSession, table: Table, lake: Lake, mode: str) -> None:
+        """Prepare. One object serves a whole run, because it caches the files of each window."""
+        self._spark = spark
+        self._table = table
+        self._lake = lake
+        self._mode = mode
+        self._shelf = WindowIndex(str(table.window_from))
+        self._stocks = {source: FileIndex.of(spark, source, lake) for source in table.upstream}
+        self._length = pd.Timedelta(str(table.window)) // pd.Timedelta(microseconds=1)
+
+    def catch_up(self) -> Entry | None:
+        """Recompute the windows that changed since the last run; None if the sources have no new commits."""
+        meter = Meter(self._spark)
+        sources = self._table.upstream
+        last = last_entry(self._lake.table(self._table))
+        newest = last[1] if last else None
+        before = {s: newest.versions[s.id][1] if newest else -1 for s in sources}
+        now = {s: latest_version(self._lake.table(s)) for s in sources}
+        unread = [
+            entry
+            for source in sources
+            for entry in between(self._lake.table(source), before[source] + 1, now[source])
+        ]
+        if not unread:
+            return None
+        if newest is None or any(entry.replaced for entry in unread):
+            return compute(self._spark, self._table, self._lake, mode=self._mode)
+        read = sum(entry.written for entry in unread)
+        entry = Entry(
+            table=self._table.id,
+            mode=self._mode,
+            stream=STREAM,
+            batch=newest.batch + 1,
+            source=", ".join(source.id for source in sources),
+            versions={source.id: (0, version) for source, version in now.items()},
+            read=read,
+            code=code_version(self._table),
+        ).settled(good=read, held={}, dropped=0)
+        return self._put(self._touched(before, now), now, entry, meter)
+
+    def _touched(self, before: Mapping[Table, int], now: Mapping[Table, int]) -> Span | None:
+        """Return the range of starts of the windows that a changed row can touch."""
+        spans = [self._span(source, before[source], now[source]) for source in now]
+        known = [span for span in spans if span is not None]
+        if not known:
+            return None
+        rows = reduce(or_, known)
+        return Span(rows.lowest - self._length + 1, rows.highest)
+
+    def _span(self, source: Table, before: int, now: int) -> Span | None:
+        changed = changed_span(self._spark, source, self._lake.table(source), before, now)
+        return Span(*changed) if changed else None
+
+    def _put(
+        self, starts: Span | None, now: Mapping[Table, int], entry: Entry, meter: Meter
+    ) -> Entry:
+        """Replace the table's windows that start within a span."""
+        commit = delta_commit.Commit(self._spark, self._lake.table(self._table))
+        written, touched = delta_commit.NOTHING, []
+        if starts is not None:
+            touched = self._shelf.between(commit, starts.lowest, starts.highest)
+            if touched:
+                commit.take_out(self._shelf.holding(commit, touched))
+            rows = shaped(
+                [self._near(source, starts, at) for source, at in now.items()], self._table
+            )
+            begins = F.unix_micros(str(self._table.window_from))
+            inside = begins.between(starts.lowest, starts.highest)
+            written = write(commit, rows.where(inside), folder=str(self._table.window_from))
+        final = entry.closed(written=written.rows, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
+        version = commit.commit(final.encoded())
+        self._shelf.replaced(version, touched, written)
+        return final
+
+    def _near(self, source: Table, starts: Span, version: int) -> DataFrame:
+        """Return the rows of a source in windows that start within a span."""
+        last = min(starts.highest + self._length, OPEN)
+        rows = self._stocks[source].rows(version, starts.lowest, last)
+        begins = F.col(str(source.event_at))
+        ends = F.col(source.valid_until) if source.valid_until else begins
+        reaches = ends.isNull() | (ends >= F.timestamp_micros(F.lit(starts.lowest)))
+        if starts.highest >= OPEN:
+            return rows.where(reaches)
+        return rows.where(reaches & (begins < F.timestamp_micros(F.lit(last))))

@@ -1,0 +1,37 @@
+"""The figures of a run, for a person or a program."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from jobs.engine.storage.ledger import Entry
+
+
+@dataclass(slots=True, kw_only=True)
+class Report:
+    """The sum of a run's batches."""
+
+    table: str
+    mode: str
+    batches: int = 0
+    read: int = 0
+    good: int = 0
+    duplicates: int = 0
+    quarantined: Counter[str] = field(default_factory=Counter)
+    broke: Counter[str] = field(default_factory=Counter)
+    failed: set[str] = field(default_factory=set)
+    dropped_by_watermark: int = 0
+    written: int = 0
+    seconds: float = 0.0
+
+    def add(self, entry: Entry) -> None:
+        """Add the figures of one batch."""
+        self.batches += 1
+        self.read += entry.read
+        self.good += entry.good
+        self.duplicates += entry.duplicates
+        self.quarantined.update(entry.quarantined)
+        self.broke.update(entry.broke)
+        self.failed.update(entry.failed)
+        self.dropped_by_watermark += entry.dropped_by_watermark
+        self.written += entry.written
+        self.seconds += entry.duration_ms / 1000

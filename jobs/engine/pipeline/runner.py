@@ -1,0 +1,266 @@
+"""The one verb: ``run(table, mode, lake)``. The only module in which a mode decides anything."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import assert_never
+
+from pyspark.sql import SparkSession
+
+from jobs.core.errors import DefinitionError, LakeError
+from jobs.core.modes import AvailableNow, Batch, MicroBatch, Mode
+from jobs.core.table import Emit, Layer, Table
+from jobs.engine.gates.batch_check import Guard
+from jobs.engine.gates.gate_files import GateShutError, behind_source, refuse_behind, stops
+from jobs.engine.pipeline import masked_columns
+from jobs.engine.pipeline.batch_writer import Writer
+from jobs.engine.pipeline.dimension_lookup import Again
+from jobs.engine.pipeline.full_batch import compute
+from jobs.engine.pipeline.ingest import Intake
+from jobs.engine.pipeline.query import follow, start
+from jobs.engine.pipeline.recompute_windows import Afresh
+from jobs.engine.pipeline.run_summary import Report
+from jobs.engine.pipeline.shadow_lake import refuse_half_done
+from jobs.engine.pipeline.state_size import weighing
+from jobs.engine.runtime.retry import Patience, soon
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry
+from jobs.engine.storage.locks import lease
+
+POLL = 0.05
+LOOK_AT_GATE = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What a run needs from outside: Spark, a clock, and for bronze an address of Kafka.
+
+    ``locate`` finds Kafka again where there is no ``address``: the lake's own broker may return at another port.
+    """
+
+    spark: SparkSession
+    clock: Callable[[], datetime]
+    address: str | None = None
+    locate: Callable[[], str | None] = lambda: None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def intake(self, table: Table, lake: Lake, mode: str) -> Intake:
+        """Open the topic of a bronze table."""
+        address = self.address or self.locate()
+        if address is None:
+            raise DefinitionError(
+                f"{table.id} reads Kafka, but no broker is known",
+                hint="start ours with `strandline up`, or set STRANDLINE_KAFKA.",
+            )
+        return Intake(
+            self.spark,
+            table,
+            lake,
+            address=address,
+            options=self.options,
+            mode=mode,
+            clock=self.clock,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One run of one table."""
+
+    table: Table
+    lake: Lake
+    site: Site
+    tell: Callable[[Entry], None]
+    stopped: Callable[[], bool]
+    waits: Callable[[LakeError | None], None]
+    holds: Callable[[int], None]
+    patience: Patience
+
+
+def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and four callbacks
+    table: Table,
+    mode: Mode,
+    lake: Lake,
+    *,
+    site: Site,
+    tell: Callable[[Entry], None] = lambda _: None,
+    stopped: Callable[[], bool] = lambda: False,
+    waits: Callable[[LakeError | None], None] = lambda _: None,
+    holds: Callable[[int], None] = lambda _: None,
+) -> Report:
+    """Run a table in a mode.
+
+    Args:
+        table: What to run.
+        mode: How; ``MicroBatch`` goes on until ``stopped`` says so.
+        lake: Where.
+        site: With what.
+        tell: Called with the entry of each committed batch.
+        stopped: Asked between batches.
+        waits: Called with the reason when an always-on table waits, for a gate or an outage, and with None when it works.
+        holds: Called from time to time with the number of rows in the state of an always-on table.
+
+    Returns:
+        What was done.
+
+    Raises:
+        GateShutError: A batch fails its checks, in a mode that ends.
+        TransientError: Something that it needs is unavailable, in a mode that ends.
+    """
+    report = Report(table=table.id, mode=mode.name)
+
+    patience = Patience(waits, stopped)
+
+    def heard(entry: Entry) -> None:
+        report.add(entry)
+        patience.well()
+        tell(entry)
+
+    def weighed(rows: int) -> None:
+        patience.well()  # a trigger has ended, also where it had nothing to read
+        holds(rows)
+
+    refuse_without_source(table, lake)
+    refuse_half_done(table, lake)
+    job = _Job(table, lake, site, heard, stopped, waits, weighed, patience)
+    work = partial(_take_in if table.layer is Layer.BRONZE else _through_gates, job, mode)
+    with lease(site.spark, table, lake):
+        if table.layer is not Layer.BRONZE:
+            masked_columns.learn(site.spark, table, lake)
+        match mode:
+            case MicroBatch():
+                patience.outlast(work)
+            case _:
+                soon(work)
+    return report
+
+
+def _through_gates(job: _Job, mode: Mode) -> None:
+    """Derive a table; an always-on table waits at a shut gate and keeps its lease."""
+    while True:
+        try:
+            return _derive(job, mode)
+        except GateShutError as error:
+            match mode:
+                case MicroBatch():
+                    _wait_at_gate(job, error)
+                case _:
+                    raise
+        if job.stopped():
+            return None
+
+
+def _wait_at_gate(job: _Job, error: GateShutError) -> None:
+    job.waits(error)
+    while stops(job.table, job.lake) and not job.stopped():
+        time.sleep(LOOK_AT_GATE)
+    job.waits(None)
+
+
+def _take_in(job: _Job, mode: Mode) -> None:
+    intake = job.site.intake(job.table, job.lake, mode.name)
+    try:
+        match mode:
+            case Batch():
+                _each(job, intake, None)
+            case AvailableNow(max_offsets=limit):
+                _each(job, intake, limit)
+            case MicroBatch(every=every, max_offsets=limit):
+                _always(job, every, lambda: _each(job, intake, limit))
+            case _:
+                assert_never(mode)
+    finally:
+        intake.close()
+
+
+def _each(job: _Job, intake: Intake, limit: int | None) -> int:
+    """Read what is available and return the number of commits."""
+    commits = 0
+    for entry in intake.catch_up(limit, job.stopped):
+        job.tell(entry)
+        commits += 1
+    return commits
+
+
+def _again(job: _Job, afresh: Afresh) -> int:
+    """Recompute what changed and return the number of commits."""
+    refuse_behind(job.table, job.lake)
+    entry = afresh.catch_up()
+    if entry is None:
+        return 0
+    job.tell(entry)
+    return 1
+
+
+def _always(job: _Job, every: float, work: Callable[[], int]) -> None:
+    """Work until stopped, beginning every so many seconds."""
+    while not job.stopped():
+        due = time.monotonic() + every
+        commits = work()
+        job.patience.well()
+        if not commits:
+            # Asking again without a pause would take Python from the queries beside this one.
+            due = max(due, time.monotonic() + POLL)
+        while time.monotonic() < due and not job.stopped():
+            time.sleep(POLL)
+
+
+def _derive(job: _Job, mode: Mode) -> None:
+    spark, table, lake = job.site.spark, job.table, job.lake
+    guard = Guard(table, lake, job.site.clock)
+    writer = Writer(table, lake, mode.name, job.tell, guard)
+    match mode:
+        case Batch():
+            job.tell(compute(spark, table, lake, guard))
+        case AvailableNow() if table.emits is Emit.RECOMPUTED:
+            _again(job, Afresh(spark, table, lake, mode.name))
+        case MicroBatch(every=every) if table.emits is Emit.RECOMPUTED:
+            afresh = Afresh(spark, table, lake, mode.name)
+            _always(job, every, lambda: _again(job, afresh))
+        case AvailableNow():
+            follow(start(spark, table, lake, writer, None), writer, job.stopped)
+            _look_again(job, writer, Again(spark, table, lake))
+        case MicroBatch(every=every):
+            again = Again(spark, table, lake)
+            query = start(spark, table, lake, writer, every)
+            weigh = weighing(query, job.holds)
+
+            def beside() -> None:
+                _look_again(job, writer, again)
+                weigh()
+
+            follow(query, writer, job.stopped, beside)
+        case _:
+            assert_never(mode)
+
+
+def _look_again(job: _Job, writer: Writer, again: Again) -> None:
+    """Update rows whose dimension has changed, between two batches."""
+    if job.table.dimension is None or behind_source(job.table, job.lake):
+        return
+    if not writer.writing.acquire(blocking=False):
+        return
+    try:
+        entry = again.look()
+    finally:
+        writer.writing.release()
+    if entry is not None:
+        job.tell(entry)
+
+
+def refuse_without_source(table: Table, lake: Lake) -> None:
+    """See that there is something to read.
+
+    Raises:
+        DefinitionError: A table that this one reads was never made.
+    """
+    for source in table.upstream:
+        if not lake.exists(source):
+            raise DefinitionError(
+                f"{table.id} reads {source.id}, which does not exist in {lake.root} yet",
+                hint=f"run them in order: `strandline run {source.id} {table.id}`.",
+                table=table.id,
+                source=source.id,
+            )

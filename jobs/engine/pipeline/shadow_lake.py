@@ -1,0 +1,180 @@
+"""A table's rebuild beside the table: the same sources, today's code, a folder and a checkpoint of its own.
+
+The table's own stream builds it by catching up. So its checkpoint is at exactly the offset up to which its rows go, and
+a promotion replaces the table's rows and its checkpoint together.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from jobs.core.errors import DefinitionError, TransientError
+from jobs.core.table import Table
+from jobs.engine.accounting.balance_sheet import in_force, live_rows
+from jobs.engine.accounting.healed_rows import healed
+from jobs.engine.runtime.atomic_file import put
+from jobs.engine.runtime.holders import could_lock, own
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry, entries
+from jobs.engine.storage.ledger_tail import right_until
+from jobs.engine.storage.locks import refuse_if_taken
+
+
+@dataclass(frozen=True, slots=True)
+class Shadow(Lake):
+    """A lake with the rebuild of one table, in which all other tables are the live ones."""
+
+    live: Lake
+    own: Table
+
+    @classmethod
+    def of(cls, table: Table, lake: Lake) -> "Shadow":
+        """Return the shadow of a table, whether or not it exists."""
+        return cls(lake.root / "_rebuild" / table.id, lake, table)
+
+    def table(self, table: Table) -> Path:
+        """Return the shadow's folder for its own table, the live folder for any other."""
+        return Lake.table(self, table) if table.id == self.own.id else self.live.table(table)
+
+    @property
+    def is_rebuilding(self) -> bool:
+        """Return True: a shadow lake is a rebuild."""
+        return True
+
+    @property
+    def gates(self) -> Path:
+        """Return the live folder: operators open gates there."""
+        return self.live.gates
+
+    @property
+    def journal(self) -> Path:
+        """Return the file that records the progress of a promotion."""
+        return self.root / "promotion.json"
+
+    def put_away(self, name: str) -> Path:
+        """Return the folder for a checkpoint that is not in use."""
+        return self.root / "checkpoints" / name
+
+
+@dataclass(slots=True, kw_only=True)
+class Promotion:
+    """The record of a promotion, in which a rebuild replaces its table, or of its undo.
+
+    Args:
+        mark: Identifies the promotion in its commits.
+        before: The versions of the table's folders before the promotion, which an undo restores.
+        done: Whether it is complete; until then rows and checkpoint do not belong together.
+        undoing: Whether an undo was begun.
+        undone: Whether the undo is complete.
+    """
+
+    mark: str
+    before: list[int]
+    done: bool = False
+    undoing: bool = False
+    undone: bool = False
+
+
+def read(shadow: Shadow) -> Promotion | None:
+    """Return the record of the last promotion; None if there was none."""
+    try:
+        return Promotion(**json.loads(shadow.journal.read_text()))
+    except FileNotFoundError:
+        return None
+
+
+def write(shadow: Shadow, promotion: Promotion) -> None:
+    """Write the record of a promotion."""
+    put(shadow.journal, json.dumps(asdict(promotion)))
+
+
+def refuse_half_done(table: Table, lake: Lake) -> None:
+    """Refuse a table whose promotion or undo was interrupted: its rows and checkpoint do not belong together.
+
+    Raises:
+        DefinitionError: A promotion or undo was interrupted.
+    """
+    known = read(Shadow.of(table, lake))
+    if known is not None and not known.done:
+        verb = "undo" if known.undoing else "promote"
+        raise DefinitionError(
+            f"`strandline {verb} {table.id}` was interrupted",
+            hint="run it again to finish it.",
+            table=table.id,
+        )
+
+
+@contextmanager
+def alone(table: Table, lake: Lake) -> Iterator[None]:
+    """Hold the lock under which one process alone builds, compares or promotes a table's shadow.
+
+    The lock is Python's and ends with its process; the shadow's lease shows that no JVM still writes it.
+
+    Raises:
+        TransientError: Another process holds the lock.
+    """
+    made = Shadow.of(table, lake)
+    path = made.root / "alone.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    with path.open("r+") as file:
+        if not could_lock(file):
+            holder = json.loads(file.read() or "{}")
+            who = f"process {holder['pid']} on {holder['host']}" if holder else "another process"
+            raise TransientError(
+                f"{table.id} is being rebuilt or promoted already: {who}",
+                hint="wait until it is done, or stop it; the two would share a folder.",
+                table=table.id,
+                **holder,
+            )
+        file.truncate(0)
+        file.write(json.dumps(own()))
+        file.flush()
+        refuse_if_taken(table, made)
+        yield
+
+
+def summed(path: Path, mark: str, until: int | None = None) -> Entry:
+    """Return one entry that sums all of a table's entries, up to a version."""
+    numbered = [each for each in entries(path) if until is None or each[0] <= until]
+    valid = [entry for _, entry in in_force(numbered)]
+    streamed = [entry for entry in valid if not entry.is_backfill]
+    first, last = streamed[0], streamed[-1]
+    held: Counter[str] = Counter()
+    broke: Counter[str] = Counter()
+    for entry in valid:
+        held.update(entry.quarantined)
+        broke.update(entry.broke)
+    back = healed(valid).dropped
+    names = {name for entry in streamed for name in entry.versions}
+    begun = first.versions if first.whole else {}
+    ends = {n: max(e.versions[n][1] for e in streamed if n in e.versions) for n in names}
+    return Entry(
+        table=last.table,
+        mode=last.mode,
+        stream=last.stream,
+        batch=last.batch,
+        source=last.source,
+        versions={name: (begun.get(name, (0, 0))[0], end) for name, end in ends.items()},
+        read=sum(entry.read for entry in valid),
+        good=sum(entry.good for entry in valid),
+        duplicates=sum(entry.duplicates for entry in valid) + back,
+        quarantined={why: n for why, n in held.items() if n},
+        dropped_by_watermark=sum(entry.dropped_by_watermark for entry in valid) - back,
+        written=live_rows(path, until),
+        broke=dict(broke),
+        failed=tuple(dict.fromkeys(name for entry in valid for name in entry.failed)),
+        rules=last.rules,
+        contract=last.contract,
+        newest=max((entry.newest for entry in valid if entry.newest), default=None),
+        replaced=True,
+        whole=first.whole,
+        promoted=mark,
+        # For the rows that an undo restores, the dimension's version is not known any more.
+        looked={n: right_until(path) if until is None else -1 for e in streamed for n in e.looked},
+        watermark=last.watermark,
+        code=last.code,
+    )

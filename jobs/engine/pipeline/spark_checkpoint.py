@@ -1,0 +1,189 @@
+"""Read Spark's checkpoint: the input of a planned batch, and the watermark.
+
+A micro-batch's range is in the offset log before the batch begins, so a ledger entry made inside the batch
+has exactly the range that a replay after a crash will read again.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from jobs.engine.accounting.balance_sheet import live_rows
+from jobs.engine.storage.files_at_version import table_id
+from jobs.engine.storage.ledger import is_passed_over
+from jobs.engine.storage.log_actions import Added, added
+
+NOTHING_YET = "-"
+"""What Spark writes for a source without an offset."""
+
+WHOLE = 1 << 40
+"""Delta marks "every file of this version" with a number beyond any real position."""
+
+
+WHOLE_MARK = "begins_whole"
+"""The file in a checkpoint that marks a stream which began with a snapshot of its sources; Spark ignores it."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """A position in a Delta table's log: the files before it were read."""
+
+    version: int
+    files: int = 0
+
+
+Positions: TypeAlias = Mapping[str, Position]
+"""A stream's position in each of its sources, by the id of the source's Delta table."""
+
+NOWHERE = Position(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A micro-batch as Spark planned it.
+
+    Args:
+        number: The batch.
+        start: Where its input begins.
+        end: Where its input ends.
+        watermark_ms: The watermark that evicts state in this batch.
+        late_ms: The watermark below which this batch drops rows: that of the batch before.
+        whole: Whether it reads a snapshot of its sources, and not their commits from the first on.
+    """
+
+    number: int
+    start: Positions
+    end: Positions
+    watermark_ms: int
+    late_ms: int
+    whole: bool = False
+
+    def input(self, source: Path) -> "list[tuple[int, Added]]":
+        """Return the versions of a source that the batch reads, and what each adds."""
+        name = table_id(source)
+        if self.whole:
+            version = self.end.get(name, NOWHERE).version - 1
+            if version < 0:
+                return []
+            return [(version, Added(rows=live_rows(source, version), lowest={}, files=()))]
+        parts = _versions_between(self.start.get(name, NOWHERE), self.end.get(name, NOWHERE))
+        appended = (
+            (version, added(source, version, files=files))
+            for version, files in parts
+            if not is_passed_over(source, version)
+        )
+        return [(version, part) for version, part in appended if part.rows]
+
+
+def planned(checkpoint: Path, number: int) -> Planned:
+    """Return a batch as the offset log has it, with the start taken from the batch before it."""
+    watermark, end = _read_batch(checkpoint, number)
+    late, start = _read_batch(checkpoint, number - 1) if number > 0 else (0, {})
+    return Planned(
+        number=number,
+        start=start,
+        end=end,
+        watermark_ms=watermark,
+        late_ms=late,
+        whole=number == 0 and begins_whole(checkpoint),
+    )
+
+
+def begin_whole(checkpoint: Path) -> None:
+    """Record that a stream begins with a snapshot of its sources."""
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    (checkpoint / WHOLE_MARK).touch()
+
+
+def begins_whole(checkpoint: Path) -> bool:
+    """Return whether a stream began with a snapshot of its sources."""
+    return (checkpoint / WHOLE_MARK).exists()
+
+
+def is_new(checkpoint: Path) -> bool:
+    """Return whether a stream has planned no batch yet."""
+    return _newest(checkpoint / "offsets") is None
+
+
+def stream_id(checkpoint: Path) -> str | None:
+    """Return the id that Spark gave to the checkpoint; None if it has none yet."""
+    file = checkpoint / "metadata"
+    return str(json.loads(file.read_text())["id"]) if file.exists() else None
+
+
+def is_ahead(checkpoint: Path, newest: int | None, sources: Sequence[Path]) -> bool:
+    """Return whether the checkpoint has committed batches with rows that the table's ledger lacks.
+
+    Batches without rows have no entry and prove nothing; a stream that starts before its source has rows commits
+    such a batch.
+    """
+    done = [int(file.name) for file in (checkpoint / "commits").glob("*") if file.name.isdigit()]
+    if not done or (newest is not None and max(done) <= newest):
+        return False
+    start = {} if newest is None else _read_batch(checkpoint, newest)[1]
+    end = _read_batch(checkpoint, max(done))[1]
+    between = Planned(number=max(done), start=start, end=end, watermark_ms=0, late_ms=0)
+    return any(between.input(source) for source in sources)
+
+
+def settled_ms(checkpoint: Path, *, speaks_of_time: bool) -> int:
+    """Return the event time before which a stream writes nothing more, in milliseconds; 0 if there is none.
+
+    Admitted rows are above the newest watermark. But a stream that emits rows when the watermark moves emits them one
+    batch later, so for such a table the result is the watermark of the last completed batch.
+    """
+    done = _newest(checkpoint / "commits")
+    if done is None:
+        return 0
+    if speaks_of_time:
+        return _read_batch(checkpoint, int(done.name))[0]
+    return int(json.loads(done.read_text().splitlines()[1])["nextBatchWatermarkMs"])
+
+
+def is_idle(checkpoint: Path, *, speaks_of_time: bool) -> bool:
+    """Return whether the last planned batch is complete, and with it any batch that its watermark causes.
+
+    Args:
+        checkpoint: The stream's checkpoint.
+        speaks_of_time: Whether a new watermark causes a batch without input.
+    """
+    planned, done = _newest(checkpoint / "offsets"), _newest(checkpoint / "commits")
+    if planned is None:
+        return True
+    if done is None or planned.name != done.name:
+        return False
+    if not speaks_of_time:
+        return True
+    before = json.loads(planned.read_text().splitlines()[1])["batchWatermarkMs"]
+    after = json.loads(done.read_text().splitlines()[1])["nextBatchWatermarkMs"]
+    return bool(before == after)
+
+
+def _newest(folder: Path) -> Path | None:
+    numbered = [file for file in folder.glob("*") if file.name.isdigit()]
+    return max(numbered, key=lambda file: int(file.name), default=None)
+
+
+def _versions_between(
+    start: Position, end: Position
+) -> Iterator[tuple[int, tuple[int, int | None]]]:
+    for version in range(start.version, end.version + 1):
+        first = start.files if version == start.version else 0
+        last = end.files if version == end.version else None
+        if last is None or last > first:
+            yield version, (first, None if last is not None and last >= WHOLE else last)
+
+
+def _read_batch(checkpoint: Path, number: int) -> tuple[int, dict[str, Position]]:
+    _, metadata, *offsets = (checkpoint / "offsets" / str(number)).read_text().splitlines()
+    positions = {}
+    for text in offsets:
+        if text == NOTHING_YET:
+            continue
+        offset = json.loads(text)
+        # The index is that of the last file read, counted from 0 within the version; below 0 means none.
+        at = Position(offset["reservoirVersion"], max(offset["index"] + 1, 0))
+        positions[str(offset["reservoirId"])] = at
+    return int(json.loads(metadata)["batchWatermarkMs"]), positions

@@ -1,0 +1,98 @@
+"""Writing silver: good rows to the table, the others to its quarantine, each exactly once.
+
+The quarantine is written first and only when there is something for it, the table with the ledger entry last:
+a crash between the two leaves a quarantine that is one batch ahead, and the batch, when it comes again, skips that half.
+The table's guard (jobs/engine/gates/batch_check.py) is asked before both: a batch that fails is written to neither.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+
+from jobs.core.errors import DefinitionError
+from jobs.core.table import Table
+from jobs.core.verdict import bad_rows, good_rows
+from jobs.engine.gates.batch_check import Guard, counted
+from jobs.engine.runtime.meter import Meter
+from jobs.engine.storage import delta_commit
+from jobs.engine.storage.ledger import Entry, last_entry
+from jobs.engine.storage.output_files import sized
+
+FOUND = ("broke", "failed", "opened", "rules", "contract", "newest")
+"""What a guard adds to an entry."""
+
+Settle = Callable[[int, Counter[str]], Entry]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fork:
+    """The two tables that one query fills."""
+
+    table: Table
+    path: Path
+    quarantine: Path
+    guard: Guard | None
+    replaces: bool = False
+
+    def write(
+        self, rows: DataFrame, settle: Settle, meter: Meter, *, held_already: bool = False
+    ) -> Entry | None:
+        """Write the good rows to the table and the others to its quarantine.
+
+        Args:
+            rows: Judged and deduplicated; read once.
+            settle: Returns the ledger entry, given how many rows are good and how many were held for each reason.
+            meter: Measures the batch.
+            held_already: Whether the quarantine was written before a crash.
+
+        Raises:
+            GateShutError: The batch fails its checks; nothing was written.
+            DefinitionError: The quarantine was written before a crash, by other rules.
+        """
+        kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            judged = counted(kept, self.table)
+            good, held = judged.good, judged.held
+            entry = settle(good, held)
+            if not entry.read and not self.replaces:
+                return None
+            if held_already:
+                entry = self._as_begun(entry, held)
+            elif self.guard:
+                entry = self.guard.admit(entry, judged, kept)
+            if (held or self.replaces) and not held_already:
+                self._put(self.quarantine, bad_rows(kept, self.table), held.total(), entry, meter)
+            final = self._put(self.path, good_rows(kept), good, entry, meter)
+            if self.guard:
+                self.guard.passed(final.stream, final.batch)
+            return final
+        finally:
+            kept.unpersist()
+
+    def _as_begun(self, entry: Entry, held: Counter[str]) -> Entry:
+        """Continue a batch that passed its checks before a crash; they are not repeated."""
+        newest = last_entry(self.quarantine)
+        begun = newest[1] if newest else entry
+        if Counter(begun.quarantined) != held:
+            raise DefinitionError(
+                f"batch {entry.batch} of {self.table.id} was interrupted when its quarantine was written, "
+                "and today's rules hold back other rows of it",
+                hint="run it once with the code that began it; then change the rules, "
+                f"and `strandline quarantine replay {self.table.id}`.",
+                table=self.table.id,
+                batch=entry.batch,
+            )
+        return replace(entry, **{name: getattr(begun, name) for name in FOUND})
+
+    def _put(self, path: Path, rows: DataFrame, count: int, entry: Entry, meter: Meter) -> Entry:
+        commit = delta_commit.Commit(rows.sparkSession, path)
+        if self.replaces:
+            commit.take_out_all()
+        written = commit.write(sized(rows, count)).rows if count else 0
+        final = entry.closed(written=written, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
+        commit.commit(final.encoded())
+        return final

@@ -1,0 +1,263 @@
+"""Verify a table: recompute it from bronze, once as a batch and once as a stream, and compare the rows.
+
+The stream is a process of its own. It reads the log in randomly cut commits and is killed with ``kill -9`` at random
+moments, so a certificate shows what the crash tests show, on the data and the code of this lake.
+The live table must have read all of bronze up to the recomputed version; a table that lags is refused, because a
+difference would prove nothing.
+"""
+
+import random
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+
+from jobs.core.errors import DefinitionError
+from jobs.core.modes import Batch
+from jobs.core.table import Layer, Table
+from jobs.engine.accounting.balance_sheet import read_until, waiting
+from jobs.engine.gates.gate_files import open_all
+from jobs.engine.pipeline.query import is_settled
+from jobs.engine.pipeline.runner import Site, run
+from jobs.engine.proof.admit_disordered import admit, admitted
+from jobs.engine.proof.certificate import Certificate, keep
+from jobs.engine.proof.compare import Range, compare
+from jobs.engine.proof.kill_trial import KillTrial
+from jobs.engine.proof.resplit_log import Log, resplit
+from jobs.engine.repair.closed_range import Span
+from jobs.engine.runtime.meter import code_version
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import entries, last_entry, latest_version
+
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """How hard to try.
+
+    Args:
+        splits: Micro-batches into which the log is cut.
+        kills: How often the streaming process is killed.
+        seed: The seed of the cuts and kills.
+        span: The range of event time in which rows are compared; all rows when absent. The tables are computed
+            whole in any case, since a hold or an interval may begin long before.
+    """
+
+    splits: int = 5
+    kills: int = 2
+    seed: int = field(default_factory=lambda: random.SystemRandom().randrange(10**6))
+    span: Span | None = None
+
+    @property
+    def range(self) -> Range | None:
+        """Return the ends of the range."""
+        return (self.span.since, self.span.until) if self.span else None
+
+
+def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and two callbacks
+    tables: Sequence[Table],
+    lake: Lake,
+    trial: Trial,
+    site: Site,
+    note: Note = lambda _: None,
+    pinned: Callable[[], None] = lambda: None,
+) -> list[Certificate]:
+    """Recompute tables from bronze, compare, and keep a certificate for each.
+
+    Args:
+        tables: Silver and gold tables.
+        lake: The live lake; only certificates are written to it.
+        trial: How hard to try.
+        site: Spark and the clock.
+        note: Is called with a line for each step.
+        pinned: Is called when the versions to compare are fixed; from then on the tables may grow.
+
+    Raises:
+        DefinitionError: A table has not read all of its sources, or does not exist.
+    """
+    begun = time.monotonic()
+    needed = _with_sources(tables, lake)
+    derived = [table for table in needed if table.layer is not Layer.BRONZE]
+    refuse_unsettled(derived, lake)
+    logs = [_log(table, needed, lake) for table in needed if table.layer is Layer.BRONZE]
+    versions = {table: [latest_version(path) for path in lake.books(table)] for table in tables}
+    disordered = _admitted(derived, lake, site)
+    pinned()
+    with _scratch(lake) as root:
+        cut = Lake(root / "log").open_for_writing()
+        for log in logs:
+            note(f"{log.table.id}: cutting its log …")
+            chance = random.Random(f"{trial.seed} {log.table.id}")  # noqa: S311  # no secret
+            rows = resplit(site.spark, log, cut, commits=trial.splits, chance=chance)
+            note(f"{log.table.id}: {sum(rows):,} rows, cut into {len(rows)} commits")
+        whole = Lake(root / "batch").open_for_writing()
+        open_all(whole)
+        (whole.root / Layer.BRONZE).symlink_to(cut.root / Layer.BRONZE)
+        for table in derived:
+            note(f"{table.id}: computing it as one batch …")
+            done = run(table, Batch(), whole, site=site)
+            note(f"{table.id}: as one batch in {done.seconds:.1f} s")
+            if table in disordered:
+                admit(site.spark, table, whole, disordered[table])
+        streamed = Lake(root / "stream").open_for_writing()
+        open_all(streamed)
+        KillTrial(
+            tables=derived, log=cut, lake=streamed, kills=trial.kills, seed=trial.seed, note=note
+        ).run()
+        for table, places in disordered.items():
+            came = admit(site.spark, table, streamed, places)
+            note(f"{table.id}: admitted {came:,} disordered rows, as in the live table")
+        results = {
+            table: _differences(
+                table, lake, at, {"one batch": whole, "a stream": streamed}, trial.range, note
+            )
+            for table, at in versions.items()
+        }
+    offsets = {log.table.id: _offsets(log) for log in logs}
+    return [
+        _certify(table, lake, trial, site, results[table], logs, offsets, at[0], begun)
+        for table, at in versions.items()
+    ]
+
+
+def _admitted(tables: Sequence[Table], lake: Lake, site: Site) -> dict[Table, DataFrame]:
+    """Return the places of the disordered rows that were admitted to judged tables after they had been held."""
+    by_table = {}
+    for table in tables:
+        if table.judges:
+            places = admitted(site.spark, table, lake, latest_version(lake.resolutions(table)))
+            if places is not None:
+                by_table[table] = places
+    return by_table
+
+
+def refuse_unsettled(tables: Sequence[Table], lake: Lake) -> None:
+    """Refuse tables that have not read all of their sources, or not yet emitted all rows that follow from them.
+
+    Raises:
+        DefinitionError: A table lags.
+    """
+    for table in tables:
+        lake.refuse_missing(table)
+        newest = last_entry(lake.table(table))
+        is_stream = newest is not None and not newest[1].replaced
+        behind = waiting(table, lake)
+        if behind or (is_stream and not is_settled(table, lake)):
+            raise DefinitionError(
+                f"{table.id} is {behind:,} rows behind its sources, so there is nothing to compare yet",
+                hint="let it catch up (`strandline run`), then verify again.",
+                table=table.id,
+                waiting=behind,
+            )
+
+
+def _with_sources(tables: Sequence[Table], lake: Lake) -> list[Table]:
+    """Return the tables and all tables upstream of them, sources first."""
+    reached: dict[str, Table] = {}
+
+    def add(table: Table) -> None:
+        for source in table.needs:
+            if source in table.upstream or lake.exists(source):  # the static side may be absent
+                add(source)
+        reached.setdefault(table.id, table)
+
+    for table in tables:
+        add(table)
+    return sorted(reached.values(), key=lambda table: list(Layer).index(table.layer))
+
+
+def _log(bronze: Table, needed: Sequence[Table], lake: Lake) -> Log:
+    """Return bronze as far as the tables above it have read it."""
+    readers = [table for table in needed if bronze in table.upstream]
+    read = max((read_until(table, bronze, lake) for table in readers), default=0)
+    return Log(table=bronze, path=lake.table(bronze), version=read)
+
+
+@contextmanager
+def _scratch(lake: Lake) -> Iterator[Path]:
+    root = lake.root / "_verify" / str(time.time_ns())
+    root.mkdir(parents=True)
+    try:
+        yield root
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Result:
+    rows: int
+    differences: tuple[str, ...]
+
+
+def _differences(  # noqa: PLR0913, PLR0917  # what, at which versions, with which lakes, the range, and a callback
+    table: Table,
+    live: Lake,
+    at: Sequence[int],
+    others: Mapping[str, Lake],
+    within: Range | None,
+    note: Note,
+) -> _Result:
+    rows, lines = 0, []
+    for name, other in others.items():
+        begun = time.monotonic()
+        parts = compare(table, live, other, at=at, sides=("live", f"in {name}"), span=within)
+        rows = sum(one.left_rows for one in parts)
+        result = "equal" if all(one.equal for one in parts) else "NOT EQUAL"
+        took = time.monotonic() - begun
+        note(f"{table.id}: {rows:,} rows compared with {name} in {took:.1f} s, {result}")
+        for one in parts:
+            if not one.equal:
+                lines.append(
+                    f"{one.table}: {one.only_left:,} rows of the live table are not in {name}, "
+                    f"and {one.only_right:,} of {name} are not in the live table"
+                )
+                lines += [f"{one.table}: {sample}" for sample in one.samples]
+    return _Result(rows=rows, differences=tuple(lines))
+
+
+def _certify(  # noqa: PLR0913, PLR0917  # a certificate has all of it
+    table: Table,
+    lake: Lake,
+    trial: Trial,
+    site: Site,
+    result: _Result,
+    logs: Sequence[Log],
+    offsets: Mapping[str, Mapping[str, tuple[int, int]]],
+    version: int,
+    begun: float,
+) -> Certificate:
+    below = {each.id for each in _with_sources([table], lake)}
+    mine = [log for log in logs if log.table.id in below]
+    certificate = Certificate(
+        table=table.id,
+        equal=not result.differences,
+        rows=result.rows,
+        splits=trial.splits,
+        kills=trial.kills,
+        seed=trial.seed,
+        offsets={name: ends for log in mine for name, ends in offsets[log.table.id].items()},
+        versions={table.id: version, **{log.table.id: log.version for log in mine}},
+        code=code_version(table),
+        at=site.clock().isoformat(timespec="seconds"),
+        seconds=round(time.monotonic() - begun, 1),
+        since=trial.span.since.isoformat() if trial.span else None,
+        until=trial.span.until.isoformat() if trial.span else None,
+        differences=result.differences,
+    )
+    keep(certificate, table, lake)
+    return certificate
+
+
+def _offsets(log: Log) -> dict[str, tuple[int, int]]:
+    """Return the offsets that bronze had read of each partition, from its first entry to the version."""
+    ranges: dict[str, tuple[int, int]] = {}
+    for version, entry in entries(log.path):
+        if version <= log.version:
+            for name, (start, end) in entry.offsets.items():
+                ranges[name] = (ranges.get(name, (start, end))[0], end)
+    return ranges

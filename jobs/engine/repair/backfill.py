@@ -1,0 +1,270 @@
+"""Backfill: compute a closed range of a table again by the same pure functions, and replace its rows.
+
+The table's stream runs meanwhile: it has left the range for good (jobs/engine/repair/closed_range.py), and the two
+take turns to commit (jobs/engine/storage/locks.py). Streams above skip the commit, so nothing is read twice; tables
+above are computed again on request.
+
+A table with windows is computed from the rows near the range. A table without windows (a hold, a join) may depend on
+any earlier row, so it is computed whole, and only its rows in the range are replaced.
+"""
+
+import uuid
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from jobs.core.errors import DefinitionError
+from jobs.core.received import PLACE
+from jobs.core.table import Table
+from jobs.engine.accounting.balance_sheet import live_rows
+from jobs.engine.gates.batch_check import Guard, counted
+from jobs.engine.gates.gate_files import refuse_behind
+from jobs.engine.pipeline.dimension_lookup import adorned
+from jobs.engine.pipeline.shadow_lake import refuse_half_done
+from jobs.engine.quarantine.resolutions import REPLAY, Status, unfinished
+from jobs.engine.quarantine.write import UNSIGNED, Signed, append_entry, hold, resolve
+from jobs.engine.repair.closed_range import Span, is_open, left_until, length, refuse_open
+from jobs.engine.repair.rejudge_range import rejudged
+from jobs.engine.runtime.meter import Meter, code_version
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry
+from jobs.engine.storage.locks import lease
+from jobs.engine.storage.read_version import rows_now
+from jobs.engine.storage.replace_rows import Exchange, came_and_gone, changes, swap
+
+ROLE = "backfill"
+MODE = "backfill"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    spark: SparkSession
+    table: Table
+    lake: Lake
+    span: Span
+    meter: Meter
+    guard: Guard | None = None
+
+    def entry(self, *, came: int, gone: int, held: Mapping[str, int]) -> Entry:
+        """Return the ledger entry of the change. No new event is read, so a gain in one place is a loss in another."""
+        return Entry(
+            table=self.table.id,
+            mode=MODE,
+            stream=f"{MODE} {uuid.uuid4()}",
+            batch=0,
+            source=", ".join(source.id for source in self.table.upstream),
+            since=self.span.since.isoformat(),
+            until=self.span.until.isoformat(),
+            came=came,
+            gone=gone,
+            code=code_version(self.table),
+        ).settled(good=(came - gone) if self.table.judges else 0, held=held, dropped=0)
+
+    def closed(self, entry: Entry) -> Entry:
+        """Add the cost; the commit follows."""
+        written = entry.came - entry.gone
+        return entry.closed(
+            written=written, wall_ms=self.meter.wall_ms(), cpu_ms=self.meter.cpu_ms()
+        )
+
+
+def backfill(  # noqa: PLR0913  # which rows, who signs, and the gate
+    spark: SparkSession,
+    table: Table,
+    lake: Lake,
+    span: Span,
+    signed: Signed = UNSIGNED,
+    *,
+    guard: Guard | None = None,
+) -> Entry:
+    """Compute a range of a table again while its stream runs.
+
+    Args:
+        spark: The session.
+        table: Silver or gold.
+        lake: The lake.
+        span: The range of event time.
+        signed: Who signs for the quarantine records that the backfill releases.
+        guard: Checks the range of a table that judges before it is committed; without it every range passes.
+
+    Raises:
+        DefinitionError: The stream still owns part of the range, or another backfill was interrupted.
+        GateShutError: The gate of the range is shut, or the gate of a table that it reads.
+    """
+    refuse_open(table, lake, span)
+    refuse_half_done(table, lake)
+    refuse_behind(table, lake)
+    with lease(spark, table, lake, role=ROLE):
+        meter = Meter(spark)
+        work = _Work(spark=spark, table=table, lake=lake, span=span, meter=meter, guard=guard)
+        return _rejudge(work, signed) if table.judges else _recompute(work)
+
+
+def _rejudge(work: _Work, signed: Signed) -> Entry:
+    spark, table, lake, span = work.spark, work.table, work.lake, work.span
+    half = _interrupted(table, lake, span)
+    if not live_rows(lake.table(table)):
+        raise DefinitionError(
+            f"{table.id} holds no row, so there is nothing to repair",
+            hint=f"`strandline quarantine replay {table.id}` brings rows from its quarantine.",
+            table=table.id,
+        )
+    with rejudged(spark, table, lake, span) as again:
+        changed = changes(again.rows, again.live).persist(StorageLevel.MEMORY_AND_DISK)
+        came, gone = came_and_gone(changed)
+        lost = {why: -count for why, count in again.lost.items()}
+        held = Counter(half.quarantined if half else {})
+        for each in (again.gained, lost):
+            held.update(each)
+        entry = work.entry(came=came, gone=gone, held={why: n for why, n in held.items() if n})
+        if half is not None:  # the name of the interrupted one, so that it counts as done
+            entry = replace(entry, stream=half.stream)
+        if work.guard:
+            verdicts = counted(again.verdicts, table)
+            entry = work.guard.admit(entry, verdicts, again.verdicts, named=_name(span))
+        # Release records before new ones are held: an event is never held twice.
+        if lost:
+            resolve(
+                spark,
+                table,
+                lake,
+                again.released,
+                status=Status.BACKFILLED,
+                signed=signed,
+                entry=replace(entry, quarantined=lost),
+            )
+        if again.gained:
+            hold(spark, table, lake, again.held, replace(entry, quarantined=dict(again.gained)))
+        final = _replace(work, again.rows, changed, PLACE, entry)
+        changed.unpersist()
+        if work.guard:
+            work.guard.passed(_name(span), entry.batch)
+        return final
+
+
+def _name(span: Span) -> str:
+    return f"range from {span.since.isoformat()} to {span.until.isoformat()}"
+
+
+def _interrupted(table: Table, lake: Lake, span: Span) -> Entry | None:
+    """Return the entry of a backfill of this range that was killed after it had written the quarantine.
+
+    Raises:
+        DefinitionError: Another range, or a replay, was interrupted and must be finished first.
+    """
+    half = unfinished(table, lake)
+    if half is not None and half.mode == REPLAY:
+        raise DefinitionError(
+            f"a replay of {table.id} was interrupted before its end",
+            hint=f"finish it first: `strandline quarantine replay {table.id}`.",
+            table=table.id,
+        )
+    if half is not None and (half.since, half.until) != (
+        span.since.isoformat(),
+        span.until.isoformat(),
+    ):
+        raise DefinitionError(
+            f"a backfill of {table.id} was interrupted before its end",
+            hint=f"finish it first: `strandline backfill {table.id} --since {half.since} --until {half.until}`.",
+            table=table.id,
+        )
+    return half
+
+
+def _recompute(work: _Work) -> Entry:
+    spark, table, lake, span = work.spark, work.table, work.lake, work.span
+    moment = str(table.event_at)
+    live = rows_now(spark, table, lake).where(span.holds(moment))
+    whole, looked = computed(spark, table, lake, span)
+    rows = whole.where(span.holds(moment)).persist(StorageLevel.MEMORY_AND_DISK)
+    changed = changes(rows, live).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        came, gone = came_and_gone(changed)
+        if came or gone:
+            refuse_unfinished(table, lake, changed)
+        entry = replace(work.entry(came=came, gone=gone, held={}), looked=looked)
+        return _replace(work, rows, changed, table.key, entry)
+    finally:
+        changed.unpersist()
+        rows.unpersist()
+
+
+def computed(
+    spark: SparkSession, table: Table, lake: Lake, span: Span | None = None
+) -> tuple[DataFrame, dict[str, int]]:
+    """Compute a table in batch, and return the versions of the dimensions that it looked up.
+
+    A range of a table with windows is computed from the rows that can fall into those windows.
+    """
+    if table.transform is None:
+        message = f"{table.id} has no function"
+        raise TypeError(message)
+    reach = length(table)
+    sources = []
+    for source in table.upstream:
+        rows = rows_now(spark, source, lake)
+        if span and reach:
+            near = span.wider(before=reach, after=reach)
+            rows = rows.where(near.holds(str(source.event_at)))
+        sources.append(rows)
+    return adorned(spark, table, lake, table.transform(*sources))
+
+
+def refuse_unfinished(table: Table, lake: Lake, changed: DataFrame) -> None:
+    """Refuse a change of a row that is still open.
+
+    Raises:
+        DefinitionError: A changed row is open; the stream would overwrite it from its own state.
+    """
+    left = left_until(table, lake)
+    if left is None:
+        return
+    unfinished_rows = changed.where(is_open(table, left)).count()
+    if unfinished_rows:
+        raise DefinitionError(
+            f"{unfinished_rows:,} changed rows of {table.id} are still open, and its stream's state has their old values",
+            hint="wait until they are closed, or rebuild the table with its stream: "
+            f"`strandline rebuild {table.id}`.",
+            table=table.id,
+            rows=unfinished_rows,
+        )
+
+
+def _replace(
+    work: _Work, rows: DataFrame, changed: DataFrame, by: Sequence[str], entry: Entry
+) -> Entry:
+    """Replace the rows that changed, and no others.
+
+    The stream may still update a row that did not change (a hold that is open), and its update must last. And a file
+    whose rows did not change need not be written again.
+
+    Args:
+        work: The range and its table.
+        rows: The new rows of the range.
+        changed: The rows that came or went.
+        by: The columns that identify a row.
+        entry: The ledger entry of the change.
+    """
+    final = work.closed(entry)
+    spark, table, lake, span = work.spark, work.table, work.lake, work.span
+    if not entry.came and not entry.gone:
+        append_entry(spark, table, lake, final)
+        return final
+    keys = changed.select(*(F.col(each).alias(f"_of_{each}") for each in by)).distinct()
+    is_changed = span.holds(str(table.event_at))
+    for each in by:
+        is_changed &= F.col(each).eqNullSafe(F.col(f"_of_{each}"))
+    exchange = Exchange(
+        at=str(table.event_at),
+        reach=span.in_micros(),
+        goes=lambda held: held.join(keys, is_changed, "left_semi"),
+        stays=lambda held: held.join(keys, is_changed, "left_anti"),
+        come=rows.join(keys, is_changed, "left_semi"),
+        coming=entry.came,
+    )
+    swap(spark, lake.table(table), exchange, final.encoded(), may_fill=not table.judges)
+    return final

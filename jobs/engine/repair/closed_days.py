@@ -1,0 +1,51 @@
+"""The closed days of a table: no stream will write events of them any more."""
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from deltalake import DeltaTable
+
+from jobs.core.table import Emit, Layer, Table
+from jobs.engine.history.commit_metrics import moment_of
+from jobs.engine.repair.closed_range import closed_until
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import is_table
+
+DAY = timedelta(days=1)
+
+
+def closed_days(table: Table, lake: Lake, first: date) -> Iterator[date]:
+    """Yield the closed days of a table, oldest first, from a day on and not before its first row."""
+    until = _closed(table, lake)
+    begins = _begins(table, lake)
+    if until is None or begins is None:
+        return
+    day = max(first, begins.date())
+    while datetime(day.year, day.month, day.day, tzinfo=UTC) + DAY <= until:
+        yield day
+        day += DAY
+
+
+def _closed(table: Table, lake: Lake) -> datetime | None:
+    """Return the end of the closed time; a table without a stream is closed where all of its sources are."""
+    if table.layer is Layer.BRONZE:
+        return None
+    if table.emits is not Emit.RECOMPUTED:
+        return closed_until(table, lake)
+    below = [_closed(source, lake) for source in table.upstream]
+    known = [each for each in below if each is not None]
+    return min(known) if known and len(known) == len(below) else None
+
+
+def _begins(table: Table, lake: Lake) -> datetime | None:
+    """Return the earliest event time in a table, from the statistics of its files."""
+    path = lake.table(table)
+    if not is_table(path):
+        return None
+    actions: Any = DeltaTable(path).get_add_actions(flatten=True)
+    name = f"min.{moment_of(table)}"
+    if name not in actions.column_names:
+        return None
+    known = [value for each in actions[name] if (value := each.as_py()) is not None]
+    return min(known) if known else None

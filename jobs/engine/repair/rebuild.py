@@ -1,0 +1,204 @@
+"""Rebuild a table: compute it anew as a shadow, compare the shadow with the live table, promote it, undo that.
+
+A promotion is one Delta commit that removes every live file and adds the shadow's files, which are linked into the
+table's own folder: a reader sees either all old rows or all new ones, and the old rows stay readable as a version.
+Then the checkpoints are exchanged. Each step is recorded before it is done, so the same command finishes a promotion
+that was killed, and until then no stream starts on the table.
+
+The rows that came between a promotion and its undo are not lost: the old checkpoint reads them again.
+"""
+
+import os
+import shutil
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import unquote
+
+from pyspark.sql import SparkSession
+
+from jobs.core.errors import DefinitionError
+from jobs.core.modes import AvailableNow
+from jobs.core.table import Emit, Table
+from jobs.engine.gates import gate_files
+from jobs.engine.gates.gate_files import Where
+from jobs.engine.pipeline import shadow_lake
+from jobs.engine.pipeline.runner import Site, run
+from jobs.engine.pipeline.shadow_lake import Promotion, Shadow, summed
+from jobs.engine.repair.backfill import ROLE
+from jobs.engine.runtime.meter import code_version
+from jobs.engine.storage import delta_commit
+from jobs.engine.storage.files_at_version import TableFiles, table_files
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry, entries, last_entry, latest_version
+from jobs.engine.storage.locks import lease
+
+Tell = Callable[[Entry], None]
+
+
+def refuse_unfit(table: Table, lake: Lake) -> None:
+    """Refuse a table that no stream makes.
+
+    Raises:
+        DefinitionError: It is recomputed afresh, or was never run.
+    """
+    if table.emits is Emit.RECOMPUTED:
+        raise DefinitionError(
+            f"{table.id} keeps no state; a batch run replaces all of it in one commit",
+            hint=f"`strandline run {table.id} --mode batch`.",
+            table=table.id,
+        )
+    lake.refuse_missing(table)
+
+
+def rebuild(table: Table, lake: Lake, site: Site, tell: Tell = lambda _: None) -> Shadow:
+    """Compute a table's shadow by today's code from all rows of its sources.
+
+    Raises:
+        DefinitionError: A promotion was interrupted, and needs the present shadow.
+    """
+    shadow_lake.refuse_half_done(table, lake)
+    made = Shadow.of(table, lake)
+    for folder in (made.table(table), made.quarantine(table), made.checkpoint(table)):
+        shutil.rmtree(folder, ignore_errors=True)
+    made.open_for_writing()
+    gate_files.open_all(made)  # an operator compares it before it is promoted
+    run(table, AvailableNow(), made, site=site, tell=tell)
+    return made
+
+
+def promote(table: Table, lake: Lake, site: Site, tell: Tell = lambda _: None) -> Entry:
+    """Replace a table by its shadow after the shadow has read what came since; finish an interrupted promotion.
+
+    Raises:
+        DefinitionError: There is no shadow, or other code made it.
+        TransientError: A stream or a backfill writes the table.
+    """
+    spark, made = site.spark, Shadow.of(table, lake)
+    with lease(spark, table, lake), lease(spark, table, lake, role=ROLE):
+        known = shadow_lake.read(made)
+        if known is None or known.done:
+            refuse_without_shadow(table, lake)
+            gate_files.close_all(made)  # the rows that came since were not compared
+            run(table, AvailableNow(), made, site=site, tell=tell)
+            before = [latest_version(path) for path in lake.folders(table)]
+            known = Promotion(mark=str(uuid.uuid4()), before=before)
+            shadow_lake.write(made, known)
+        elif known.undoing:
+            shadow_lake.refuse_half_done(table, lake)
+        entry = summed(made.table(table), known.mark)
+        # The quarantine first and the table last, as in every batch.
+        for source, target in zip(
+            made.folders(table)[::-1], lake.folders(table)[::-1], strict=True
+        ):
+            _take_over(spark, source, target, entry)
+        _exchange(lake.checkpoint(table), made.checkpoint(table), made.put_away(known.mark))
+        for side in (Where.BEFORE, Where.RANGE):  # the rows that they concern were judged anew
+            gate_files.clear(table, lake, side)
+        known.done = True
+        shadow_lake.write(made, known)
+        for folder in made.folders(table):
+            shutil.rmtree(folder, ignore_errors=True)
+        return entry
+
+
+def refuse_without_shadow(table: Table, lake: Lake) -> None:
+    """Refuse a table that was not rebuilt by today's code, unless its promotion is under way.
+
+    Raises:
+        DefinitionError: There is no shadow by today's code.
+    """
+    made = Shadow.of(table, lake)
+    known = shadow_lake.read(made)
+    if known is not None and not known.done:
+        return
+    newest = last_entry(made.table(table)) if made.exists(table) else None
+    if newest is None or newest[1].code != code_version(table):
+        why = "was not rebuilt" if newest is None else "was rebuilt by other code than today's"
+        raise DefinitionError(
+            f"{table.id} {why}, so there is nothing to promote",
+            hint=f"`strandline rebuild {table.id}` computes it anew and prints the difference.",
+            table=table.id,
+        )
+
+
+def refuse_without_promotion(table: Table, lake: Lake) -> Promotion:
+    """Return the promotion that can be undone.
+
+    Raises:
+        DefinitionError: There is none.
+    """
+    known = shadow_lake.read(Shadow.of(table, lake))
+    if known is None or known.undone:
+        raise DefinitionError(
+            f"{table.id} has no promotion to undo",
+            hint="only the last promotion can be undone, and only once.",
+            table=table.id,
+        )
+    return known
+
+
+def undo(spark: SparkSession, table: Table, lake: Lake) -> Entry:
+    """Undo the last promotion of a table.
+
+    Raises:
+        DefinitionError: There was none, or it was undone before.
+        TransientError: A stream or a backfill writes the table.
+    """
+    made = Shadow.of(table, lake)
+    with lease(spark, table, lake), lease(spark, table, lake, role=ROLE):
+        known = refuse_without_promotion(table, lake)
+        if not known.done and not known.undoing:
+            shadow_lake.refuse_half_done(table, lake)
+        known.done, known.undoing = False, True
+        shadow_lake.write(made, known)
+        mark = f"undo {known.mark}"
+        entry = summed(lake.table(table), mark, until=known.before[0])
+        for path, version in zip(lake.folders(table)[::-1], known.before[::-1], strict=True):
+            _go_back(spark, path, version, entry)
+        _exchange(lake.checkpoint(table), made.put_away(known.mark), made.put_away(mark))
+        gate_files.clear(table, lake, Where.BEFORE)
+        known.done = known.undone = True
+        shadow_lake.write(made, known)
+        return entry
+
+
+def _take_over(spark: SparkSession, source: Path, target: Path, entry: Entry) -> None:
+    """Replace all files of one table by those of another."""
+    if _has(target, entry):
+        return
+    coming = table_files(source, latest_version(source))
+    for name in map(unquote, coming.files):
+        place = target / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if not place.exists():
+            os.link(source / name, place)
+    _replace_all(spark, target, coming, entry)
+
+
+def _go_back(spark: SparkSession, path: Path, version: int, entry: Entry) -> None:
+    """Restore the files of a version."""
+    if not _has(path, entry):
+        _replace_all(spark, path, table_files(path, version), entry)
+
+
+def _replace_all(spark: SparkSession, path: Path, coming: TableFiles, entry: Entry) -> None:
+    commit = delta_commit.Commit(spark, path)
+    commit.take_out_all()
+    commit.bring_in(coming.files.values(), coming.columns, coming.folders)
+    commit.commit(entry.encoded())
+
+
+def _has(path: Path, entry: Entry) -> bool:
+    """Return whether this step was done before the process was killed."""
+    return any(each.promoted == entry.promoted for _, each in entries(path))
+
+
+def _exchange(used: Path, coming: Path, away: Path) -> None:
+    """Replace a checkpoint by another, and keep the replaced one; each half may be done already."""
+    away.parent.mkdir(parents=True, exist_ok=True)
+    if not coming.exists():
+        return
+    if used.exists():
+        used.replace(away)
+    coming.replace(used)

@@ -1,0 +1,81 @@
+"""The files that decide a table's rows: its modules, and every module of the project that they import.
+
+A table depends on the tables that it reads or joins with, so their modules count as its own. Imports are read from
+the source text, at any depth of a module, and followed wherever a table's function may reach. The packages engine,
+cli and play are not followed: they decide when and where rows are computed, and a certificate shows that this does not
+change them. An import by a computed name is not found.
+"""
+
+import ast
+import inspect
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jobs.core.table import Table
+
+ROOT = Path(__file__).parents[3]
+VOCABULARY = ("jobs/core", "quality")
+"""Included whole: parsing, verdicts and rules apply to every table, imported or not."""
+ENGINE = ("engine", "cli", "play")
+
+
+@cache
+def files_of(table: Table) -> tuple[Path, ...]:
+    """Return the files that decide a table's rows, sorted."""
+    coming = [file for part in VOCABULARY for file in (ROOT / part).glob("*.py")]
+    coming += _declared(table)
+    found: set[Path] = set()
+    while coming:
+        file = coming.pop()
+        if file not in found:
+            found.add(file)
+            coming += _imported(file)
+    return tuple(sorted(found))
+
+
+def _declared(table: Table) -> list[Path]:
+    """Return the modules of a table and of the tables it depends on, with the functions that they name."""
+    own = ROOT / "jobs" / table.layer / f"{table.name}.py"
+    named: list[Callable[..., Any]] = [topic.parse for topic in table.topics]
+    named += [table.transform] if table.transform else []
+    named += [table.dimension.join] if table.dimension else []
+    files = [own] if own.exists() else []
+    files += [Path(inspect.getfile(getattr(each, "func", each))) for each in named]
+    return files + [file for source in table.needs for file in _declared(source)]
+
+
+@cache
+def _imported(file: Path) -> tuple[Path, ...]:
+    """Return the files of the project that a file imports by name."""
+    names = list(_names(file))
+    return tuple(place for name in names for place in _places(name.split(".")))
+
+
+def _names(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        match node:
+            case ast.Import(names=names):
+                yield from (each.name for each in names)
+            case ast.ImportFrom(module=module, names=names, level=level):
+                above = _package(file, level) if level else ()
+                whole = ".".join((*above, *((module,) if module else ())))
+                yield whole
+                yield from (f"{whole}.{each.name}" for each in names)
+
+
+def _package(file: Path, level: int) -> tuple[str, ...]:
+    """Return the package at which a relative import begins; imports outside the project are not followed."""
+    folder = file.parents[level - 1]
+    return folder.relative_to(ROOT).parts if folder.is_relative_to(ROOT) else ("",)
+
+
+def _places(parts: list[str]) -> Iterator[Path]:
+    """Return the file of a module; none where the name is no module of the project's packages."""
+    if parts[0] not in {"jobs", "quality"} or (parts[1:2] and parts[1] in ENGINE):
+        return
+    stem = ROOT.joinpath(*parts)
+    yield from (
+        place for place in (stem.with_suffix(".py"), stem / "__init__.py") if place.is_file()
+    )

@@ -1,0 +1,50 @@
+"""Access to the JVM, for what Delta and the kernel offer nowhere else."""
+
+import traceback
+from typing import Any
+
+from py4j.protocol import Py4JNetworkError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from jobs.core.errors import TransientError
+
+SLOW = "Python worker failed to connect back"
+"""Spark's message on a machine that is too busy; seen with four Sparks on two cores."""
+
+
+def jvm(spark: SparkSession) -> Any:  # noqa: ANN401  # py4j's objects have no types
+    """Return the view of the JVM that the session's process runs in."""
+    return spark._jvm  # noqa: SLF001  # there is no public way
+
+
+def classic(spark: SparkSession) -> Any:  # noqa: ANN401
+    """Return the JVM's own session behind the Python one."""
+    return spark._jsparkSession  # noqa: SLF001
+
+
+def loss(error: BaseException) -> TransientError | None:
+    """Return the transient error behind an error: the JVM is gone, or the machine is too slow; None otherwise."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if _is_loss(cause):
+            return TransientError(
+                "Spark's JVM is gone: it was killed, or memory ran out",
+                hint="type the same again: it carries on, nothing is lost or repeated. `dmesg` shows whether "
+                "memory was short (STRANDLINE_MEMORY), and Spark's last error is in the lake's _logs.",
+            )
+        if isinstance(cause, PySparkException) and SLOW in str(cause):
+            return TransientError(
+                "a Python worker of Spark's did not start within ten seconds: the machine is too busy",
+                hint="type the same again: it carries on, nothing is lost or repeated. "
+                "`strandline stream` with fewer tables needs less at its start.",
+            )
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def _is_loss(error: BaseException) -> bool:
+    if isinstance(error, Py4JNetworkError) or "JAVA_GATEWAY_EXITED" in str(error.args):
+        return True
+    frames = traceback.extract_tb(error.__traceback__)
+    return isinstance(error, ConnectionError) and any("py4j" in f.filename for f in frames)

@@ -1,0 +1,44 @@
+"""The wall time and the CPU time of a batch, and the hash of the code that computed it."""
+
+import hashlib
+import time
+from functools import cache
+
+import psutil
+from pyspark.sql import SparkSession
+
+from jobs.core.table import Table
+from jobs.engine.runtime.code_files import files_of
+
+
+class Meter:
+    """Measures from its creation on: wall time, and CPU time of the JVM, in which all of Spark runs here."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        """Start measuring."""
+        gateway = spark.sparkContext._gateway  # noqa: SLF001  # the only place with the JVM's process id
+        process = getattr(gateway, "proc", None)
+        self._process = psutil.Process(process.pid) if process is not None else psutil.Process()
+        self._wall = time.monotonic()
+        self._cpu = self._spent()
+
+    def wall_ms(self) -> int:
+        """Return the milliseconds since the start."""
+        return int((time.monotonic() - self._wall) * 1000)
+
+    def cpu_ms(self) -> int:
+        """Return the milliseconds of CPU since the start, including queries that run beside this one."""
+        return int((self._spent() - self._cpu) * 1000)
+
+    def _spent(self) -> float:
+        times = self._process.cpu_times()
+        return float(times.user + times.system)
+
+
+@cache
+def code_version(table: Table) -> str:
+    """Return a hash of the files that decide a table's rows, computed once per process (jobs/engine/runtime/code_files.py)."""
+    digest = hashlib.sha256()
+    for file in files_of(table):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:12]

@@ -1,0 +1,118 @@
+"""Recognise transient errors: no broker, a full disk, another process's commit.
+
+A run asks it when an error ends it, and a stream when it decides whether to wait. Spark passes errors of the JVM on as
+text with the Java causes, so the text is searched: for the names of Kafka's retriable errors, and for the operating
+system's two messages about a full disk.
+"""
+
+import errno
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka import KafkaError, KafkaException
+
+from jobs.core.errors import LakeError, TransientError
+from jobs.engine.runtime.jvm import SLOW, loss
+
+FULL = ("No space left on device", "Disk quota exceeded")
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+ROOM = 1_000_000
+"""Bytes; with less the heartbeat cannot be written for long."""
+
+RETRIABLE = (
+    "TimeoutException",
+    "DisconnectException",
+    "NetworkException",
+    "NotLeaderOrFollowerException",
+    "LeaderNotAvailableException",
+    "CoordinatorNotAvailableException",
+    "BrokerNotAvailableException",
+)
+SILENT = tuple(f"org.apache.kafka.common.errors.{name}" for name in RETRIABLE)
+"""The errors with which Spark's Kafka client ends when a broker disappears during a read."""
+
+UNREACHED = frozenset(
+    {
+        KafkaError._TRANSPORT,  # noqa: SLF001  # public, though so named
+        KafkaError._TIMED_OUT,  # noqa: SLF001
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+        KafkaError._RESOLVE,  # noqa: SLF001
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.REQUEST_TIMED_OUT,
+    }
+)
+
+
+def absence(error: BaseException) -> TransientError | None:
+    """Return the outage behind an error, with a hint; None when waiting cannot help."""
+    if isinstance(error, TransientError):
+        return error
+    if isinstance(error, LakeError):
+        return None
+    lost = loss(error)
+    if lost is not None:
+        return lost if any(SLOW in _text(each) for each in _causes(error)) else None
+    return next((found for each in _causes(error) if (found := _away(each))), None)
+
+
+def transient(error: BaseException) -> TransientError | None:
+    """Return the outage behind an error that ended a program, including the loss of the JVM."""
+    return loss(error) or absence(error)
+
+
+def has_room(folder: Path) -> bool:
+    """Return whether a file can be written; a full disk explains a missing heartbeat."""
+    return shutil.disk_usage(folder).free >= ROOM
+
+
+@contextmanager
+def without_room() -> Iterator[None]:
+    """Run what may be skipped while a disk is full: a heartbeat, a line in a log."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+
+
+def _away(error: BaseException) -> TransientError | None:
+    if isinstance(error, LakeError):
+        return error if isinstance(error, TransientError) else None
+    text = _text(error)
+    if getattr(error, "errno", None) in NO_ROOM or any(words in text for words in FULL):
+        return _no_room()
+    is_silent = isinstance(error, KafkaException) and error.args[0].code() in UNREACHED
+    name = next((name for name in SILENT if name in text), "")
+    if is_silent or name:
+        return TransientError(
+            f"no Kafka broker answers: {name.rpartition('.')[2] or text}",
+            hint="start the lake's broker with `strandline up`, or correct STRANDLINE_KAFKA.",
+        )
+    return None
+
+
+def _no_room() -> TransientError:
+    return TransientError(
+        "the disk has no room left",
+        hint="make room (`df`, then `strandline tidy` shows what belongs to nothing); nothing is lost or "
+        "repeated, a stream goes on by itself, and any other command is typed again.",
+    )
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)  # with the stack of the JVM and all its causes
+    except Exception:  # noqa: BLE001  # py4j asks the JVM for the text, and the JVM may be gone
+        return ""
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    seen: BaseException | None = error
+    while seen is not None:
+        yield seen
+        seen = seen.__cause__ or seen.__context__

@@ -1,0 +1,164 @@
+"""Typed settings, read from the environment once; all mistakes are reported together.
+
+Only this module reads environment variables. A name that starts with STRANDLINE_ and is not a setting is
+a mistake too: a typo in a variable would otherwise be silently ignored.
+"""
+
+import json
+import os
+import re
+from datetime import date
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from jobs.core.errors import DefinitionError
+
+PREFIX = "STRANDLINE_"
+LEAST_MEMORY = 512
+"""Megabytes: Spark refuses a heap of less than 450, and the garbage collector keeps a part of each heap."""
+SECRET = {"kafka_options", "postgres", "webhook"}
+"""May hold a password, so a refused value is not repeated."""
+
+COMPLETES = "_STRANDLINE_COMPLETE"
+LINES = ("_TYPER_COMPLETE_ARGS", "COMP_WORDS")
+"""Where shells put the line that they want completed: zsh and fish, and bash."""
+
+POSTGRES = re.compile(
+    r"""postgresql://
+    (?P<user>(?:[^\s:@/?#%]|%[0-9A-Fa-f]{2})+)
+    (?::(?P<password>(?:[^\s:@/?#%]|%[0-9A-Fa-f]{2})+))?
+    @(?P<host>[^\s:@/?#%\[\]]+|\[[0-9A-Fa-f:]+\])
+    (?::(?P<port>\d{1,5}))?
+    /(?P<database>(?:[^\s:@/?#%]|%[0-9A-Fa-f]{2})+)
+    (?:\?\S+)?""",
+    re.VERBOSE,
+)
+"""Stricter than the driver, whose error message repeats the part of the address that it cannot parse."""
+
+
+class Settings(BaseSettings):
+    """The settings that differ from machine to machine."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
+
+    lake: Path = Field(default=Path(".lake"), description="folder of the lake")
+    kafka: str | None = Field(
+        default=None,
+        pattern=r"^[^\s:,]+:\d{1,5}(,[^\s:,]+:\d{1,5})*$",
+        description="host:port of an existing cluster; the lake's own broker when absent",
+    )
+    kafka_options: Annotated[dict[str, str], NoDecode] = Field(
+        default_factory=dict,
+        description="client properties of that cluster as JSON: security.protocol, sasl.mechanism, …",
+    )
+    cores: int = Field(default=2, ge=1, le=256, description="threads that Spark works with")
+    memory: str = Field(default="2g", pattern=r"^\d+[mg]$", description="heap of Spark's JVM")
+    shuffle_partitions: int = Field(
+        default=2, ge=1, le=1000, description="partitions of state; a checkpoint pins them"
+    )
+
+    @field_validator("memory")
+    @classmethod
+    def _enough_for_spark(cls, memory: str) -> str:
+        megabytes = int(memory[:-1]) * (1024 if memory.endswith("g") else 1)
+        if megabytes < LEAST_MEMORY:
+            raise ValueError(f"should be {LEAST_MEMORY}m or more, or Spark does not start")
+        return memory
+
+    first_day: date = Field(
+        default=date(2026, 1, 1),
+        description="first day of events that Dagster offers for backfills",
+    )
+    postgres: SecretStr | None = Field(
+        default=None,
+        description="database of Dagster's history, postgresql://user:password@host:port/database",
+    )
+
+    @field_validator("postgres")
+    @classmethod
+    def _of_a_database(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is not None and not POSTGRES.fullmatch(url.get_secret_value()):
+            raise ValueError(
+                "should be postgresql://user:password@host:port/database, "
+                "with the characters @ : / % of a password written as %40 %3A %2F %25"
+            )
+        return url
+
+    webhook: str | None = Field(
+        default=None,
+        pattern=r"^https?://\S+$",
+        description="address to which failed runs are posted as JSON; when absent, they are only in the log",
+    )
+
+    @field_validator("kafka_options", mode="before")
+    @classmethod
+    def _from_json(cls, options: object) -> object:
+        try:
+            return json.loads(options) if isinstance(options, str) else options
+        except ValueError as error:
+            raise ValueError("should be a JSON object of texts") from error
+
+    @field_validator("lake")
+    @classmethod
+    def _absolute(cls, lake: Path) -> Path:
+        return lake.expanduser().absolute()
+
+
+def settings(**given: object) -> Settings:
+    """Return the settings: given values first, then the environment, then the defaults.
+
+    Raises:
+        DefinitionError: One or more settings are wrong; the message names all of them.
+    """
+    known = {PREFIX + name.upper() for name in Settings.model_fields}
+    strangers = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
+    wrong = [f"{name} is not a setting" for name in strangers]
+    found = None
+    try:
+        found = Settings(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]  # pydantic checks them
+    except ValidationError as error:
+        wrong += [
+            f"{_variable(e['loc'])}: {e['msg']}"
+            + ("" if e["loc"][0] in SECRET else f" (got {e['input']!r})")
+            for e in error.errors()
+        ]
+    if wrong or found is None:
+        raise DefinitionError(
+            "settings are wrong:\n  " + "\n  ".join(wrong),
+            hint="correct or unset them; the settings are " + ", ".join(sorted(known)) + ".",
+            wrong=wrong,
+        )
+    return found
+
+
+def line_of_shell() -> str | None:
+    """Return the line that a shell wants completed; None when no shell asks."""
+    if not os.environ.get(COMPLETES, "").startswith("complete_"):
+        return None
+    return next((os.environ[name] for name in LINES if name in os.environ), "")
+
+
+def environment(found: Settings) -> dict[str, str]:
+    """Return the environment that gives another program of the project the same settings."""
+    values = {name: getattr(found, name) for name in Settings.model_fields}
+    texts = {
+        PREFIX + name.upper(): _text(value) for name, value in values.items() if value is not None
+    }
+    return {**os.environ, **texts}
+
+
+def _text(value: object) -> str:
+    match value:
+        case dict():
+            return json.dumps(value)
+        case SecretStr():
+            return value.get_secret_value()
+        case _:
+            return str(value)
+
+
+def _variable(location: tuple[int | str, ...]) -> str:
+    return PREFIX + ".".join(str(part) for part in location).upper()

@@ -1,0 +1,277 @@
+"""The Spark session, each setting with its reason.
+
+The figures were measured on 2 cores with warm batches of 100 rows.
+"""
+
+import hashlib
+import os
+import shlex
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from pyspark import SparkConf
+from pyspark.core.context import SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from infra import jars, java
+from jobs.core.errors import DefinitionError
+from jobs.engine.runtime.jvm import jvm
+from jobs.engine.runtime.settings import Settings
+
+STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+FILE_MANAGER = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+
+NAMES = (
+    "functions",
+    "PythonUtils",
+    "PythonSQLUtils",
+    "org.apache.spark.sql.functions",
+    "py4j/reflection/TypeUtil",
+    "scala/jdk/javaapi/CollectionConverters",
+)
+"""Names of the JVM that PySpark resolves hundreds of times a minute; a slash where a package is resolved first."""
+
+AVRO_LIMITS = ("bytes.maxLength", "string.maxLength", "collectionItems.maxLength")
+AVRO_MOST = 1 << 24
+
+TUNED = {
+    # Hadoop's local file system forks chmod 98 times in a micro-batch of 100 rows; this one does not.
+    "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
+    "spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER,
+    # Instead of Hadoop's checksums (see _write_no_sidecars).
+    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
+    # _last_checkpoint is read at every batch; with the checkpoint's schema in it, it has 4 KB.
+    "spark.databricks.delta.checkpointSchema.writeThresholdLength": "0",
+    # The default of 50 tasks to read a table's log made a load of 200,000 rows take 34 s.
+    "spark.databricks.delta.snapshotPartitions": "1",
+    # The default log store of a local disk bypasses the file system above and forks: 65 ms a commit, this one 17.
+    # Neither is atomic between processes; the lease is there for that (jobs/engine/storage/locks.py).
+    "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
+    # Re-planning costs more than it saves on micro-batches.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Counting rows on every put doubles the cost of state (Spark's own benchmark: 3.0 against 1.8 µs).
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+    # A batch that is cached is read once or twice within seconds; compressing it is wasted work.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
+    # A partial result of {"value": 1, "value": "hot"} would keep the 1 without an error (jobs/core/parse.py).
+    "spark.sql.json.enablePartialResults": "false",
+    # How often an idle query polls its sources; the default of 10 ms keeps a core busy when three of them wait.
+    "spark.sql.streaming.pollingDelay": "50ms",
+    # PySpark would send the JVM the line of Python of each column expression, in ten calls: about half of the 49,388 calls
+    # that one log in all four modes took. Errors have Python's traceback all the same.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # All queries of a lake share the executor fairly.
+    "spark.scheduler.mode": "FAIR",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+
+
+def start(
+    settings: Settings, log: Path, *, is_brief: bool = False, archives: Path | None = None
+) -> SparkSession:
+    """Start Spark, or return the session that runs in this process already.
+
+    Spark's output goes to ``log``; the terminal shows only the project's own.
+
+    Args:
+        settings: The cores and the memory that Spark may use.
+        log: The file for Spark's output.
+        is_brief: Whether it will run for a minute at most; then the quick compiler beats the thorough one
+            (100,000 cold events on 2 busy cores: 80 s against 135 s).
+        archives: Where to write an archive of the loaded classes, instead of using one.
+
+    Raises:
+        DefinitionError: Java or a jar is missing.
+    """
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    conf = SparkConf(loadDefaults=False)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    scratch = log.parent / "scratch"
+    scratch.mkdir(exist_ok=True)
+    more = (["-XX:TieredStopAtLevel=1"] if is_brief else []) + _archive_option(archives)
+    for name, value in {**TUNED, **_sized(settings), **placed(log, scratch, more)}.items():
+        conf.set(name, value)
+    os.environ["JAVA_HOME"] = str(_java_home())
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # Spark's Python workers fold state; they need the project's packages, which the first python3 of the PATH lacks.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    gateway = _launched(conf, log)
+    with _own_interrupts():
+        SparkContext._ensure_initialized(gateway=gateway, conf=conf)  # noqa: SLF001  # the only way to hand over a gateway
+        session = SparkSession.builder.config(conf=conf).getOrCreate()
+    _write_no_sidecars(session)
+    _remember_names(session)
+    return session
+
+
+def _launched(conf: SparkConf, log: Path) -> Any:  # noqa: ANN401  # py4j's objects have no types
+    """Start the JVM.
+
+    Raises:
+        DefinitionError: It ended while it started.
+    """
+    with log.open("ab") as stream:
+        began = stream.tell()
+        # The output of the launcher and the JVM cannot be configured away, so all of stderr goes to the log.
+        # The JVM has a session of its own, because a signal to stop this process may go to the whole group, and the
+        # JVM would die of it in the middle of a batch. When this process is gone, the JVM's standard input ends, and
+        # so does the JVM.
+        how = {"stderr": stream, "stdout": stream, "start_new_session": True}
+        try:
+            return launch_gateway(conf, popen_kwargs=how)  # type: ignore[no-untyped-call]
+        except PySparkRuntimeError as error:
+            output = log.read_bytes()[began:].decode(errors="replace").splitlines()
+            last = [line for line in output if line.strip() and not line.startswith("Picked up ")]
+            raise DefinitionError(
+                f"Spark's JVM ended while it started: {last[-1] if last else 'it gave no reason'}",
+                hint=f"compare STRANDLINE_MEMORY with the free memory; the whole output is in {log}.",
+                log=str(log),
+            ) from error
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Keep the project's handler of Ctrl-C: Spark's cancels every job and then raises, wherever Python happens to be.
+
+    A Ctrl-C during these two seconds is blocked while Spark sets its handler, and then reaches the project's.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    former = signal.getsignal(signal.SIGINT)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, former)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _write_no_sidecars(spark: SparkSession) -> None:
+    """Write no hidden checksum files beside the others.
+
+    A reader of a table lists its log at every batch, which took 51 ms after 400 commits with such files and half of
+    that without. Corruption is detected all the same: Parquet's pages carry checksums that are verified, and Delta's
+    log and Spark's state have their own.
+    """
+    machine = jvm(spark)
+    here = machine.java.net.URI("file:///")
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001  # there is no other way to it
+    machine.org.apache.hadoop.fs.FileSystem.get(here, hadoop).setWriteChecksum(False)
+
+
+def _remember_names(spark: SparkSession) -> None:
+    """Resolve some names of the JVM once.
+
+    PySpark resolves ``functions`` for every column expression; the JVM then tries each package that PySpark has imported,
+    and searches every jar for each. That was a fourteenth of the work of short batches [stack samples].
+    """
+    view = jvm(spark)
+    for name in NAMES:
+        place = view
+        for part in name.split("/"):
+            # A view calls the JVM for every name that is not one of its attributes.
+            vars(place).setdefault(part, getattr(place, part))
+            place = vars(place)[part]
+
+
+def for_sorted_state(spark: SparkSession) -> SparkSession:
+    """Return a session whose streams may sort inside their partitions.
+
+    Spark's check refuses every sort on a stream; jobs/core/stateful.py explains why this sort is sound. Only the
+    sessions of silver skip the check, so a table that really cannot be streamed is still refused.
+    """
+    session = for_rows_alone(spark)
+    session.conf.set("spark.sql.streaming.unsupportedOperationCheck", "false")
+    return session
+
+
+def for_rows_alone(spark: SparkSession) -> SparkSession:
+    """Return a session whose streams run a batch when rows arrive, and not because the watermark advanced.
+
+    A batch without rows only evicts state and, in an on-change table, emits nothing; the next batch with rows evicts
+    that state as well. It cost 0.2 s in every second batch of 100 rows.
+    """
+    session = spark.newSession()
+    session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
+    return session
+
+
+def archive() -> Path | None:
+    """Return the path of the archive for this Java and these jars, if set-up is done (jobs/engine/service/class_archive.py)."""
+    home, found = java.java_home(), jars.spark_jars()
+    if home is None or not found:
+        return None
+    versions = [str(home), pyspark.__version__, *(jar.name for jar in found)]
+    mark = hashlib.sha256("\n".join(versions).encode()).hexdigest()[:12]
+    return Path(sys.prefix) / "jvm" / f"{mark}.jsa"
+
+
+def _archive_option(draft: Path | None) -> list[str]:
+    if draft is not None:
+        return [f"-XX:ArchiveClassesAtExit={draft}"]
+    file = archive()
+    is_there = file is not None and file.exists() and file.stat().st_size > 0
+    return [f"-XX:SharedArchiveFile={file}"] if is_there else []
+
+
+def _java_home() -> Path:
+    home = java.java_home()
+    if home is None:
+        raise DefinitionError("no Java 17 or 21 was found", hint="run `make setup`.")
+    return home
+
+
+def _sized(settings: Settings) -> dict[str, str]:
+    found = jars.spark_jars()
+    if not found:
+        raise DefinitionError("Spark's jars are missing", hint="run `make setup`.")
+    return {
+        "spark.master": f"local[{settings.cores}]",
+        "spark.driver.memory": settings.memory,
+        "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
+        # On the driver's class path, because file systems are loaded before spark.jars are added.
+        "spark.driver.extraClassPath": ":".join(str(jar) for jar in found),
+    }
+
+
+def placed(log: Path, scratch: Path, more: Sequence[str]) -> dict[str, str]:
+    """Return the options that keep all of Spark's files inside the lake's folder, also when it is killed."""
+    config = Path(__file__).parents[3] / "infra" / "spark" / "log4j2.properties"
+    options = [
+        f"-Dlog4j2.configurationFile={config.as_uri()}",
+        f"-Dstrandline.log={log}",
+        f"-Djava.io.tmpdir={scratch}",
+        # A payload of nine bytes may declare a text of two gigabytes, and Avro allocates it before it reads.
+        *(f"-Dorg.apache.avro.limits.{what}={AVRO_MOST}" for what in AVRO_LIMITS),
+        # Two cores and a heap of a few gigabytes: the parallel collector runs no threads beside the work.
+        "-XX:+UseParallelGC",
+        *more,
+    ]
+    return {
+        "spark.app.name": "strandline",
+        # Spark's launcher splits this line as a shell would.
+        "spark.driver.extraJavaOptions": shlex.join(options),
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+    }

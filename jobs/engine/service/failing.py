@@ -1,0 +1,83 @@
+"""A table that fails ends no other table: it is retried after a pause, without a limit on the attempts.
+
+It releases its lease during the pause, so an operator may run, rebuild or rewind it while the others run.
+"""
+
+import traceback
+from dataclasses import dataclass
+
+from jobs.core.errors import LakeError
+from jobs.core.table import Table
+from jobs.engine.runtime.outage import without_room
+from jobs.engine.storage.lake import Lake
+
+FIRST = 5.0
+LONGEST = 600.0
+"""The shortest and the longest pause in seconds; an attempt that fails again computes a whole batch for nothing."""
+
+SURE = 5
+"""This many failed attempts in a row are no accident any more."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Failing:
+    """The failure of a table.
+
+    Args:
+        says: The error in a sentence.
+        hint: What to do about it.
+        kind: The kind of error, from which follows who must act.
+        since: When it failed first.
+        tries: How often it has failed in a row.
+    """
+
+    says: str
+    hint: str
+    kind: str
+    since: str
+    tries: int = 1
+
+    @property
+    def pause(self) -> float:
+        """Return the seconds until the next attempt."""
+        return float(min(FIRST * 2 ** (self.tries - 1), LONGEST))
+
+
+def failing(
+    error: Exception, table: Table, lake: Lake, *, before: Failing | None, at: str
+) -> Failing:
+    """Return the failure of a table; keep the traceback of an unforeseen error in the lake's logs.
+
+    Args:
+        error: The error of this attempt.
+        table: The table.
+        lake: The lake.
+        before: The failure of the attempt before, if that failed too.
+        at: The time.
+    """
+    tries, since = (before.tries + 1, before.since) if before else (1, at)
+    if isinstance(error, LakeError):
+        return Failing(
+            says=error.message, hint=error.hint, kind=error.kind, since=since, tries=tries
+        )
+    log = lake.log(f"failed.{table.id}")
+    with without_room():
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+    return Failing(
+        says=f"{type(error).__name__}: {first_line(error)}",
+        hint=f"the traceback is in {log}.",
+        kind=LakeError.kind,
+        since=since,
+        tries=tries,
+    )
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first informative line of an error."""
+    try:
+        lines = str(error).strip().splitlines()
+    except Exception:  # noqa: BLE001  # py4j asks the JVM for the text, and the JVM may be gone
+        lines = []
+    informative = [line for line in lines if not line.startswith("An error occurred while calling")]
+    return (informative or ["no message"])[0].lstrip(": ")[:300]

@@ -1,0 +1,34 @@
+"""The heartbeat that an always-on stream writes once a second, and whether the stream is still alive.
+
+A heartbeat is a file, and a file outlives its writer: it is copied with the lake, and it is still there when a
+container starts again under another name. So a heartbeat is believed while its process is seen on this host. Where
+that cannot be seen, it is believed only while it is young and the lock of a table is held, because no copy of a lake
+holds a lock (jobs/engine/storage/locks.py).
+"""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from jobs.engine.runtime.holders import is_held, is_there
+from jobs.engine.service.stream_health import SILENT
+from jobs.engine.storage.lake import Lake
+
+
+def heartbeat(lake: Lake, now: datetime) -> dict[str, Any] | None:
+    """Return the last heartbeat; a stream that is gone is not alive, whatever its last heartbeat has."""
+    if not lake.heartbeat.exists():
+        return None
+    beat: dict[str, Any] = json.loads(lake.heartbeat.read_text())
+    beat["alive"] = bool(beat["alive"]) and _lives(lake, beat, now)
+    return beat
+
+
+def _lives(lake: Lake, beat: Mapping[str, Any], now: datetime) -> bool:
+    seen = is_there(beat)
+    if seen is not None:
+        return seen
+    if abs(now - datetime.fromisoformat(beat["at"])) > SILENT:
+        return False
+    return any(is_held(lake.lease_of(name)) for name in beat["tables"])

@@ -1,0 +1,202 @@
+"""The health of an always-on stream, seen by a watchdog that looks once in a while, and what to do about it.
+
+The watchdog restarts a stream only on clear evidence: its process is gone or silent, or a table has rows to read and
+commits none. A table that fails while the others run raises an alarm. What may have good reasons (more arrives than is
+read; no event has come that would move the watermark) is a warning, and is judged over several looks.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from itertools import pairwise
+from typing import Any
+
+from jobs.core.errors import DataError, DefinitionError
+from jobs.engine.service.desired_state import Order
+from jobs.engine.service.failing import SURE
+
+SILENT = timedelta(seconds=60)
+"""A stream without a heartbeat for so long is silent; it writes one once a second."""
+
+STUCK = timedelta(minutes=10)
+"""How long a table may have rows to read and commit none; a batch of the largest size takes well under a minute."""
+
+WELL = timedelta(minutes=5)
+"""How long a restarted stream must live to be well."""
+
+LOOKS = 10
+"""The number of remembered looks; a trend is one that all of them show."""
+
+MUCH = 1_000
+"""Lag and state below this raise no warning, however they grow."""
+
+
+class Ill(StrEnum):
+    """What is wrong with a stream."""
+
+    DEAD = "dead"
+    SILENT = "silent"
+    STUCK = "stuck"
+    FAILING = "failing"
+    """Some tables fail and are retried; the others run."""
+
+
+class Act(StrEnum):
+    """What to do about it."""
+
+    NOTHING = "nothing"
+    WAIT = "wait"
+    RESTART = "restart"
+    TELL = "tell"
+    """Send one alarm; the stream runs on and is not restarted."""
+    GIVE_UP = "give up"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The state of one table at a moment."""
+
+    at: str
+    batches: int
+    read: int
+    lag: int | None
+    watermark: str | None
+    state: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warned:
+    """A warning about one table."""
+
+    table: str
+    what: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """What is wrong with the stream or with some tables, in words, and what to do about it."""
+
+    act: Act
+    ill: Ill | None = None
+    says: str = ""
+    tables: tuple[str, ...] = ()
+
+
+def watch(
+    asked: Order | None, beat: Mapping[str, Any] | None, now: datetime, *, starting: bool = False
+) -> Watch:
+    """Return what to do about a stream; a stream that is starting is not dead because it has no heartbeat yet."""
+    if asked is None or not asked.runs or asked.is_suspended(now):
+        return Watch(act=Act.NOTHING)
+    diagnosis = _ill(asked, beat, now)
+    if diagnosis is None:
+        return _failing(asked, beat)
+    ill, says = diagnosis
+    if ill is Ill.DEAD and starting:
+        return Watch(act=Act.WAIT)
+    is_hopeless = (
+        ill is Ill.DEAD and beat is not None and beat.get("failed") == DefinitionError.kind
+    )
+    return Watch(act=_act(asked, now, is_hopeless=is_hopeless), ill=ill, says=says)
+
+
+def is_well(asked: Order, beat: Mapping[str, Any] | None, now: datetime) -> bool:
+    """Return whether a stream has lived long enough since its last start for earlier failures to be forgotten.
+
+    A commit is not enough: a stream that dies in its third batch commits two after every start.
+    """
+    if not beat or not beat["alive"] or not asked.attempts:
+        return False
+    return now - datetime.fromisoformat(asked.attempts[-1]) > WELL
+
+
+def looks(beat: Mapping[str, Any]) -> dict[str, Look]:
+    """Return the state of each table from a heartbeat."""
+    names = [name for name in Look.__slots__ if name != "at"]
+    # A stream of an earlier release writes no state.
+    pulses = {table: {"state": 0, **pulse} for table, pulse in beat["tables"].items()}
+    return {
+        table: Look(at=beat["at"], **{name: pulse[name] for name in names})
+        for table, pulse in pulses.items()
+    }
+
+
+def warned(table: str, seen: Sequence[Look]) -> Iterator[Warned]:
+    """Yield the warnings that several looks at a table, oldest first, show together."""
+    if len(seen) < LOOKS:
+        return
+    first, last = seen[0], seen[-1]
+    over = f"from {first.at} to {last.at}"
+    lags = [look.lag or 0 for look in seen]
+    if _grows(lags):
+        says = (
+            f"{table} falls behind: {lags[0]:,} rows were to be read, and {lags[-1]:,} are, {over}"
+        )
+        yield Warned(table=table, what="lag", says=says)
+    states = [look.state for look in seen]
+    if _grows(states) and states[-1] >= 2 * states[0]:
+        says = f"the state of {table} grows: {states[0]:,} rows, then {states[-1]:,}, {over}"
+        yield Warned(table=table, what="state", says=says)
+    if last.watermark is not None and last.watermark == first.watermark and last.read > first.read:
+        rows = last.read - first.read
+        says = f"{table} read {rows:,} rows {over}, and its watermark stays at {last.watermark}"
+        yield Warned(table=table, what="watermark", says=says)
+
+
+def _grows(values: Sequence[int]) -> bool:
+    never_less = all(a <= b for a, b in pairwise(values))
+    return never_less and values[-1] > max(values[0], MUCH)
+
+
+def _ill(asked: Order, beat: Mapping[str, Any] | None, now: datetime) -> tuple[Ill, str] | None:
+    if beat is None or not beat["alive"]:
+        last = f"; its last heartbeat was at {beat['at']}" if beat else " and never was"
+        return Ill.DEAD, f"the stream is not running{last}"
+    age = now - datetime.fromisoformat(beat["at"])
+    if age > SILENT:
+        return (
+            Ill.SILENT,
+            f"process {beat['pid']} has written no heartbeat for {age.total_seconds():.0f} s",
+        )
+    begun = max([asked.at, *asked.attempts[-1:]])
+    for table, pulse in beat["tables"].items():
+        last = pulse.get("behind", pulse["at"])  # a stream of an earlier release has no "behind"
+        since = now - datetime.fromisoformat(max(begun, last or begun))
+        waits = pulse["gate"] or pulse.get("away") or pulse.get("failing")
+        if pulse["lag"] and not waits and since > STUCK:
+            minutes = since // timedelta(minutes=1)
+            says = f"{table} has {pulse['lag']:,} rows to read and committed none for {minutes} minutes"
+            return Ill.STUCK, says
+    return None
+
+
+def failing(beat: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any]]:
+    """Return the failures that no accident explains, by table."""
+    if not beat or not beat["alive"]:
+        return {}
+    failures = {name: pulse.get("failing") for name, pulse in beat["tables"].items()}
+    return {
+        name: each
+        for name, each in failures.items()
+        if each
+        and (each["tries"] >= SURE or each["kind"] in {DataError.kind, DefinitionError.kind})
+    }
+
+
+def _failing(asked: Order, beat: Mapping[str, Any] | None) -> Watch:
+    failures = failing(beat)
+    if not failures:
+        return Watch(act=Act.NOTHING)
+    says = "; ".join(f"{name} fails: {each['says']}" for name, each in sorted(failures.items()))
+    act = Act.NOTHING if failures.keys() <= set(asked.told_of) else Act.TELL
+    return Watch(act=act, ill=Ill.FAILING, says=says, tables=tuple(sorted(failures)))
+
+
+def _act(asked: Order, now: datetime, *, is_hopeless: bool) -> Act:
+    """Return what to do; a restart does not repair the code or a setting."""
+    due = asked.next_at()
+    if due is None or is_hopeless:
+        return Act.NOTHING if asked.gave_up else Act.GIVE_UP
+    return Act.RESTART if now >= due else Act.WAIT

@@ -1,0 +1,245 @@
+"""Host the always-on stream: all tables of a lake in one process and one Spark, each in a thread, each with its lease.
+
+A table that fails is retried while the others run (jobs/engine/service/failing.py). The process ends by an error that
+no table survives, such as the end of the JVM, or when no table can run; then the watchdog or the operator decides.
+
+Why threads that poll and not ``awaitTermination``: a thread that waits inside py4j receives no signal, and an
+interrupt leaves the gateway out of step.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from functools import partial
+
+from jobs.core.errors import DefinitionError, LakeError
+from jobs.core.modes import Mode
+from jobs.core.table import Emit, Layer, Table
+from jobs.engine.gates.gate_files import GateShutError
+from jobs.engine.kafka.lag_gauge import Gauge
+from jobs.engine.pipeline.runner import Site, run
+from jobs.engine.runtime.atomic_file import put
+from jobs.engine.runtime.holders import own
+from jobs.engine.runtime.jvm import loss
+from jobs.engine.runtime.outage import without_room
+from jobs.engine.service.failing import Failing, failing
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry
+from jobs.engine.storage.ledger_tail import Tail
+from jobs.engine.storage.locks import HasWriterError
+
+POLL = 0.1
+RATE_OVER = 10.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Pulse:
+    """The figures of one table in the heartbeat."""
+
+    table: str
+    batches: int = 0
+    read: int = 0
+    lag: int | None = None
+    rate: float = 0.0
+    watermark: str | None = None
+    last_ms: int = 0
+    state: int = 0
+    """Rows in Spark's state."""
+    gate: str | None = None
+    """Why the table waits behind a shut gate."""
+    away: str | None = None
+    """The outage that the table waits for."""
+    failing: Failing | None = None
+    """Its failure, while it is retried."""
+    behind: str | None = None
+    """Since when it has had rows to read, waited for nothing, and committed none of them."""
+    at: str | None = None
+    recent: list[tuple[float, int]] = field(default_factory=list)
+
+
+class Host:
+    """Runs tables side by side until it is stopped or no table can run."""
+
+    def __init__(
+        self, tables: Sequence[Table], mode: Mode, lake: Lake, site: Site, stop: threading.Event
+    ) -> None:
+        """Prepare; nothing runs yet.
+
+        Once ``stop`` is set, every table ends its batch and then stops.
+        """
+        self._tables = tables
+        self._mode = mode
+        self._lake = lake
+        self._site = site
+        self._stop = stop
+        self._ended_by: BaseException | None = None
+        self._errors: dict[str, Exception] = {}
+        """The last error of each failing table."""
+        self._unborn: set[str] = set()
+        """The tables that wait for a source to be made."""
+        self.pulses = {table.id: Pulse(table=table.id) for table in tables}
+        folders = {t.id: lake.table(t) for table in tables for t in (table, *table.upstream)}
+        bronze = [table for table in tables if table.layer is Layer.BRONZE]
+        self._gauge = Gauge(
+            bronze,
+            lake,
+            address=lambda: site.address or site.locate(),
+            options=site.options,
+            stop=stop,
+        )
+        self._tails = {name: Tail(path) for name, path in folders.items()}
+
+    def serve(self, look: Callable[["Host"], None]) -> None:
+        """Run until stopped; ``look`` is called about once a second.
+
+        Raises:
+            Exception: The error that ended all tables, or that of a table which still fails when the host is stopped.
+        """
+        threads = [
+            threading.Thread(target=self._keep, args=(table,), name=table.id, daemon=True)
+            for table in self._tables
+        ]
+        for thread in threads:
+            thread.start()
+        self._gauge.start()
+        due = 0.0
+        try:
+            while any(thread.is_alive() for thread in threads):
+                if time.monotonic() >= due:
+                    with without_room():
+                        self._measure()
+                        look(self)
+                    due = time.monotonic() + 1.0
+                self._end_without_any()
+                time.sleep(POLL)
+        finally:
+            with without_room():
+                self._beat(is_alive=False)
+        left = [self._ended_by, *self._errors.values()]
+        for error in left:
+            if error is not None:
+                raise error
+
+    def _keep(self, table: Table) -> None:
+        try:
+            self._await_sources(table)
+            while not self._stop.is_set():
+                try:
+                    self._run(table)
+                except Exception as error:
+                    if self._ends_all(table, error):
+                        raise
+                    self._stop.wait(self._fails(table, error))
+        except BaseException as error:  # noqa: BLE001  # raised again in serve, once the others have stopped
+            self._end(error)
+
+    def _await_sources(self, table: Table) -> None:
+        while not all(self._lake.exists(source) for source in table.upstream):
+            self._unborn.add(table.id)
+            if self._stop.wait(POLL):
+                return
+        self._unborn.discard(table.id)
+
+    def _run(self, table: Table) -> None:
+        run(
+            table,
+            self._mode,
+            self._lake,
+            site=self._site,
+            tell=lambda entry: self._committed(table, entry),
+            stopped=self._stop.is_set,
+            waits=partial(self._waits, table),
+            holds=partial(self._holds, table),
+        )
+
+    def _ends_all(self, table: Table, error: Exception) -> bool:
+        """Return whether an error ends the whole process: the JVM is lost, or a table had another writer from the start."""
+        comes_second = isinstance(error, HasWriterError) and table.id not in self._errors
+        return comes_second or loss(error) is not None
+
+    def _fails(self, table: Table, error: Exception) -> float:
+        """Record the failure of a table, and return the seconds until its next attempt."""
+        pulse = self.pulses[table.id]
+        now = self._site.clock().isoformat(timespec="seconds")
+        failure = failing(error, table, self._lake, before=pulse.failing, at=now)
+        pulse.failing, self._errors[table.id] = failure, error
+        return failure.pause
+
+    def _end_without_any(self) -> None:
+        """End when no table can run, by an error that a retry may survive if there is one."""
+        able = self.pulses.keys() - self._errors.keys() - self._unborn
+        if not able and self._errors:
+            errors = sorted(
+                self._errors.values(), key=lambda each: isinstance(each, DefinitionError)
+            )
+            self._end(errors[0])
+
+    def _end(self, error: BaseException) -> None:
+        self._ended_by = self._ended_by or error
+        self._stop.set()
+
+    def _waits(self, table: Table, error: LakeError | None) -> None:
+        pulse = self.pulses[table.id]
+        is_gate = isinstance(error, GateShutError)
+        pulse.gate = error.message if error and is_gate else None
+        pulse.away = error.message if error and not is_gate else None
+        if error is None:
+            pulse.failing = None
+            self._errors.pop(table.id, None)
+
+    def _holds(self, table: Table, rows: int) -> None:
+        self.pulses[table.id].state = rows
+
+    def _committed(self, table: Table, entry: Entry) -> None:
+        pulse = self.pulses[table.id]
+        pulse.batches += 1
+        pulse.read += entry.read
+        pulse.watermark = entry.watermark
+        pulse.last_ms = entry.duration_ms
+        pulse.at = self._site.clock().isoformat(timespec="seconds")
+        pulse.behind = None
+        pulse.recent.append((time.monotonic(), entry.read))
+
+    def _measure(self) -> None:
+        now = time.monotonic()
+        for tail in self._tails.values():
+            tail.follow()
+        for table in self._tables:
+            pulse = self.pulses[table.id]
+            pulse.recent = [(at, rows) for at, rows in pulse.recent if now - at < RATE_OVER]
+            pulse.rate = sum(rows for _, rows in pulse.recent) / RATE_OVER
+            pulse.lag = self._lag(table)
+            if not pulse.lag or pulse.gate or pulse.away or pulse.failing:
+                pulse.behind = None
+            else:
+                pulse.behind = pulse.behind or self._site.clock().isoformat(timespec="seconds")
+        self._beat(is_alive=True)
+
+    def _lag(self, table: Table) -> int | None:
+        if table.layer is Layer.BRONZE:
+            return self._gauge.lags[table.id]
+        if not self._lake.exists(table):
+            return None
+        tails = [self._tails[source.id] for source in table.upstream]
+        is_afresh = table.emits is Emit.RECOMPUTED
+        there = sum(tail.written if is_afresh else tail.appended for tail in tails)
+        return there - self._tails[table.id].read
+
+    def _beat(self, *, is_alive: bool) -> None:
+        at: datetime = self._site.clock()
+        tables = {
+            name: {k: v for k, v in asdict(pulse).items() if k != "recent"}
+            for name, pulse in self.pulses.items()
+        }
+        failed = self._ended_by
+        beat = {
+            **own(),
+            "alive": is_alive,
+            "at": at.isoformat(timespec="seconds"),
+            "tables": tables,
+            "failed": failed.kind if isinstance(failed, LakeError) else None,
+        }
+        put(self._lake.heartbeat, json.dumps(beat, indent=1))

@@ -1,0 +1,296 @@
+"""Commit rows and the ledger entry that counts them in one Delta commit.
+
+Why not ``df.write``: a ledger entry needs the number of rows written, and ``df.write`` takes the entry before it
+writes the rows. Here the files are written first, their statistics are read, and one commit adds the files and the
+entry together. The same commit may remove files, so replacing whole windows is as cheap as an append. Delta's look-up
+of transaction ids, which recomputes the snapshot by a Spark job at every commit, is not needed: the last entry shows
+whether a batch was written (jobs/engine/storage/ledger.py).
+Measured, warm, 100 rows: 0.18 s against 0.65 s for ``df.write`` with ``txnAppId``.
+
+The price is that ``OptimisticTransaction`` is Delta's internal interface and may change with a version; the
+version is pinned, and tests/engine/storage/test_delta_commit.py covers every call that is used.
+"""
+
+import json
+import shutil
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import deltalake
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from jobs.core.errors import DataError, DefinitionError
+from jobs.engine.runtime.jvm import classic, jvm
+from jobs.engine.storage.ledger import is_table, latest_version
+from jobs.engine.storage.locks import turn
+
+ALWAYS = {
+    # The log is the ledger, so Delta must not expire its entries.
+    "delta.enableExpiredLogCleanup": "false",
+    "delta.checkpointInterval": "100",
+    "delta.appendOnly": "false",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Files that were written and not yet committed, each as its line in the log."""
+
+    files: tuple[str, ...]
+    rows: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether they hold no row."""
+        return self.rows == 0
+
+
+NOTHING = Written((), 0)
+SUMS_KEPT = 20
+"""For how many of the newest versions Delta's checksum file is kept."""
+
+
+def create(
+    spark: SparkSession,
+    path: Path,
+    schema: StructType,
+    *,
+    partition_by: Sequence[str] = (),
+    properties: Mapping[str, str] | None = None,
+) -> None:
+    """Create an empty table unless it exists.
+
+    Raises:
+        DefinitionError: It exists and lacks columns.
+    """
+    if is_table(path):
+        _refuse_lack(path, schema)
+        return
+    _clear(path / "_delta_log")
+    table = DeltaTable.createIfNotExists(spark).location(str(path)).addColumns(schema)
+    if partition_by:
+        table = table.partitionedBy(*partition_by)
+    for name, value in {**ALWAYS, **(properties or {})}.items():
+        table = table.property(name, value)
+    table.execute()
+
+
+def _clear(log: Path) -> None:
+    """Remove the log of a table that was killed before its first commit: Delta takes it for a table and fails."""
+    if log.is_dir() and not any(log.glob("[0-9]*")):
+        shutil.rmtree(log)
+
+
+def lacks(path: Path, schema: StructType) -> list[str]:
+    """Return the columns of a schema that a table lacks."""
+    known = {field.name for field in deltalake.DeltaTable(path).schema().fields}
+    return [name for name in schema.fieldNames() if name not in known]
+
+
+def _refuse_lack(path: Path, schema: StructType) -> None:
+    if lacking := lacks(path, schema):
+        table = f"{path.parent.name}.{path.name}"
+        raise DefinitionError(
+            f"{table} was created without the column {' and '.join(lacking)}, which its function returns now",
+            hint=f"rebuild it beside the live one and look at the difference: `strandline rebuild {table}`.",
+            table=table,
+            columns=lacking,
+        )
+
+
+def rows_of(
+    spark: SparkSession, path: Path, files: Iterable[str], *, is_other: bool = False
+) -> DataFrame:
+    """Return the rows of some files of a table; the other files are not opened.
+
+    Args:
+        spark: The session.
+        path: The table.
+        files: Lines of its log.
+        is_other: Whether its columns may have changed since this process last read it.
+    """
+    machine = jvm(spark)
+    log = machine.org.apache.spark.sql.delta.DeltaLog.forTable(classic(spark), str(path))
+    none = machine.scala.Option.empty()
+    snapshot = log.update(False, none, none) if is_other else log.unsafeVolatileSnapshot()
+    return _frame(spark, snapshot, _actions(spark, files))
+
+
+def _actions(spark: SparkSession, files: Iterable[str]) -> Any:  # noqa: ANN401
+    """Return files as Delta's own actions."""
+    machine = jvm(spark)
+    found = machine.java.util.ArrayList()
+    for file in files:
+        found.add(machine.org.apache.spark.sql.delta.actions.Action.fromJson(file))
+    return found
+
+
+def _frame(spark: SparkSession, snapshot: Any, files: Any) -> DataFrame:  # noqa: ANN401
+    none = jvm(spark).scala.Option.empty()
+    rows = snapshot.deltaLog().createDataFrame(
+        snapshot, _scala(spark, files), False, none
+    )  # no stream
+    return DataFrame(rows, spark)
+
+
+def _scala(spark: SparkSession, collection: Any) -> Any:  # noqa: ANN401
+    return jvm(spark).scala.jdk.javaapi.CollectionConverters.asScala(collection).toSeq()
+
+
+def forget_sum(path: Path, version: int) -> None:
+    """Remove the checksum file of an old version.
+
+    Delta needs the newest one, or a Spark job computes it again; an old version that is read by its number needs none.
+    Each batch that reads a log lists it three times, at 36 µs a file, and half of its files were checksums.
+    """
+    (path / "_delta_log" / f"{version:020d}.crc").unlink(missing_ok=True)
+
+
+class Commit:
+    """One transaction on one table: write, perhaps replace, commit once."""
+
+    def __init__(self, spark: SparkSession, path: Path) -> None:
+        """Begin at the table's latest version."""
+        self._spark = spark
+        self._path = path
+        self._jvm = jvm(spark)
+        self._transaction = self._begun()
+        self._actions = self._jvm.java.util.ArrayList()
+        self._written: list[str] = []
+
+    def _begun(self) -> Any:  # noqa: ANN401
+        """Begin at the snapshot of this process if it is the latest: Delta would list the whole log to check it."""
+        log = self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(
+            classic(self._spark), str(self._path)
+        )
+        known = log.unsafeVolatileSnapshot()
+        if known.version() != latest_version(self._path):
+            return log.startTransaction()
+        option = self._jvm.scala.Option
+        return log.startTransaction(option.empty(), option.apply(known))
+
+    @property
+    def read_version(self) -> int:
+        """Return the version that the transaction began at."""
+        return int(self._transaction.snapshot().version())
+
+    def write(self, rows: DataFrame) -> Written:
+        """Write rows to files that no reader sees before the commit."""
+        files = self._java(self._transaction.writeFiles(rows._jdf))  # noqa: SLF001
+        added, lines = 0, []
+        for file in files:
+            count = int(json.loads(file.stats())["numRecords"])
+            added += count
+            if count:  # a task without rows writes an empty file all the same
+                self._actions.add(file)
+                lines.append(str(file.json()))
+        self._written += lines
+        return Written(tuple(lines), added)
+
+    def files(self) -> list[str]:
+        """Return every file of the table as its line in the log; a Spark job over the whole log."""
+        return self._lines(self._transaction.snapshot().allFiles())
+
+    def named(self, names: Collection[str]) -> list[str]:
+        """Return the files with the given names, each as its line in the log.
+
+        Raises:
+            DataError: The log has more or fewer files with these names.
+        """
+        if not names:
+            return []
+        name = F.substring_index("path", "/", -1)
+        found = self._lines(self._all_files().where(name.isin(*names))._jdf)  # noqa: SLF001
+        if len(found) != len(names):
+            raise DataError(
+                f"{len(names):,} files of {self._path} were looked up in its log by name, and {len(found):,} were found",
+                hint="another tool has written them; nothing was changed. Rebuild the table beside the live one: "
+                "`strandline rebuild`.",
+                table=str(self._path),
+            )
+        return found
+
+    def smallest(self) -> list[str]:
+        """Return the file with the fewest bytes; none for an empty table."""
+        return self._lines(self._all_files().orderBy("size", "path").limit(1)._jdf)  # noqa: SLF001
+
+    def _all_files(self) -> DataFrame:
+        return DataFrame(self._transaction.snapshot().allFiles().toDF(), self._spark)
+
+    def _lines(self, files: Any) -> list[str]:  # noqa: ANN401
+        collected = files.toJSON().collectAsList()
+        lines = str(self._jvm.java.lang.String.join("\n", collected)).split("\n")
+        # Not splitlines: a text in the statistics may contain one of Unicode's other line ends.
+        return [f'{{"add":{line}}}' for line in lines if line]
+
+    def onto_latest(self) -> None:
+        """Move the transaction to the table's latest version, with the files written and taken out so far.
+
+        The caller holds the turn and has checked that the commits of others do not concern those files.
+        """
+        if self.read_version != latest_version(self._path):
+            self._transaction = self._begun()
+
+    def abandon(self) -> None:
+        """Remove the files that were written; no reader has seen them."""
+        for file in self._written:
+            (self._path / unquote(json.loads(file)["add"]["path"])).unlink(missing_ok=True)
+
+    def take_out(self, files: Sequence[str]) -> DataFrame:
+        """Remove files, and return their rows, from which the caller writes back those that stay.
+
+        Args:
+            files: Lines of the log, as ``files`` and ``write`` return them.
+        """
+        found = _actions(self._spark, files)
+        for file in found:
+            self._actions.add(file.remove())
+        return _frame(self._spark, self._transaction.snapshot(), found)
+
+    def bring_in(self, files: Iterable[str], columns: str, folders: Sequence[str]) -> None:
+        """Add files that lie in the table's folder already, and give the table their columns.
+
+        Args:
+            files: Lines of the log.
+            columns: The schema, as in Delta's metadata.
+            folders: The partition columns; the same commit must remove all older files.
+        """
+        action = self._jvm.org.apache.spark.sql.delta.actions.Action
+        for file in files:
+            self._actions.add(action.fromJson(file))
+        metadata = self._transaction.snapshot().metadata()
+        changed = json.loads(metadata.json())
+        shape = {"schemaString": columns, "partitionColumns": [*folders]}
+        if any(changed["metaData"][name] != value for name, value in shape.items()):
+            changed["metaData"] |= shape
+            is_new = False
+            self._transaction.updateMetadata(action.fromJson(json.dumps(changed)), is_new)
+
+    def take_out_all(self) -> None:
+        """Remove every file."""
+        for file in self._java(self._transaction.filterFiles()):
+            self._actions.add(file.remove())
+
+    def commit(self, metadata: str) -> int:
+        """Make files and metadata visible together; return the new version."""
+        none = self._jvm.scala.Option.empty()
+        operation = self._jvm.org.apache.spark.sql.delta.DeltaOperations.Write(
+            self._jvm.org.apache.spark.sql.SaveMode.Append,
+            none,
+            none,
+            self._jvm.scala.Option.apply(metadata),
+            *[none] * 5,
+        )
+        with turn(self._spark, self._path):
+            version = int(self._transaction.commit(_scala(self._spark, self._actions), operation))
+        forget_sum(self._path, version - SUMS_KEPT)
+        return version
+
+    def _java(self, sequence: Any) -> Any:  # noqa: ANN401
+        return self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(sequence)

@@ -1,0 +1,71 @@
+"""Query a Delta table with DuckDB, from its files alone, for questions of the program itself.
+
+Why not Arrow's data sets and parameters, the usual way: both import pandas, which takes longer than the answer.
+It suits tables without partitions, such as history and the quarantines: their files hold all columns.
+"""
+
+from datetime import datetime
+from pathlib import Path
+
+import duckdb
+from deltalake import DeltaTable
+
+from jobs.engine.storage.arrow_data_set import data_set
+from jobs.engine.storage.log_actions import live_files
+
+
+def peek(path: Path, name: str) -> "Peek":
+    """Open a table's latest version under a name; times are in UTC."""
+    duck = duckdb.connect()
+    duck.execute("SET TimeZone = 'UTC'")
+    table = DeltaTable(path)
+    files = live_files(table)
+    if files:
+        _zoned(duck.read_parquet(files, union_by_name=True)).create_view(name)
+    else:
+        duck.register(name, data_set(table))
+    return Peek(duck)
+
+
+class Peek:
+    """An open database of DuckDB."""
+
+    def __init__(self, duck: duckdb.DuckDBPyConnection) -> None:
+        """Take an open connection."""
+        self._duck = duck
+
+    def ask(self, sql: str, **values: str | int | datetime) -> list[tuple[object, ...]]:
+        """Return rows; the SQL refers to a value as ``getvariable('<its name>')``."""
+        return list(self._run(sql, values).fetchall())
+
+    def named(self, sql: str, **values: str | int | datetime) -> list[dict[str, object]]:
+        """Return rows as dictionaries from column to value."""
+        result = self._run(sql, values)
+        names = [column[0] for column in result.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+
+    def _run(self, sql: str, values: dict[str, str | int | datetime]) -> duckdb.DuckDBPyConnection:
+        for name, value in values.items():
+            self._duck.execute(f"SET VARIABLE {name} = {_literal(value)}")
+        return self._duck.execute(sql)
+
+
+def _zoned(rows: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+    """Give times their zone, UTC, which Spark does not write."""
+    bare = [
+        f'CAST("{column}" AS TIMESTAMPTZ) AS "{column}"'
+        for column, kind in zip(rows.columns, rows.types, strict=True)
+        if str(kind) == "TIMESTAMP"
+    ]
+    return rows.select(f"* REPLACE ({', '.join(bare)})") if bare else rows
+
+
+def _literal(value: str | int | datetime) -> str:
+    match value:
+        case datetime():
+            return f"TIMESTAMPTZ '{value.isoformat()}'"
+        case int():
+            return str(value)
+        case str():
+            quoted = value.replace("'", "''")
+            return f"'{quoted}'"

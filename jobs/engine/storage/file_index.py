@@ -1,0 +1,111 @@
+"""An index of a table's files by event time, updated commit by commit.
+
+Delta lists the log and rebuilds the table's whole state for each new version, so a look-up costs more the more files
+there are. This index is kept for the life of a run and reads only the new commits.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from jobs.core.table import Table
+from jobs.engine.storage import delta_commit
+from jobs.engine.storage.commit_log import ADD, METADATA, REMOVE, Action, actions
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.read_version import OPEN
+from jobs.engine.storage.window_index import micros
+
+MILLISECOND = 1_000
+"""In microseconds; Delta truncates the times in its statistics to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file as its line in the log, and the range in which its rows are valid, in microseconds."""
+
+    line: str
+    first: int
+    last: int
+
+
+class FileIndex:
+    """The files of a growing table; one for the life of a run."""
+
+    def __init__(self, spark: SparkSession, path: Path, begins: str, ends: str | None) -> None:
+        """Begin empty; the first look-up reads the log.
+
+        Args:
+            spark: The session.
+            path: The table.
+            begins: The column with the start of a row's validity.
+            ends: The column with its end, open when NULL; without one, a row is valid at its start only.
+        """
+        self._spark = spark
+        self._path = path
+        self._begins = begins
+        self._ends = ends
+        self._version = -1
+        self._files: dict[str, _File] = {}
+        self._is_other = False
+
+    @classmethod
+    def of(cls, spark: SparkSession, table: Table, lake: Lake) -> "FileIndex":
+        """Return the index of a table by the validity that its declaration names."""
+        return cls(spark, lake.table(table), str(table.event_at), table.valid_until)
+
+    def files(self, version: int, first: int = -OPEN, last: int = OPEN) -> list[str]:
+        """Return the files of a version that may hold rows valid in a range, each as its line in the log."""
+        self._follow(version)
+        return [f.line for f in self._files.values() if f.first <= last and f.last >= first]
+
+    def rows(self, version: int, first: int = -OPEN, last: int = OPEN) -> DataFrame:
+        """Return all rows of those files; the caller filters them."""
+        found = self.files(version, first, last)
+        rows = delta_commit.rows_of(self._spark, self._path, found, is_other=self._is_other)
+        self._is_other = False
+        return rows
+
+    def _follow(self, version: int) -> None:
+        if version < self._version:
+            self._files, self._version = {}, -1
+        for number in range(self._version + 1, version + 1):
+            for action in actions(self._path, number, ADD, REMOVE, METADATA):
+                self._read(action)
+        self._version = version
+
+    def _read(self, action: Action) -> None:
+        match action.kind:
+            case "add":
+                span = span_of(action.body, self._begins, self._ends)
+                self._files[action.body["path"]] = _File(action.line, *span)
+            case "remove":
+                self._files.pop(action.body["path"], None)
+            case _:
+                self._is_other = True
+
+
+def span_of(add: Mapping[str, Any], begins: str, ends: str | None = None) -> tuple[int, int]:
+    """Return the range in which the rows of a file are valid, in microseconds; unbounded without statistics.
+
+    Args:
+        add: The file, as in the log.
+        begins: The column with the start of a row's validity.
+        ends: The column with its end.
+    """
+    stats = json.loads(add.get("stats") or "{}")
+    lowest, highest = (
+        {**stats.get(name, {}), **add["partitionValues"]} for name in ("minValues", "maxValues")
+    )
+    first = micros(lowest[begins]) if begins in lowest else -OPEN
+    if ends is None:
+        return first, _until(highest, begins)
+    is_open = stats.get("nullCount", {}).get(ends, 1) > 0
+    return first, OPEN if is_open else _until(highest, ends)
+
+
+def _until(highest: Mapping[str, str], name: str) -> int:
+    return micros(highest[name]) + MILLISECOND if name in highest else OPEN

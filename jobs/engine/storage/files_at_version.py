@@ -1,0 +1,45 @@
+"""The files of a table at a version, from its log alone; no commit is ever removed from it (jobs/engine/storage/delta_commit.py)."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobs.engine.storage.commit_log import ADD, METADATA, REMOVE, actions
+
+
+@dataclass(frozen=True, slots=True)
+class TableFiles:
+    """The files of one version.
+
+    Args:
+        files: The log's lines that added them, by their paths as in the log.
+        columns: The schema, as in Delta's metadata.
+        folders: The partition columns.
+    """
+
+    files: dict[str, str]
+    columns: str
+    folders: tuple[str, ...] = ()
+
+
+def table_files(path: Path, version: int) -> TableFiles:
+    """Return the files, the schema and the partition columns of a table at a version."""
+    files: dict[str, str] = {}
+    columns, folders = "", ()
+    for number in range(version + 1):
+        added: dict[str, str] = {}
+        for action in actions(path, number, ADD, REMOVE, METADATA):
+            match action.kind:
+                case "add":
+                    added[action.body["path"]] = action.line
+                case "remove":
+                    files.pop(action.body["path"], None)
+                case _:
+                    columns = action.body["schemaString"]
+                    folders = tuple(action.body["partitionColumns"])
+        files |= added
+    return TableFiles(files, columns, folders)
+
+
+def table_id(path: Path) -> str:
+    """Return the id that Delta gave to a table when it was created."""
+    return str(next(actions(path, 0, METADATA)).body["id"])

@@ -1,0 +1,230 @@
+"""Find a few rows of a large Delta table, and the file of each, without a JVM.
+
+The statistics of all files are compared at once, and only the files that can hold such a row are opened.
+Why not the dataset of delta-rs: it makes an object of every file, a second for three thousand, and imports pandas,
+another second. Values are literals in the SQL and no parameters for the same reason: DuckDB imports pandas to read one.
+
+Delta truncates the largest time of a file to milliseconds, so a file is skipped only when it ends a millisecond
+earlier.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import unquote
+
+import duckdb
+from deltalake import DeltaTable
+
+from jobs.core.errors import DefinitionError
+from jobs.engine.storage.ledger import is_table
+
+CUT = timedelta(milliseconds=1)
+FILE = "filename"
+
+Range: TypeAlias = tuple[datetime | None, datetime | None]
+"""From one time to another, both included; None leaves a side open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """The conditions that a row must meet.
+
+    Args:
+        equal: The value of each column; None is NULL.
+        within: The range of each column of times.
+        names: Columns of bytes, and a text that each must contain.
+        named: Columns whose texts some bytes must contain, and the bytes.
+        most: How many rows to return at most; all when None.
+    """
+
+    equal: Mapping[str, object] = field(default_factory=dict)
+    within: Mapping[str, Range] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+    named: tuple[Collection[str], bytes] = ((), b"")
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A row and its file."""
+
+    file: Path
+    row: dict[str, Any]
+
+
+def look(
+    path: Path,
+    where: Where,
+    columns: Collection[str] = (),
+    *,
+    version: int | None = None,
+    among: Collection[str] | None = None,
+) -> list[Found]:
+    """Return rows of a table; a file that is missing on disk has none.
+
+    Args:
+        path: The table; where it does not exist, the answer is empty.
+        where: Which rows.
+        columns: Which columns; all when none is named.
+        version: The version to read; the latest when None.
+        among: The files to search; all when None.
+    """
+    if not is_table(path):
+        return []
+    table = DeltaTable(path, version=version)
+    ranges = _ranges(where)
+    parts = {}
+    for action in _actions(table, ranges):
+        file = str(path / unquote(action["path"]))
+        is_searched = (among is None or file in among) and _may_hold(action, ranges)
+        if is_searched and Path(file).exists():
+            parts[file] = _partition(action)
+    divided = next(iter(parts.values()), {})
+    wanted = [name for name in columns or _names(table) if name not in divided]
+    sql = _select(wanted, where, parts, divided)
+    return [
+        Found(Path(file), {**dict(zip(wanted, map(_aware, values), strict=True)), **parts[file]})
+        for *values, file in (_fetched(sql) if parts else ())
+    ]
+
+
+def heap(path: Path, where: Where) -> dict[str, int]:
+    """Return the files that can hold such a row with their numbers of rows, those missing on disk as well."""
+    if not is_table(path):
+        return {}
+    ranges = _ranges(where)
+    return {
+        str(path / unquote(action["path"])): int(action["num_records"])
+        for action in _actions(DeltaTable(path), ranges)
+        if _may_hold(action, ranges)
+    }
+
+
+def kinds(path: Path) -> dict[str, str]:
+    """Return a table's columns and Delta's names of their types; none when it does not exist."""
+    if not is_table(path):
+        return {}
+    fields = DeltaTable(path).schema().fields
+    return {each.name: str(getattr(each.type, "type", each.type)) for each in fields}
+
+
+def typed(name: str, text: str, kind: str) -> object:
+    """Parse a text as a value of a column; an empty text is NULL.
+
+    Raises:
+        DefinitionError: The text is no value of the column's type.
+    """
+    if not text:
+        return None
+    try:
+        if kind.startswith("timestamp"):
+            moment = datetime.fromisoformat(text)
+            return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        if kind in {"byte", "short", "integer", "long"}:
+            return int(text)
+        return Decimal(text) if kind.startswith("decimal") else text
+    except (ValueError, InvalidOperation) as error:
+        raise DefinitionError(
+            f"{text!r} is no value of {name}, which is {kind}",
+            hint="write moments like 2026-11-01T06:00; a key of several columns has commas between them.",
+            column=name,
+        ) from error
+
+
+def _names(table: DeltaTable) -> list[str]:
+    return [each.name for each in table.schema().fields]
+
+
+def _partition(action: Mapping[str, Any]) -> dict[str, Any]:
+    divided = {n: v for n, v in action.items() if n.startswith("partition.")}
+    return {name.removeprefix("partition."): value for name, value in divided.items()}
+
+
+def _ranges(where: Where) -> dict[str, tuple[Any, Any]]:
+    """Return the lowest and highest value that each column may have."""
+    equal = {name: (value, value) for name, value in where.equal.items() if value is not None}
+    return {**where.within, **equal}
+
+
+def _actions(table: DeltaTable, columns: Collection[str]) -> Iterator[dict[str, Any]]:
+    """Yield path, partition and statistics of each file."""
+    # Any: versions of delta-rs return tables of different Arrow libraries.
+    adds: Any = table.get_add_actions(flatten=True)
+    wanted = {
+        "path",
+        "num_records",
+        *(f"{kind}.{name}" for name in columns for kind in ("min", "max")),
+    }
+    names = [n for n in adds.schema.names if n in wanted or n.startswith("partition.")]
+    for values in zip(*(adds[name] for name in names), strict=True):
+        yield {name: value.as_py() for name, value in zip(names, values, strict=True)}
+
+
+def _may_hold(action: Mapping[str, Any], ranges: Mapping[str, tuple[Any, Any]]) -> bool:
+    """Return whether a file's statistics allow such a row; a file without statistics may hold it."""
+    for name, (low, high) in ranges.items():
+        divided = action.get(f"partition.{name}")
+        least = action.get(f"min.{name}", divided)
+        most = action.get(f"max.{name}", divided)
+        if isinstance(most, datetime):
+            most += CUT
+        is_below = low is not None and most is not None and most < low
+        is_above = high is not None and least is not None and least > high
+        if is_below or is_above:
+            return False
+    return True
+
+
+def _select(
+    wanted: Collection[str], where: Where, files: Collection[str], divided: Collection[str]
+) -> str:
+    conditions = ["true"]
+    for name, value in where.equal.items():
+        if name not in divided:
+            conditions.append(f'"{name}" {"IS" if value is None else "="} {_literal(value)}')
+    for name, (low, high) in where.within.items():
+        if name not in divided:
+            conditions += [f'"{name}" >= {_literal(low)}'] if low else []
+            conditions += [f'"{name}" <= {_literal(high)}'] if high else []
+    for name, text in where.names.items():
+        conditions.append(f'contains("{name}"::VARCHAR, {_literal(text.encode())}::VARCHAR)')
+    columns, payload = where.named
+    for name in columns:
+        conditions.append(
+            f'contains({_literal(payload)}::VARCHAR, encode("{name}"::VARCHAR)::VARCHAR)'
+        )
+    listed = ", ".join(map(_literal, files))
+    shown = ", ".join(f'"{name}"' for name in (*wanted, FILE))
+    read = f"read_parquet([{listed}], filename = true, hive_partitioning = false, union_by_name = true)"
+    most = f" LIMIT {where.most}" if where.most else ""
+    return f"SELECT {shown} FROM {read} WHERE {' AND '.join(conditions)}{most}"  # noqa: S608  # every value is quoted
+
+
+def _fetched(sql: str) -> list[tuple[Any, ...]]:
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        return connection.execute(sql).fetchall()
+
+
+def _literal(value: object) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case datetime():
+            return f"TIMESTAMP '{value.astimezone(UTC).replace(tzinfo=None).isoformat(' ')}'"
+        case bytes():
+            return f"from_hex('{value.hex()}')"
+        case bool() | int() | Decimal():
+            return str(value)
+        case _:
+            text = str(value).replace("'", "''")
+            return f"'{text}'"
+
+
+def _aware(value: object) -> object:
+    """Return a value of DuckDB; Spark's Parquet files hold times without a zone, which are in UTC."""
+    return value.replace(tzinfo=UTC) if isinstance(value, datetime) else value

@@ -1,0 +1,153 @@
+"""The paths of a lake: one folder, every path derived from a table's one name."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobs.core.errors import DefinitionError
+from jobs.core.table import Table
+from jobs.engine.storage.lake_folder import refuse_folder
+from jobs.engine.storage.ledger import is_table
+
+WRITER = "writer"
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """A folder with everything that a lakehouse stores."""
+
+    root: Path
+
+    def __post_init__(self) -> None:
+        """Refuse a folder that cannot hold a lake."""
+        refuse_folder(self.root)
+
+    def table(self, table: Table) -> Path:
+        """Return the Delta table's folder."""
+        return self.root / table.layer / table.name
+
+    def quarantine(self, table: Table) -> Path:
+        """Return the folder of the quarantine beside a silver table."""
+        return self.root / "quarantine" / table.name
+
+    @property
+    def is_rebuilding(self) -> bool:
+        """Return whether it is the shadow in which a table is rebuilt beside the live one."""
+        return False
+
+    @property
+    def gates(self) -> Path:
+        """Return the folder with the files of the gates."""
+        return self.root / "_gates"
+
+    @property
+    def docs(self) -> Path:
+        """Return the folder with Great Expectations' own pages."""
+        return self.root / "_docs"
+
+    def audit(self, table: Table) -> Path:
+        """Return the file with the result of the last audit of a table's rows."""
+        return self.root / "_audits" / f"{table.id}.json"
+
+    def resolutions(self, table: Table) -> Path:
+        """Return the folder with the decisions about the rows of a quarantine."""
+        return self.root / "resolutions" / table.name
+
+    def checkpoint(self, table: Table) -> Path:
+        """Return the folder with the state of the table's stream."""
+        return self.root / "_checkpoints" / table.id
+
+    def lease(self, table: Table, role: str = WRITER) -> Path:
+        """Return the file whose lock makes one process the table's writer, or gives it another role."""
+        return self.lease_of(table.id if role == WRITER else f"{table.id}.{role}")
+
+    def lease_of(self, name: str) -> Path:
+        """Return the same file for a table's name."""
+        return self.root / "_leases" / f"{name}.lock"
+
+    def certificate(self, table: Table, *, is_whole: bool = True) -> Path:
+        """Return the file with the result of the last verification of the table, or of a range of it."""
+        name = table.id if is_whole else f"{table.id}.range"
+        return self.root / "_certificates" / f"{name}.json"
+
+    def lineage(self, table: Table) -> Path:
+        """Return the file with the columns from which each column of the table is computed."""
+        return self.root / "_lineage" / f"{table.id}.json"
+
+    def log(self, name: str) -> Path:
+        """Return the file for the log of a program."""
+        return self.root / "_logs" / f"{name}.log"
+
+    @property
+    def history(self) -> Path:
+        """Return the folder of the table with the figures of every commit."""
+        return self.root / "quality" / "history"
+
+    def report(self, day: str) -> Path:
+        """Return the file for a report that begins on a day."""
+        return self.root / "quality" / f"report-{day}.html"
+
+    @property
+    def dagster(self) -> Path:
+        """Return the folder in which Dagster keeps its runs and events."""
+        return self.root / "_dagster"
+
+    @property
+    def heartbeat(self) -> Path:
+        """Return the file with the heartbeat of an always-on stream."""
+        return self.root / "_stream.json"
+
+    @property
+    def alarms(self) -> Path:
+        """Return the folder of the alarms that are not delivered yet."""
+        return self.root / "_alarms"
+
+    @property
+    def order(self) -> Path:
+        """Return the file with the desired state of the always-on stream: running or stopped."""
+        return self.root / "_order.json"
+
+    def folders(self, table: Table) -> tuple[Path, ...]:
+        """Return the table's Delta folders: its own, and its quarantine if it has one."""
+        own = (self.table(table),)
+        return (*own, self.quarantine(table)) if table.judges else own
+
+    def books(self, table: Table) -> tuple[Path, ...]:
+        """Return those folders and the resolutions; together they account for each event."""
+        return (*self.folders(table), *((self.resolutions(table),) if table.judges else ()))
+
+    def exists(self, table: Table) -> bool:
+        """Return whether the table was ever created."""
+        return is_table(self.table(table))
+
+    def refuse_missing(self, table: Table) -> None:
+        """Refuse a table that was never created.
+
+        Raises:
+            DefinitionError: It does not exist.
+        """
+        if not self.exists(table):
+            raise DefinitionError(
+                f"{table.id} does not exist in {self.root} yet",
+                hint=f"run it first: `strandline run {table.id}`.",
+                table=table.id,
+            )
+
+    def open_for_writing(self) -> "Lake":
+        """Create the folder if it is missing, and check that it can be written.
+
+        Raises:
+            DefinitionError: The folder cannot be created or written.
+        """
+        probe = self.root / f".probe-{os.getpid()}"
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise DefinitionError(
+                f"the lake folder {self.root} cannot be written: {error.strerror}",
+                hint="make the folder writable, or choose another with --lake or STRANDLINE_LAKE.",
+                lake=str(self.root),
+            ) from error
+        return self

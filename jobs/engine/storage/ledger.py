@@ -1,0 +1,251 @@
+"""The ledger: what each commit read, and where every row of it went.
+
+An entry is the ``userMetadata`` of the commit that holds the rows, so it cannot disagree with them, survives what the
+commit survives, and costs no commit of its own. Reading the ledger means reading the first line of each file in a
+table's log; no Spark is needed.
+
+The last entry also answers *was this batch written?* for a stream that starts again after a crash.
+A table has one writer (jobs/engine/storage/locks.py), so no commit can come between the question and its own.
+
+Rows with several reasons are counted under the first; the quarantine keeps all of them.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+
+from jobs.core.errors import DataError
+from jobs.engine.storage.commit_log import INFO, actions_in, commit_file
+
+MARK = "strandline"
+
+LOOKED_AGAIN = "look up again"
+"""The mode of a commit that corrects what its rows took from a dimension."""
+
+Offsets = Mapping[str, tuple[int, int]]
+"""Per Kafka partition (as text, for JSON) the first offset and the one after the last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One committed batch.
+
+    Args:
+        table: The table's one name.
+        mode: The mode that wrote it.
+        stream: The checkpoint's identity, by which a new one is noticed.
+        batch: The batch's number within its stream.
+        source: What was read: topics or tables.
+        offsets: For a topic, the range of each partition.
+        versions: For each table that was read, the first version and the last, both included; none without rows.
+        read: Rows read.
+        good: Rows accepted (for a window: rows counted in it).
+        duplicates: Copies of rows accepted earlier.
+        quarantined: Rows held back, by reason.
+        dropped_by_watermark: Rows that Spark's state refused; the law of lateness and disorder makes it 0, and any
+            other number is a fault.
+        without_record: Kafka offsets that hold no record: transaction markers, aborted or compacted away.
+        written: Rows in the files of this commit.
+        replaced: Whether the commit replaced everything before it.
+        whole: Whether a stream began with a snapshot of its sources at the first of ``versions`` instead of their first
+            commit; the snapshot includes every correction made before it.
+        promoted: For a rebuilt table that replaced the live one, the id of the rebuild.
+        looked: For each dimension that its rows were joined with, the version; -1 where it did not exist.
+        since: For a backfill, the start of its range of event time; its counts are what it changed, so they may be
+            negative, and no stream reads it.
+        until: For a backfill, the end of its range.
+        came: For a backfill, rows that were added.
+        gone: For a backfill, rows that were removed.
+        speaks_of: For a batch that replaced rows, the range of event time that changed, in microseconds, both ends
+            included; with it no reader has to compare files. Unknown when None.
+        broke: How many rows broke each rule, each row counted under every rule; reasons of parsing and of time as well.
+        failed: The expectations that the batch did not meet: those that only warn, and those for which a gate was opened.
+        opened: Why an operator opened the gate for this batch.
+        rules: Fingerprint of the rules by which it was judged.
+        contract: Fingerprint of the columns of its rows.
+        newest: The newest event time among its good rows, as text.
+        newest_arrival: For bronze, the newest arrival up to this commit and with it, as text (jobs/engine/pipeline/newest_arrival.py).
+        watermark: The watermark of the batch, as text.
+        duration_ms: From the start of the batch to its commit.
+        cpu_ms: CPU time of the process meanwhile, including queries that ran beside the batch.
+        code: Hash of the code that made the rows.
+    """
+
+    table: str
+    mode: str
+    stream: str
+    batch: int
+    source: str
+    offsets: Offsets = field(default_factory=dict)
+    versions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    read: int = 0
+    good: int = 0
+    duplicates: int = 0
+    quarantined: Mapping[str, int] = field(default_factory=dict)
+    dropped_by_watermark: int = 0
+    without_record: int = 0
+    written: int = 0
+    replaced: bool = False
+    whole: bool = False
+    promoted: str | None = None
+    looked: Mapping[str, int] = field(default_factory=dict)
+    since: str | None = None
+    until: str | None = None
+    came: int = 0
+    gone: int = 0
+    speaks_of: tuple[int, int] | None = None
+    broke: Mapping[str, int] = field(default_factory=dict)
+    failed: tuple[str, ...] = ()
+    opened: str | None = None
+    rules: str = ""
+    contract: str = ""
+    newest: str | None = None
+    newest_arrival: str | None = None
+    watermark: str | None = None
+    duration_ms: int = 0
+    cpu_ms: int = 0
+    code: str = ""
+
+    @property
+    def is_backfill(self) -> bool:
+        """Return whether the commit replaced rows beside the table's own writer."""
+        return self.since is not None
+
+    @property
+    def appended(self) -> int:
+        """Return the rows that a stream reading the table receives."""
+        return 0 if self.is_passed_over else self.written
+
+    @property
+    def is_passed_over(self) -> bool:
+        """Return whether streams that read the table skip the commit, because it replaced rows."""
+        return self.is_backfill or self.promoted is not None
+
+    @property
+    def accounted(self) -> int:
+        """Return the rows whose destination is known."""
+        held = sum(self.quarantined.values())
+        return self.good + self.duplicates + held + self.dropped_by_watermark
+
+    def settled(self, *, good: int, held: Mapping[str, int], dropped: int) -> "Entry":
+        """Add where the rows went; a row that went nowhere else was a copy."""
+        copies = self.read - good - sum(held.values()) - dropped
+        return replace(
+            self,
+            good=good,
+            quarantined=dict(held),
+            dropped_by_watermark=dropped,
+            duplicates=copies,
+        )
+
+    def closed(self, *, written: int, wall_ms: int, cpu_ms: int) -> "Entry":
+        """Add the rows written and the cost of the batch; the commit follows."""
+        return replace(self, written=written, duration_ms=wall_ms, cpu_ms=cpu_ms)
+
+    def encoded(self) -> str:
+        """Return the entry as the text of a commit's metadata."""
+        return json.dumps({MARK: 1, **asdict(self)}, separators=(",", ":"))
+
+
+def entries(path: Path) -> Iterator[tuple[int, Entry]]:
+    """Yield version and entry of each of a table's commits, oldest first."""
+    for file in sorted(_commits(path)):
+        entry = entry_of(file)
+        if entry is not None:
+            yield int(file.stem), entry
+
+
+def between(path: Path, first: int, last: int) -> Iterator[Entry]:
+    """Yield the entries of some versions, both included, without listing the log."""
+    for version in range(first, last + 1):
+        entry = entry_of(commit_file(path, version))
+        if entry is not None:
+            yield entry
+
+
+def is_passed_over(path: Path, version: int) -> bool:
+    """Return whether a stream skips a version of a table."""
+    return any(entry.is_passed_over for entry in between(path, version, version))
+
+
+def was_rewritten(path: Path) -> bool:
+    """Return whether any commit replaced or removed rows, with or without a ledger entry."""
+    return any(map(_rewrites, _commits(path)))
+
+
+def _rewrites(commit: Path) -> bool:
+    entry, log = entry_of(commit), commit.read_text()
+    return entry.is_passed_over if entry else '{"remove":' in log and '"dataChange":true' in log
+
+
+def last_entry(path: Path) -> tuple[int, Entry] | None:
+    """Return the newest entry of the table's own writer; backfills and maintenance commits are skipped."""
+    for version in range(latest_version(path), -1, -1):
+        file = commit_file(path, version)
+        entry = entry_of(file) if file.exists() else None
+        if entry is not None and not entry.is_backfill:
+            return version, entry
+    return None
+
+
+def is_table(path: Path) -> bool:
+    """Return whether a table was ever created; called so often that it must not list the log."""
+    return commit_file(path, 0).exists() or (path / "_delta_log" / "_last_checkpoint").exists()
+
+
+def latest_version(path: Path) -> int:
+    """Return the table's newest version, or -1 when there is no table.
+
+    Counts up from the newest checkpoint instead of listing the log, because every batch calls it and a listing grows
+    with the table's history.
+    """
+    checkpoint = path / "_delta_log" / "_last_checkpoint"
+    try:
+        version = int(json.loads(checkpoint.read_text())["version"])
+    except (OSError, ValueError, KeyError):  # none yet, or torn by a crash
+        version = max((int(file.stem) for file in _commits(path)), default=-1)
+    while commit_file(path, version + 1).exists():
+        version += 1
+    return version
+
+
+def _commits(path: Path) -> list[Path]:
+    """List the commits of a table's log, which holds other JSON files as well."""
+    files = (path / "_delta_log").glob("[0-9]*.json")
+    return [file for file in files if file.stem.isdigit()]
+
+
+def entry_of(file: Path) -> Entry | None:
+    """Return the ledger entry in the file of a commit; None when it has none."""
+    # Delta writes commitInfo first, but does not promise it.
+    info = next((action.body for action in actions_in(file, INFO)), {})
+    text = info.get("userMetadata")
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None  # metadata of another tool
+    if not isinstance(found, dict) or found.get(MARK) is None:
+        return None
+    known = {f.name for f in fields(Entry)}
+    values = {name: value for name, value in found.items() if name in known}
+    values["failed"] = tuple(found.get("failed") or ())
+    values["speaks_of"] = tuple(found.get("speaks_of") or ()) or None
+    source, versions = found["source"], found["versions"] or {}
+    if isinstance(versions, list):  # as written while a table had one source only
+        versions = {source: versions}
+    values["versions"] = {name: (a, b) for name, (a, b) in versions.items()}
+    values["offsets"] = {
+        name if "/" in name else f"{source}/{name}": (a, b)
+        for name, (a, b) in found["offsets"].items()
+    }
+    try:
+        return Entry(**values)
+    except TypeError as error:
+        raise DataError(
+            f"{file.name} has a ledger entry that cannot be read: {error}",
+            hint="a newer version wrote it; update this one.",
+            file=str(file),
+        ) from error

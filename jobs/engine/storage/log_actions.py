@@ -1,0 +1,68 @@
+"""The files that versions of a table added and removed, from its log alone."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from deltalake import DeltaTable
+
+from jobs.engine.storage.commit_log import ADD, REMOVE, actions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """The number of rows that one version added, their files, and the smallest time in each column."""
+
+    rows: int
+    lowest: Mapping[str, str]
+    files: tuple[str, ...]
+
+
+def added(path: Path, version: int, *, files: tuple[int, int | None] = (0, None)) -> Added:
+    """Return what a version added, or only its files from one position to another."""
+    stats: list[dict[str, Any]] = []
+    names: list[str] = []
+    for each in islice(actions(path, version, ADD), *files):
+        add = each.body
+        if add.get("dataChange", True):
+            stats.append(json.loads(add["stats"]))
+            names.append(file_of(path, add))
+    lowest: dict[str, str] = {}
+    for file in stats:
+        for name, value in file.get("minValues", {}).items():
+            if isinstance(value, str):
+                lowest[name] = min(value, lowest.get(name, value))
+    rows = sum(file["numRecords"] for file in stats)
+    return Added(rows=rows, lowest=lowest, files=tuple(names))
+
+
+def files_between(path: Path, first: int, last: int) -> tuple[set[str], set[str]]:
+    """Return the net changes of a range of versions: the files that were added, and those that were removed."""
+    came: set[str] = set()
+    went: set[str] = set()
+    for version in range(first, last + 1):
+        changes = list(actions(path, version, ADD, REMOVE))
+        added_now = {file_of(path, each.body) for each in changes if each.kind == ADD}
+        gone = {file_of(path, each.body) for each in changes if each.kind == REMOVE}
+        went |= gone - came
+        came = (came - gone) | added_now
+    return came, went
+
+
+def live_files(table: DeltaTable) -> list[str]:
+    """Return the files of a table as paths of the file system.
+
+    delta-rs escapes the table's own folder as a URL, ``a%20lake``, but not the paths within it, where Spark names a
+    folder ``00%3A00``.
+    """
+    root = urlsplit(table.table_uri).path
+    return [unquote(root) + uri.removeprefix(root) for uri in table.file_uris()]
+
+
+def file_of(path: Path, action: Mapping[str, Any]) -> str:
+    """Return the path of the file in an action of a table's log."""
+    return str(path / unquote(action["path"]))

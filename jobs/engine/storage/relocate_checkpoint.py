@@ -1,0 +1,39 @@
+"""Repair a checkpoint that was moved: by a promotion or its undo, or in a copied lake.
+
+For an operator with its own state (transformWithState) Spark 4.2 stores the absolute path of the file with the
+state's schema, and reads it from there: the first batch after a promotion failed, because the shadow lake in which the
+state was created is gone. All other paths in a checkpoint are relative to it.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+STATE = "/state/"
+PATHS = "stateSchemaFilePaths"
+
+
+def settle(checkpoint: Path) -> None:
+    """Change the paths in a checkpoint to its present place; a correct checkpoint is not written."""
+    for file in checkpoint.glob("state/*/_metadata/v2/[0-9]*"):
+        version, metadata = file.read_text().split("\n", 1)
+        operator = json.loads(metadata)
+        if _settled(operator, checkpoint.absolute()):
+            draft = file.with_name(f".{file.name}.draft")
+            draft.write_text(f"{version}\n{json.dumps(operator, separators=(',', ':'))}")
+            outdated = file.with_name(f".{file.name}.crc")
+            outdated.unlink(missing_ok=True)
+            draft.replace(file)
+
+
+def _settled(operator: dict[str, Any], checkpoint: Path) -> bool:
+    """Correct the paths of an operator; return whether one was wrong."""
+    was = json.dumps(operator)
+    for store in operator["stateStoreInfo"]:
+        store[PATHS] = [_here(path, checkpoint) for path in store.get(PATHS, ())]
+    return json.dumps(operator) != was
+
+
+def _here(path: str, checkpoint: Path) -> str:
+    place = checkpoint / "state" / path.rpartition(STATE)[2]
+    return f"file:{place}" if place.exists() else path

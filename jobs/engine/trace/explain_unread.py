@@ -1,0 +1,134 @@
+"""Explain why something is not read yet: its reader's lag, a shut gate, or what Kafka has of it."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from jobs.core.errors import LakeError
+from jobs.core.table import Table
+from jobs.engine.accounting.balance_sheet import read_until
+from jobs.engine.gates import gate_files
+from jobs.engine.kafka import admin
+from jobs.engine.kafka.lag import ends
+from jobs.engine.kafka.slices import Backlog, Bounds
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import last_entry
+from jobs.engine.trace.locate import Spot, offsets_read, rows_per_second, rows_since
+from jobs.engine.trace.verdict import Finding, Verdict, World, make_finding
+
+
+def explain_waiting(table: Table, source: Table, world: World) -> Finding:
+    """Explain why a table has not read a row of its source yet."""
+    lake = world.lake
+    shut_out = explain_gate(table, source, lake)
+    if shut_out is not None:
+        return shut_out
+    if not lake.exists(table):
+        sentence = f"it is in {source.id}, and {table.id} was never run"
+        return make_finding(table, Verdict.NOT_READ_YET, sentence)
+    until = read_until(table, source, lake)
+    lag = rows_since(lake.table(source), until + 1)
+    sentence = f"it is in {source.id}; {table.id} is behind by {lag:,} of its rows"
+    return _with_estimate(
+        make_finding(table, Verdict.NOT_READ_YET, sentence, lag=lag), table, lag, world
+    )
+
+
+def explain_gate(table: Table, source: Table, lake: Lake) -> Finding | None:
+    """Return which gate keeps a row of a source, or rows that must follow it, from a table; None if none does."""
+    shut = gate_files.stops(table, lake) or gate_files.stops(source, lake)
+    if shut is None:
+        return None
+    side = "behind" if shut.where is gate_files.Where.BEHIND else "of"
+    sentence = f"it is in {source.id}; the gate {side} {shut.table} is shut: {shut.why}"
+    gate = {"table": shut.table, "since": shut.at, "batch": shut.batch, "why": shut.why}
+    return make_finding(table, Verdict.SHUT_OUT, sentence, gate=gate)
+
+
+def explain_not_in_bronze(table: Table, bronze: Table, spot: Spot, world: World) -> Finding:
+    """Explain why an offset is not in bronze."""
+    held = offsets_read(world.lake.table(bronze), spot)
+    evidence = {"offset": str(spot), "bronze": held and {"from": held[0], "until": held[1]}}
+    if held and spot.offset < held[1]:
+        sentence = (
+            f"{bronze.id} read {spot.part} from offset {held[0]} on: "
+            "earlier records had expired in Kafka, or never existed"
+            if spot.offset < held[0]
+            else f"{bronze.id} skipped it between two batches: it had expired in Kafka by then"
+        )
+        return make_finding(table, Verdict.EXPIRED, sentence, **evidence)
+    asked = _kafka_bounds(bronze, spot.topic, world)
+    if isinstance(asked, str):
+        known = f"offsets up to {held[1] - 1}" if held else "no offset"
+        sentence = (
+            f"{bronze.id} has {known} of {spot.part}; "
+            f"Kafka could not be asked whether it has more: {asked}"
+        )
+        return make_finding(table, Verdict.NOT_READ_YET, sentence, **evidence, not_asked=asked)
+    return _explain_in_kafka(table, bronze, spot, asked, world).also(**evidence)
+
+
+def _explain_in_kafka(
+    table: Table, bronze: Table, spot: Spot, bounds: Bounds, world: World
+) -> Finding:
+    part = (spot.topic, spot.partition)
+    if part not in bounds:
+        sentence = f"{spot.topic} has no partition {spot.partition}; it has {len(bounds)}"
+        return make_finding(table, Verdict.NEVER_PRODUCED, sentence)
+    first, end = bounds[part]
+    kafka = {"from": first, "until": end}
+    if spot.offset >= end:
+        last = f"ends at offset {end - 1}" if end else "is empty"
+        return make_finding(table, Verdict.NEVER_PRODUCED, f"{spot.part} {last}", kafka=kafka)
+    if spot.offset < first:
+        sentence = f"{spot.part} begins at offset {first} in Kafka, and {bronze.id} has not read earlier records"
+        return make_finding(table, Verdict.EXPIRED, sentence, kafka=kafka)
+    newest = last_entry(world.lake.table(bronze))
+    read = newest[1].offsets if newest else {}
+    lag = sum(part.lag for part in ends(bounds, read).values())
+    sentence = f"it is in Kafka; {bronze.id} is behind by {lag:,} offsets of its topic"
+    finding = make_finding(table, Verdict.NOT_READ_YET, sentence, kafka=kafka, lag=lag)
+    return _with_estimate(finding, bronze, lag, world)
+
+
+def unread_in_kafka(tables: Sequence[Table], world: World) -> int | str:
+    """Return how many records of Kafka the bronze tables have not read, or why Kafka could not be asked."""
+    lag = 0
+    for bronze in tables:
+        newest = last_entry(world.lake.table(bronze))
+        read = newest[1].offsets if newest else {}
+        for topic in bronze.topics:
+            asked = _kafka_bounds(bronze, topic.name, world)
+            if isinstance(asked, str):
+                return asked
+            lag += sum(part.lag for part in ends(asked, read).values())
+    return lag
+
+
+def _kafka_bounds(bronze: Table, topic: str, world: World) -> Bounds | str:
+    """Return the bounds of a topic in Kafka, or why Kafka could not be asked."""
+    if world.address is None:
+        return "no broker is known; `strandline up` starts ours"
+    try:
+        admin.check_reachable(world.address, world.options)
+        backlog = Backlog(
+            world.address, world.options, [each for each in bronze.topics if each.name == topic]
+        )
+        try:
+            return backlog.bounds()
+        finally:
+            backlog.close()
+    except LakeError as error:
+        return error.message
+
+
+def _with_estimate(finding: Finding, reader: Table, lag: int, world: World) -> Finding:
+    """Add the time at which it will have been read if its reader runs at its recent rate."""
+    rate = rows_per_second(world.lake.table(reader))
+    if not rate:
+        return finding
+    seconds = lag / rate
+    return finding.also(
+        rows_a_second=round(rate, 1),
+        seconds=round(seconds, 1),
+        expected_at=world.now + timedelta(seconds=seconds),
+    )

@@ -1,0 +1,274 @@
+"""Locate one record: the commit of bronze that took it in, the batch that read it, and the row that it became.
+
+The original of a copy is found without parsing the payload: both have the same key, so the bytes of the copy contain
+the original's key, whether they are JSON, cells or Avro. The lateness rule bounds the event times of both, so the
+search reads an hour and not the table.
+"""
+
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from jobs.core.received import IDENTITY, PLACE
+from jobs.core.table import Table
+from jobs.engine.accounting.balance_sheet import in_force
+from jobs.engine.quarantine.record_state import still_held
+from jobs.engine.storage.commit_log import commit_file
+from jobs.engine.storage.find_rows import Found, Where, look
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import (
+    LOOKED_AGAIN,
+    Entry,
+    between,
+    entries,
+    entry_of,
+    latest_version,
+)
+from jobs.engine.storage.log_actions import added, files_between
+
+PLAIN = re.compile(r"[\w .:@-]+", re.ASCII)
+
+RECENT = 20
+"""The number of batches from which a table's rate is computed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """The topic, partition and offset of a record."""
+
+    topic: str
+    partition: int
+    offset: int
+
+    @property
+    def part(self) -> str:
+        """Return the name of the topic partition as in the ledger."""
+        return f"{self.topic}/{self.partition}"
+
+    @property
+    def where(self) -> dict[str, object]:
+        """Return the columns that identify the record in a row."""
+        return {"_topic": self.topic, "_partition": self.partition, "_offset": self.offset}
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> "Spot":
+        """Return the spot of a row's record."""
+        return cls(row["_topic"], row["_partition"], row["_offset"])
+
+    def __str__(self) -> str:
+        """Return it as a user types it."""
+        return f"{self.part}/{self.offset}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenIn:
+    """The commit of bronze whose range contains an offset, and the record; None if the offset has no record."""
+
+    version: int
+    entry: Entry
+    record: Found | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removed:
+    """A row that a commit removed from its table."""
+
+    version: int
+    entry: Entry
+    row: Found
+
+
+def taken_in(bronze: Path, spot: Spot) -> TakenIn | None:
+    """Return the commit that took in an offset; None if none did."""
+    for version, entry in entries(bronze):
+        start, end = entry.offsets.get(spot.part, (0, 0))
+        if start <= spot.offset < end:
+            files = [file for file in added(bronze, version).files if Path(file).exists()]
+            among = files or None  # if they are gone, the rows were rewritten into other files
+            rows = look(bronze, Where(equal=spot.where), among=among)
+            return TakenIn(version=version, entry=entry, record=rows[0] if rows else None)
+    return None
+
+
+def offsets_read(bronze: Path, spot: Spot) -> tuple[int, int] | None:
+    """Return the first offset of a partition that bronze read, and the one after the last."""
+    ranges = [e.offsets[spot.part] for _, e in entries(bronze) if spot.part in e.offsets]
+    return (ranges[0][0], ranges[-1][1]) if ranges else None
+
+
+def reading_batch(table: Path, source: Table, version: int) -> tuple[int, Entry] | None:
+    """Return the batch of a table that read a version of its source; None if none has."""
+    for number, entry in in_force(list(entries(table))):
+        first, last = entry.versions.get(source.id, (0, -1))
+        if version <= last and (version >= first or entry.whole or entry.replaced):
+            return number, entry
+    return None
+
+
+def rows_since(source: Path, first: int) -> int:
+    """Return how many rows were appended to a table from a version on."""
+    return sum(entry.appended for entry in between(source, first, latest_version(source)))
+
+
+def rows_per_second(table: Path) -> float | None:
+    """Return how many rows a second a table read in its recent batches; None if it never ran."""
+    batches = [e for _, e in entries(table) if not e.is_passed_over and e.read and e.duration_ms]
+    recent = batches[-RECENT:]
+    seconds = sum(entry.duration_ms for entry in recent) / 1000
+    return sum(entry.read for entry in recent) / seconds if recent else None
+
+
+def version_of(table: Path, file: Path) -> int | None:
+    """Return the version that added a file to its table."""
+    for version in range(latest_version(table), -1, -1):
+        text = commit_file(table, version).read_text()
+        if file.name in text and str(file) in added(table, version).files:
+            return version
+    return None
+
+
+def first_version(table: Table, path: Path, row: Found) -> int | None:
+    """Return the version in which a row first came, before all commits that only rewrote its file."""
+    names = PLACE if table.judges else (*table.key, str(table.event_at))
+    same = Where(equal={name: row.row[name] for name in names})
+    while True:
+        version = version_of(path, row.file)
+        entry = entry_of(commit_file(path, version)) if version else None
+        if not version or entry is None or not (entry.is_passed_over or entry.replaced):
+            return version
+        before = look(path, same, names, version=version - 1)
+        if not before:
+            return version
+        row = before[0]
+
+
+def silver_row(silver: Table, lake: Lake, record: Mapping[str, Any]) -> Found | None:
+    """Return the silver row that a record of bronze became."""
+    return next(iter(look(lake.table(silver), _same(record))), None)
+
+
+def held_record(silver: Table, lake: Lake, record: Mapping[str, Any]) -> Found | None:
+    """Return the row of a record that the quarantine still holds, discarded or not."""
+    kept = look(lake.quarantine(silver), _same(record))
+    return next(reversed(still_held(silver, lake, kept)), None)
+
+
+def _same(record: Mapping[str, Any]) -> Where:
+    at = record["_arrived_at"]
+    return Where(equal=Spot.of(record).where, within={"_arrived_at": (at, at)})
+
+
+def original(silver: Table, lake: Lake, record: Mapping[str, Any]) -> Found | None:
+    """Return the row that a record is a copy of: the one with the same key and event time."""
+    at, moment = record["_arrived_at"], str(silver.event_at)
+    law, payload = silver.lateness, record["_payload"] or b""
+    rows = look(
+        lake.table(silver),
+        Where(
+            within={moment: (at - law.late, at + law.early)},
+            named=(silver.key, payload),
+        ),
+        dict.fromkeys((*silver.key, moment, *IDENTITY)),
+    )
+    similar = [
+        row for row in rows if all(contains_key(payload, str(row.row[n])) for n in silver.key)
+    ]
+    return min(similar, key=lambda each: _mismatch(each.row, silver, payload), default=None)
+
+
+def _mismatch(row: Mapping[str, Any], silver: Table, payload: bytes) -> tuple[bool, bool, int]:
+    """Rank candidate originals: the smallest tuple matches the payload best; a longer key matches better."""
+    fields = json_fields(payload)
+    same_key = all(str(fields.get(name)) == str(row[name]) for name in silver.key)
+    same_time = _moment(fields.get(str(silver.event_at))) == row[str(silver.event_at)]
+    return not same_key, not same_time, -sum(len(str(row[name])) for name in silver.key)
+
+
+def has_fields(payload: bytes, key: Sequence[str]) -> bool:
+    """Return whether a payload is JSON and has the fields of a key."""
+    return all(name in json_fields(payload) for name in key)
+
+
+def has_another(payload: bytes, key: Mapping[str, object]) -> bool:
+    """Return whether a payload's key is another one, so that it only mentions this key in another field."""
+    fields = json_fields(payload)
+    both = [(fields.get(name), value) for name, value in key.items()]
+    return any(
+        isinstance(there, str)
+        and isinstance(here, str)
+        and there.strip().casefold() != here.strip().casefold()
+        for there, here in both
+    )
+
+
+def json_fields(payload: bytes) -> Mapping[str, Any]:
+    """Return the fields of a JSON payload; none for any other format."""
+    try:
+        fields = json.loads(payload)
+    except ValueError:
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def _moment(text: object) -> datetime | None:
+    try:
+        return datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+
+
+def contains_key(payload: bytes, key: str) -> bool:
+    """Return whether a payload contains a key as a word; Avro writes a text's length before it, and nothing after it."""
+    text = key.encode()
+    word = re.escape(text)
+    by_length = re.escape(bytes([min(2 * len(text), 255)]))
+    return re.search(rb"(?<![\w-])" + word + rb"(?![\w-])|" + by_length + word, payload) is not None
+
+
+def records_with_key(
+    path: Path, key: Sequence[str], among: Collection[str] | None = None
+) -> list[Found]:
+    """Return the records whose payloads contain a key, in all of a table or in some of its files."""
+    rows = look(path, Where(names={"_payload": _longest_plain_piece(key)}), among=among)
+    forms = [(part, json.dumps(part)[1:-1]) for part in key]
+    return [
+        row
+        for row in rows
+        if all(any(contains_key(row.row["_payload"], one) for one in form) for form in forms)
+    ]
+
+
+def _longest_plain_piece(key: Sequence[str]) -> str:
+    """Return the longest piece of a key that every JSON writer writes unescaped."""
+    return max((piece for part in key for piece in PLAIN.findall(part)), key=len, default="")
+
+
+def removed_row(table: Path, where: Where) -> Removed | None:
+    """Return a removed row, with the last commit that replaced it."""
+    for version, entry in reversed(list(entries(table))):
+        removes_rows = entry.is_passed_over or entry.replaced
+        # A repeated look-up keeps every row and changes only the columns of the dimension.
+        if not removes_rows or entry.mode == LOOKED_AGAIN:
+            continue
+        _, went = files_between(table, version, version)
+        readable = {file for file in went if Path(file).exists()}
+        rows = look(table, where, version=version - 1, among=readable) if readable else []
+        # A file is rewritten as a whole, and most of its rows remain.
+        remaining = [each.row for each in look(table, where, version=version)] if rows else []
+        rows = [each for each in rows if each.row not in remaining]
+        if rows:
+            return Removed(version=version, entry=entry, row=rows[0])
+    return None
+
+
+def files_since(source: Path, first: int) -> list[str]:
+    """Return the files that were added to a table since a version, included."""
+    return [
+        file
+        for version in range(first, latest_version(source) + 1)
+        for file in added(source, version).files
+    ]

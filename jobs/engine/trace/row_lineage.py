@@ -1,0 +1,169 @@
+"""Find the rows of a table that depend on a row of its source, by the tables' declarations alone.
+
+A table with windows: the rows with the same key whose window contains the row's event time. A table of intervals
+(``valid_until``): the rows with the same key that are valid at that time. Any other table: the rows with the same key.
+A key column that the source lacks is looked up in the dimension that the table reads, as of that time.
+
+If several rows of one window remain, or no key column is known, the answer is None rather than a guess.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from jobs import catalog
+from jobs.core.table import Emit, Table
+from jobs.engine.storage.find_rows import Found, Where, kinds, look
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import entries
+
+MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step of lineage: a row of a source, and a table that reads the source.
+
+    Args:
+        source: The table of the row.
+        row: The row.
+        table: The table that reads the source.
+        lake: The lake of both.
+    """
+
+    source: Table
+    row: Mapping[str, Any]
+    table: Table
+    lake: Lake
+
+    @property
+    def moment(self) -> datetime:
+        """Return the event time of the row."""
+        moment: datetime = self.row[str(self.source.event_at)]
+        return moment
+
+    def where(self) -> Where | None:
+        """Return the condition of the table's rows that depend on the row; None if it is unknown."""
+        table = self.table
+        equal = self._shared_key()
+        if not equal and not self._has_windows:
+            return None
+        if self._has_windows:
+            first = self.moment - window_length(table) + MICROSECOND
+            return Where(equal=equal, within={str(table.window_from): (first, self.moment)})
+        if table.valid_until:
+            return Where(equal=equal, within={str(table.event_at): (None, self.moment)})
+        if table.event_at in table.key and table.event_at in self.row:
+            equal[table.event_at] = self.row[table.event_at]
+        return Where(equal=equal)
+
+    def rows(self) -> list[Found] | None:
+        """Return the table's rows that depend on the row; None if they are unknown."""
+        where = self.where()
+        if where is None:
+            return None
+        rows = [
+            each for each in look(self.lake.table(self.table), where) if self._is_valid(each.row)
+        ]
+        if not self._has_windows:
+            return rows
+        starts = Counter(each.row[str(self.table.window_from)] for each in rows)
+        if self._end is None:  # windows without an end column follow each other
+            rows = [each for each in rows if each.row[str(self.table.window_from)] == max(starts)]
+        return None if any(count > 1 for count in starts.values()) else rows
+
+    @property
+    def _has_windows(self) -> bool:
+        return self.table.window is not None and self.table.window_from is not None
+
+    @property
+    def _end(self) -> str | None:
+        return self.table.closes_at or self.table.valid_until
+
+    def _is_valid(self, row: Mapping[str, Any]) -> bool:
+        """Return whether the event time is before a row's end; an interval that the row itself ended depends on it too."""
+        if self._end is None or not (self._has_windows or self.table.valid_until):
+            return True
+        end = row[self._end]
+        is_last = self.moment == end and not self._has_windows
+        return end is None or self.moment < end or is_last
+
+    def _shared_key(self) -> dict[str, Any]:
+        """Return the values of the table's key, without its times, as far as the row has them or they can be looked up."""
+        columns = [name for name in self.table.key if name not in time_columns(self.table)]
+        known = {name: self.row[name] for name in columns if name in self.row}
+        for name in columns:
+            side = self._dimension_with(name) if name not in known else None
+            if side is not None:
+                known[name] = self._look_up(side, name)
+        return known
+
+    def _dimension_with(self, name: str) -> Table | None:
+        """Return the dimension among the table's sources that has a column, and whose key the row has."""
+        for side in self.table.upstream:
+            own_key = [each for each in side.key if each not in time_columns(side)]
+            is_known = side.valid_until and all(each in self.row for each in own_key)
+            if is_known and name in kinds(self.lake.table(side)):
+                return side
+        return None
+
+    def _look_up(self, side: Table, name: str) -> object:
+        valid = Step(source=self.source, row=self.row, table=side, lake=self.lake).rows()
+        end = str(side.valid_until)
+        open_ones = [each.row for each in valid or () if self.moment != each.row[end]]
+        return open_ones[0][name] if open_ones else self.table.unknown
+
+
+def time_columns(table: Table) -> set[str | None]:
+    """Return the time columns of a table."""
+    return {table.event_at, table.window_from}
+
+
+def window_length(table: Table) -> timedelta:
+    """Return the length of a table's windows; Spark parses it as pairs of a number and a unit."""
+    words = str(table.window).lower().removeprefix("interval ").split()
+    pairs = zip(words[::2], words[1::2], strict=True)
+    return sum(
+        (timedelta(**{f"{unit.rstrip('s')}s": float(count)}) for count, unit in pairs),
+        timedelta(0),
+    )
+
+
+def emitted_by(step: Step) -> datetime | None:
+    """Return the latest event time at which an on-close table emits a row; None for other tables."""
+    table = step.table
+    if table.emits is not Emit.ON_CLOSE or table.closes_at is None:
+        return None
+    if table.window:
+        epoch = datetime.fromtimestamp(0, tz=step.moment.tzinfo)
+        length = window_length(table)
+        return epoch + ((step.moment - epoch) // length + 1) * length
+    # Rows that waited in vain show how long a row waits for its partner.
+    moment, end = str(table.event_at), table.closes_at
+    waited = look(step.lake.table(table), Where(), (moment, end))
+    spans = [each.row[end] - each.row[moment] for each in waited if each.row[end] is not None]
+    return step.moment + max(spans) if spans else step.moment
+
+
+def last_watermark(table: Table, lake: Lake) -> datetime | None:
+    """Return the watermark of the last batch that a table's stream wrote."""
+    watermarks = [entry.watermark for _, entry in entries(lake.table(table)) if entry.watermark]
+    return datetime.fromisoformat(watermarks[-1]) if watermarks else None
+
+
+def readers_of(table: Table, lake: Lake) -> list[Table]:
+    """Return the tables that read a table and exist."""
+    return [t for t in catalog.tables() if table in t.upstream and lake.exists(t)]
+
+
+def path_between(source: Table, table: Table) -> list[Table] | None:
+    """Return the tables from a source to a table that depends on it, both included; None if it does not."""
+    if source == table:
+        return [source]
+    for each in table.upstream:
+        before = path_between(source, each)
+        if before is not None:
+            return [*before, table]
+    return None

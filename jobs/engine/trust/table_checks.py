@@ -1,0 +1,130 @@
+"""Is a table well? Answered from the lake's files alone, without Spark and without a broker.
+
+Each sign answers a question of on-call: does the ledger balance, was the table verified, does it keep up with what it
+reads, how long do rows of the quarantine wait for a decision.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from jobs.core.table import Layer, Table
+from jobs.engine.accounting.balance_sheet import Balance, balance
+from jobs.engine.proof.certificate import kept, status
+from jobs.engine.quarantine.summary import open_rows
+from jobs.engine.storage import commit_time
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import latest_version
+
+Figure = int | float | str
+
+LATE = timedelta(hours=1)
+"""How long rows may wait for a table; the schedule runs every quarter of an hour."""
+
+LONG = timedelta(days=7)
+"""How long a quarantined row may wait for a decision."""
+
+LAG = 100_000
+
+LEDGER = "ledger_balances"
+CERTIFICATE = "certificate"
+FRESH = "fresh"
+LAGS = "lag"
+QUARANTINE = "quarantine_age"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sign:
+    """The answer to one question.
+
+    Args:
+        name: The name of the question.
+        well: Whether there is nothing to do.
+        says: The answer as a sentence.
+        grave: Whether the table's rows are in doubt, and not only late.
+        figures: The plotted figures.
+    """
+
+    name: str
+    well: bool
+    says: str
+    grave: bool = False
+    figures: Mapping[str, Figure] = field(default_factory=dict)
+
+
+QUESTIONS = {
+    LEDGER: "Every event that the table read is in exactly one place.",
+    CERTIFICATE: "Computed again from bronze, the table has the same rows.",
+    FRESH: f"No row of what it reads waits for more than {LATE // timedelta(hours=1)} h.",
+    LAGS: f"Fewer than {LAG:,} rows of what it reads wait.",
+    QUARANTINE: f"No row waits in its quarantine for more than {LONG.days} days.",
+}
+
+
+def questions(table: Table) -> tuple[str, ...]:
+    """Return the questions for a table: other tables are verified against bronze, and only silver holds rows back."""
+    derived = () if table.layer is Layer.BRONZE else (CERTIFICATE, FRESH, LAGS)
+    return (LEDGER, *derived, *((QUARANTINE,) if table.judges else ()))
+
+
+def signs(table: Table, lake: Lake, now: datetime) -> Iterator[Sign]:
+    """Yield the answers for an existing table."""
+    sheet = balance(table, lake)
+    yield _balances(sheet)
+    if table.layer is not Layer.BRONZE:
+        yield _proven(table, lake)
+        yield _fresh(table, lake, sheet, now)
+        yield _lags(sheet)
+    if table.judges:
+        yield _quarantine(table, lake, now)
+
+
+def committed_at(table: Table, lake: Lake) -> datetime | None:
+    """Return the time of a table's last commit."""
+    path = lake.table(table)
+    version = latest_version(path)
+    if version < 0:
+        return None
+    return commit_time.committed_at(path, version)
+
+
+def _balances(sheet: Balance) -> Sign:
+    says = "balanced" if sheet.balanced else "; ".join(sheet.faults[:3])
+    held = sum(sheet.quarantined.values())
+    figures = {"read": sheet.read, "good": sheet.good, "duplicates": sheet.duplicates, "held": held}
+    return Sign(name=LEDGER, well=sheet.balanced, says=says, grave=True, figures=figures)
+
+
+def _proven(table: Table, lake: Lake) -> Sign:
+    result, last = status(table, lake), kept(table, lake) or kept(table, lake, is_whole=False)
+    figures: dict[str, Figure] = (
+        {"rows": last.rows, "at": last.at, "seed": last.seed} if last else {}
+    )
+    says = result if last else "never verified; the job `certify` does it"
+    return Sign(
+        name=CERTIFICATE, well=not result.startswith("NOT"), says=says, grave=True, figures=figures
+    )
+
+
+def _fresh(table: Table, lake: Lake, sheet: Balance, now: datetime) -> Sign:
+    at = committed_at(table, lake)
+    age = now - at if at else timedelta(0)
+    waits = sheet.waiting > 0 and age > LATE
+    minutes = int(age.total_seconds() // 60)
+    says = f"{sheet.waiting:,} rows wait, and the last commit is {minutes} minutes old"
+    return Sign(name=FRESH, well=not waits, says=says, figures={"minutes since commit": minutes})
+
+
+def _lags(sheet: Balance) -> Sign:
+    says = f"{sheet.waiting:,} rows wait"
+    return Sign(name=LAGS, well=sheet.waiting < LAG, says=says, figures={"lag": sheet.waiting})
+
+
+def _quarantine(table: Table, lake: Lake, now: datetime) -> Sign:
+    held = open_rows(table, lake, now)
+    if held is None or held.oldest is None:
+        return Sign(name=QUARANTINE, well=True, says="nothing is held", figures={"held": 0})
+    age = now - datetime.fromisoformat(held.oldest)
+    says = f"{held.rows:,} rows are held, the oldest for {age.days} days"
+    figures: dict[str, Figure] = {"held": held.rows, "oldest": held.oldest, "days": age.days}
+    return Sign(name=QUARANTINE, well=age <= LONG, says=says, figures=figures)

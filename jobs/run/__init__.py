@@ -1,1 +1,0 @@
-"""HOW: the only code that reads or writes."""

@@ -1,0 +1,75 @@
+"""The command line inside this process: the same words, the same answer, and a fiftieth of the time of a new Python.
+
+What is proven by a process of its own (signals, locks, a terminal, a Spark that does not start) is typed with
+tests/cli/typed.py. A verb that needs Spark gets the one of the suite, which outlives it.
+"""
+
+import copy
+import io
+import logging
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from unittest.mock import patch
+
+from pyspark.sql import SparkSession
+
+from jobs.cli import main, screen, stopping
+from jobs.engine.runtime import spark_session
+from tests.cli.typed import ENVIRONMENT, Answer
+from tests.support import engine
+
+
+def strandline(*words: object, env: Mapping[str, str] | None = None) -> Answer:
+    """Run the program to its end."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        _as_started([str(word) for word in words], {**ENVIRONMENT, **(env or {})}),
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
+        try:
+            main.main()
+            code: int | str | None = 0
+        except SystemExit as end:
+            code = end.code
+    assert isinstance(code, int), code
+    return Answer(code, out.getvalue(), err.getvalue())
+
+
+def succeeded(*words: object, env: Mapping[str, str] | None = None) -> Answer:
+    """Run the program and see that it succeeded."""
+    answer = strandline(*words, env=env)
+    assert answer.code == 0, answer.told
+    return answer
+
+
+@contextmanager
+def _as_started(words: list[str], environment: Mapping[str, str]) -> Iterator[None]:
+    """Give the program what a new process would have, and leave nothing of it behind."""
+    app = copy.copy(main.app)
+    app.registered_commands, app.registered_groups = [], []
+    handlers = {name: signal.getsignal(name) for name in stopping.SIGNALS}
+    told = list(logging.getLogger().handlers)
+    nothing = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115  # closed below
+    try:
+        with (
+            nothing,
+            patch.object(main, "app", app),
+            patch.object(screen.OUT, "_width", screen.ENDLESS),
+            patch.object(sys, "argv", ["strandline", *words]),
+            # Where a program is a module of a package, as pytest is, click would name it so.
+            patch.object(sys.modules["__main__"], "__package__", "", create=True),
+            patch.object(sys, "stdin", nothing),
+            patch.dict(os.environ, environment, clear=True),
+            patch.object(spark_session, "start", lambda *_, **__: engine.spark()),
+            patch.object(SparkSession, "stop", lambda _: None),
+        ):
+            yield
+    finally:
+        for name, handler in handlers.items():
+            signal.signal(name, handler)
+        logging.getLogger().handlers[:] = told

@@ -1,0 +1,263 @@
+"""A batch that is not believed is not published, is not lost, and passes when an operator gives a reason."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.core.modes import Batch, MicroBatch
+from jobs.core.verdict import judged
+from jobs.engine.accounting.balance_sheet import balance
+from jobs.engine.gates import gate_files
+from jobs.engine.gates.batch_check import counted
+from jobs.engine.gates.gate_files import GateShutError, Where
+from jobs.engine.pipeline.runner import Site
+from jobs.engine.service.stream_host import Host
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import entries, last_entry
+from jobs.gold import device_signal_10m as gold
+from jobs.silver import device_telemetry as silver
+from quality.rules import OnFail, Rule, between
+from tests.support.events import Event, frame, reading, received
+from tests.support.executions import executions
+from tests.support.modes import answers_of, derive, proven, twin
+from tests.support.poison import AFTER, POISONED, RULE, hour, poisoned
+from tests.support.rows import NOON, at
+
+pytestmark = pytest.mark.slow
+
+TABLES = (silver.TABLE, gold.TABLE)
+
+
+@pytest.fixture(name="poisoned")
+def _poisoned(spark: SparkSession, lake: Lake) -> Lake:
+    """Return a lake in which a good hour was read and a bad one waits in bronze."""
+    return poisoned(spark, lake)
+
+
+def test_a_bad_hour_is_not_published(spark: SparkSession, poisoned: Lake) -> None:
+    """None of it is lost either: it waits in bronze, and the tables above keep the last rows that were believed."""
+    before = answers_of(poisoned)
+
+    for _ in range(2):  # a second try gets the same answer
+        with pytest.raises(GateShutError, match="30 of 100 rows") as refused:
+            derive(spark, poisoned, silver.TABLE)
+        derive(spark, poisoned, gold.TABLE)
+
+    assert "--open" in refused.value.hint
+    assert answers_of(poisoned) == before
+    assert proven(poisoned, TABLES)
+    assert balance(silver.TABLE, poisoned).waiting == 100
+    shut = gate_files.nearest_shut(gold.TABLE, poisoned)
+    assert shut is not None
+    assert (shut.table, shut.where, shut.rows) == (silver.TABLE.id, Where.BEFORE, 100)
+    assert [found["name"] for found in shut.findings] == [RULE]
+    samples = shut.samples[RULE]
+    assert len(samples) == 5
+    assert all(row["value"] == "999.0000" and row["signal"] == "temperature" for row in samples)
+
+
+def test_an_opened_gate_lets_that_batch_pass_and_the_ledger_keeps_why(
+    spark: SparkSession, poisoned: Lake
+) -> None:
+    """The rows that break the rule stay held back; the opening publishes the seventy others."""
+    with pytest.raises(GateShutError):
+        derive(spark, poisoned, silver.TABLE)
+
+    gate_files.open_(silver.TABLE, poisoned, because="calibration", who="on call", at="12:00")
+    received(spark, poisoned, AFTER)
+    derive(spark, poisoned, *TABLES)
+
+    assert proven(poisoned, TABLES)
+    committed = [entry for _, entry in entries(poisoned.table(silver.TABLE))]
+    assert [(e.read, e.good, e.opened, e.failed) for e in committed] == [
+        (60, 60, None, ()),
+        (100, 70, "calibration", (RULE,)),
+        (60, 59, None, ()),
+    ]
+    assert [e.broke for e in committed] == [{}, {RULE: 30}, {RULE: 1}]
+    assert gate_files.read(silver.TABLE, poisoned, Where.BEFORE) is None
+    other = twin(poisoned, "unguarded")
+    gate_files.open_all(other)
+    derive(spark, other, *TABLES)
+    assert answers_of(other) == answers_of(poisoned)
+
+
+def test_a_corrected_rule_opens_the_gate_by_itself(spark: SparkSession, poisoned: Lake) -> None:
+    with pytest.raises(GateShutError):
+        derive(spark, poisoned, silver.TABLE)
+    (wide,) = [replace(r, holds="value < 1000") for r in silver.TABLE.rules if r.name == RULE]
+    kept = tuple(rule for rule in silver.TABLE.rules if rule.name != RULE)
+
+    derive(spark, poisoned, replace(silver.TABLE, rules=(*kept, wide)))
+
+    assert gate_files.read(silver.TABLE, poisoned, Where.BEFORE) is None
+    newest = last_entry(poisoned.table(silver.TABLE))
+    assert newest is not None
+    assert (newest[1].good, newest[1].opened, newest[1].broke) == (100, None, {})
+
+
+def test_a_gate_was_opened_for_one_batch_only(spark: SparkSession, poisoned: Lake) -> None:
+    with pytest.raises(GateShutError):
+        derive(spark, poisoned, silver.TABLE)
+    gate_files.open_(silver.TABLE, poisoned, because="calibration", who="on call", at="12:00")
+    derive(spark, poisoned, silver.TABLE)
+
+    received(spark, poisoned, hour("q", "09:00:00", bad=40, of=100, batch=3))
+
+    with pytest.raises(GateShutError, match="40 of 100 rows"):
+        derive(spark, poisoned, silver.TABLE)
+
+
+def test_a_batch_over_everything_is_judged_as_well(spark: SparkSession, poisoned: Lake) -> None:
+    other = twin(poisoned, "whole")
+
+    with pytest.raises(GateShutError, match="30 of 160 rows") as refused:
+        derive(
+            spark,
+            other,
+            replace(silver.TABLE, rules=(between("value", 0, 99, max_failed=0.1),)),
+            mode=Batch(),
+        )
+
+    assert refused.value.fields["batch"] == 0
+    assert balance(silver.TABLE, other).rows == 0
+
+
+def test_a_rule_that_warns_keeps_the_row_and_is_reported(spark: SparkSession, lake: Lake) -> None:
+    received(spark, lake, hour("g", "06:00:00", bad=30, of=60, batch=0))
+    warns = between("value", 0, 99, on_fail=OnFail.WARN)
+    kept = tuple(rule for rule in silver.TABLE.rules if rule.name != RULE)
+
+    derive(spark, lake, replace(silver.TABLE, rules=(*kept, warns)))
+
+    newest = last_entry(lake.table(silver.TABLE))
+    assert newest is not None
+    entry = newest[1]
+    assert (entry.good, entry.quarantined) == (60, {})
+    assert (entry.broke, entry.failed) == ({warns.name: 30}, (warns.name,))
+    assert entry.newest == at("06:59:00").isoformat()
+
+
+def test_one_row_is_enough_for_a_rule_that_fails(spark: SparkSession, lake: Lake) -> None:
+    """The samples contain no sensitive value."""
+    received(spark, lake, hour("g", "06:00:00", bad=1, of=60, batch=0))
+    never = Rule(name="never", holds="value < 900", on_fail=OnFail.FAIL)
+    kept = tuple(rule for rule in silver.TABLE.rules if rule.name != RULE)
+
+    with pytest.raises(GateShutError, match="never: 1 of 60 rows"):
+        derive(spark, lake, replace(silver.TABLE, rules=(*kept, never), sensitive=("device_id",)))
+
+    shut = gate_files.shut(silver.TABLE, lake)
+    assert shut is not None
+    (sample,) = shut.samples["never"]
+    assert (sample["device_id"], sample["event_id"]) == ("[text, 2 long]", "g0")
+
+
+def test_small_batches_are_judged_together_by_any_process(spark: SparkSession, lake: Lake) -> None:
+    """Half of each ten rows is bad: the third batch is stopped, and a second run does not let it pass."""
+    for number, start in enumerate(("06:00:00", "07:00:00", "08:00:00")):
+        received(spark, lake, hour(f"n{number}", start, bad=5, of=10, batch=number))
+        if number < 2:
+            derive(spark, lake, silver.TABLE)
+
+    for _ in range(2):
+        with pytest.raises(GateShutError, match="15 of 30 rows"):
+            derive(spark, lake, silver.TABLE)
+
+    assert balance(silver.TABLE, lake).waiting == 10
+
+
+def test_streams_beside_it_go_on_and_it_follows_when_the_gate_opens(
+    spark: SparkSession, poisoned: Lake, clock: Callable[[], datetime]
+) -> None:
+    """No restart is needed."""
+    stop = threading.Event()
+    host = Host(TABLES, MicroBatch(every=0.05), poisoned, Site(spark=spark, clock=clock), stop)
+    seen: list[str] = []
+
+    def look(host: Host) -> None:
+        gate = host.pulses[silver.TABLE.id].gate
+        if gate is not None and not seen:
+            seen.append(gate)
+            assert host.pulses[gold.TABLE.id].gate is None
+            gate_files.open_(silver.TABLE, poisoned, because="seen", who="on call", at="12:00")
+        if balance(gold.TABLE, poisoned).read == 130:
+            stop.set()
+
+    limit = threading.Timer(120, stop.set)
+    limit.start()
+    host.serve(look)
+    limit.cancel()
+
+    assert "30 of 100 rows" in seen[0]
+    assert balance(gold.TABLE, poisoned).read == 130
+    assert proven(poisoned, TABLES)
+
+
+def test_a_gate_behind_rows_stops_the_tables_that_read_them(
+    spark: SparkSession, poisoned: Lake
+) -> None:
+    """Published rows can no longer be held back, but no table is computed from them."""
+    found = gate_files.Shut(
+        table=silver.TABLE.id,
+        where=Where.BEHIND,
+        stream="",
+        batch=0,
+        findings=({"name": "copies", "says": "2; expected at most 0"},),
+    )
+    gate_files.write(found, silver.TABLE, poisoned)
+    elsewhere = Lake(poisoned.root / "elsewhere").open_for_writing()
+    gate_files.open_all(elsewhere)  # which concerns only that lake
+    wide = replace(silver.TABLE, rules=())
+    derive(spark, poisoned, wide)
+
+    with pytest.raises(GateShutError, match="copies: 2") as refused:
+        derive(spark, poisoned, gold.TABLE)
+    gate_files.open_(silver.TABLE, poisoned, because="seen", who="on call", at="12:00")
+    derive(spark, poisoned, gold.TABLE)
+
+    assert refused.value.fields["source"] == silver.TABLE.id
+    assert proven(poisoned, (gold.TABLE,))
+
+
+def test_fifty_rules_take_no_execution_more_than_one(spark: SparkSession, lake: Lake) -> None:
+    """Counting, judging and writing take as many as without any rule."""
+    taken = {}
+    for count in (0, 1, 50):
+        rules = tuple(replace(between("value", -99, 999), name=f"r{n}") for n in range(count))
+        table = replace(silver.TABLE, rules=rules)
+        place = Lake(lake.root / str(count)).open_for_writing()
+        received(spark, place, POISONED)
+        taken[count] = executions(spark, lambda t=table, p=place: derive(spark, p, t))
+
+    print(f"executions of a batch by its number of rules: {taken}")  # noqa: T201
+    assert len(set(taken.values())) == 1
+
+
+def test_rows_are_counted_under_every_rule_that_they_break(spark: SparkSession) -> None:
+    events = [
+        Event(payload=reading(event_id=None, device_id=None)),
+        Event(payload=reading(value=999)),
+        Event(payload=b"{"),
+        Event(payload=reading()),
+        Event(payload=reading(event_id="e2", event_at=(NOON + timedelta(minutes=1)).isoformat())),
+    ]
+
+    found = counted(judged(frame(spark, events), silver.TABLE), silver.TABLE)
+
+    assert (found.good, found.rows, found.newest) == (
+        2,
+        5,
+        (NOON + timedelta(minutes=1)),
+    )
+    assert found.held == {"missing:event_id": 1, RULE: 1, "malformed": 1}
+    assert found.broke == {
+        "missing:event_id": 1,
+        "missing:device_id": 1,
+        RULE: 1,
+        "malformed": 1,
+    }

@@ -1,0 +1,146 @@
+"""A query does not show a sensitive value, whatever its column is called in the queried table."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from jobs.core.errors import DefinitionError
+from jobs.engine.pipeline.column_lineage import cached_lineage
+from jobs.engine.pipeline.masked_columns import hidden, learn
+from jobs.engine.proof.compare import compare
+from jobs.engine.storage.lake import Lake
+from jobs.engine.trace.sql_query import ask
+from jobs.gold import confirmed_logins
+from jobs.silver import user_actions
+from tests.cli.inside import strandline
+from tests.engine.written import written
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+SILVER = user_actions.TABLE
+BRONZE = SILVER.upstream[0]
+
+
+def renamed(actions: DataFrame) -> DataFrame:
+    """Make a table above in which the user has other column names, one of them that of a harmless column."""
+    return actions.select(
+        "action_id",
+        F.col("user_id").alias("who"),
+        F.struct(F.upper("user_id").alias("name")).alias("nested"),
+        F.col("user_id").alias("action"),
+        "event_at",
+    )
+
+
+GOLD = replace(
+    confirmed_logins.TABLE,
+    name="renamed",
+    reads=(SILVER,),
+    transform=renamed,
+    key=("action_id",),
+    event_at="event_at",
+    closes_at=None,
+)
+TABLES = (BRONZE, SILVER, GOLD)
+
+
+@pytest.fixture
+def logins(tmp_path: Path) -> Lake:
+    """Return a lake in which anna does two things and ben one."""
+    lake = Lake(tmp_path / "lake")
+    for number, user in enumerate(("anna", "anna", "ben")):
+        common = {"action_id": str(number), "event_at": NOON}
+        payload = json.dumps({"user_id": user}).encode()
+        written(lake.table(BRONZE), [{"_offset": number, "_payload": payload}])
+        written(lake.table(SILVER), [{**common, "user_id": user, "action": "login"}])
+        nested = {"name": user.upper()}
+        written(lake.table(GOLD), [{**common, "who": user, "nested": nested, "action": user}])
+    return lake
+
+
+def shown(sql: str, lake: Lake) -> str:
+    return str(ask(sql, TABLES, lake).rows).lower()
+
+
+@pytest.mark.parametrize("table", ["silver.user_actions", "gold.renamed", "bronze.user_actions"])
+def test_no_column_shows_a_user(table: str, logins: Lake, spark: SparkSession) -> None:
+    """Renamed, nested, under the name of another, or in the payload."""
+    learn(spark, GOLD, logins)
+    assert cached_lineage(GOLD, logins)
+
+    every = f"SELECT * FROM {table}"  # noqa: S608  # the names above
+    answer = shown(every, logins)
+
+    assert "anna" not in answer
+    assert "ben" not in answer
+    assert "2026" in answer or table.startswith("bronze")
+    clear = ask(every, TABLES, logins, unmasked=True)
+    assert "anna" in str(clear.rows)
+    assert clear.masked == ()
+
+
+def test_a_table_without_known_lineage_shows_the_columns_that_its_source_shows(
+    logins: Lake,
+) -> None:
+    """By name alone; a column with a new name may hold anything."""
+    assert {"who", "nested"} <= hidden(GOLD, logins)
+    assert not {"action_id", "event_at"} & hidden(GOLD, logins)
+
+
+def test_groups_and_joins_of_masked_values_are_correct(logins: Lake) -> None:
+    """Equal values have equal hashes within one query, and other hashes in another."""
+    counts = "SELECT count(*) FROM silver.user_actions GROUP BY user_id ORDER BY ALL"
+    both = "SELECT count(*) FROM silver.user_actions s JOIN gold.renamed g ON s.user_id = g.who"
+    signs = "SELECT DISTINCT user_id FROM silver.user_actions"
+
+    assert ask(counts, TABLES, logins).rows == ((1,), (2,))
+    assert ask(both, TABLES, logins).rows == ((5,),)
+    assert not {*ask(signs, TABLES, logins).rows} & {*ask(signs, TABLES, logins).rows}
+    assert ask(signs, TABLES, logins).masked == ("silver.user_actions.user_id",)
+
+
+def test_a_difference_shows_no_user_either(
+    logins: Lake, tmp_path: Path, spark: SparkSession
+) -> None:
+    learn(spark, GOLD, logins)
+    other = Lake(tmp_path / "other")
+    written(other.table(GOLD), [{"action_id": "9", "event_at": NOON}])
+
+    (difference,) = compare(GOLD, logins, other, may_differ=True)
+
+    assert difference.samples
+    (other_way,) = compare(GOLD, logins, _with_ben_as_carl(tmp_path, logins))
+    samples = " ".join((*difference.samples, *other_way.samples))
+    assert other_way.only_left == 1
+    assert not any(name in samples.lower() for name in ("anna", "ben", "carl"))
+
+
+def _with_ben_as_carl(root: Path, logins: Lake) -> Lake:
+    clear = ask("SELECT * FROM gold.renamed", TABLES, logins, unmasked=True)
+    rows = [dict(zip(clear.columns, row, strict=True)) for row in clear.rows]
+    changed = [{**row, "who": "carl"} if row["who"] == "ben" else row for row in rows]
+    lake = Lake(root / "changed")
+    written(lake.table(GOLD), changed)
+    return lake
+
+
+def test_an_unmasked_query_needs_a_reason_and_is_logged(logins: Lake) -> None:
+    sql = "SELECT user_id FROM silver.user_actions"
+    words = ("query", sql, "--lake", logins.root)
+
+    masked, clear = strandline(*words), strandline(*words, "--unmasked", "fraud case 17")
+
+    assert "anna" not in masked.told
+    assert "masked: silver.user_actions.user_id" in masked.err
+    assert "anna" in clear.out
+    (line,) = logins.log("unmasked").read_text().splitlines()
+    logged = json.loads(line)
+    assert (logged["why"], logged["sql"]) == ("fraud case 17", sql)
+    assert logged["who"]
+    assert logged["at"]
+    refused = strandline(*words, "--unmasked", " ")
+    assert (refused.code, "anna" in refused.told) == (DefinitionError.exit_code, False)

@@ -1,0 +1,56 @@
+"""Windows are recomputed where a source changed, and replace the older ones."""
+
+from collections import Counter
+
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from jobs.engine.accounting.balance_sheet import balance
+from jobs.engine.pipeline.recompute_windows import Afresh
+from jobs.engine.storage.lake import Lake
+from jobs.gold import device_signal_10m
+from jobs.gold.device_daily import TABLE
+from jobs.silver import devices
+from tests.support.literal import put, written
+from tests.support.shapes import INTERVALS, SIGNALS
+
+LOG = {
+    device_signal_10m.TABLE: (
+        SIGNALS,
+        """
+        batch | device_id | signal | window_from | readings | min_value | max_value
+        1     | d1        | t      | 09:00:00    | 1        | 1.00      | 1.00
+        1     | d2        | t      | 09:00:00    | 1        | 1.00      | 1.00
+        2     | d1        | t      | 09:10:00    | 1        | 2.00      | 2.00
+        """,
+    ),
+    devices.TABLE: (INTERVALS, "batch | device_id | valid_from | valid_until | site"),
+}
+
+
+def days(lake: Lake) -> Counter[tuple[str, int]]:
+    live = DeltaTable(lake.table(TABLE)).to_pyarrow_table().to_pylist()
+    return Counter((row["device_id"], row["readings"]) for row in live)
+
+
+def test_a_restart_whose_first_commit_has_no_rows_still_replaces_older_windows(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """A verification showed it: after a kill the first commit that was read had no rows."""
+    put(spark, lake, LOG, "1")
+    Afresh(spark, TABLE, lake, "available-now").catch_up()
+    nothing = spark.createDataFrame([], SIGNALS)
+    written(spark, lake, device_signal_10m.TABLE, SIGNALS, nothing)
+
+    again = Afresh(spark, TABLE, lake, "available-now")
+    first = again.catch_up()
+    put(spark, lake, LOG, "2")
+    second = again.catch_up()
+
+    assert first is not None
+    assert (first.read, first.written) == (0, 0)
+    assert second is not None
+    assert (second.read, second.written) == (1, 2)
+    assert days(lake) == {("d1", 2): 1, ("d2", 1): 1}
+    assert again.catch_up() is None
+    assert balance(TABLE, lake).faults == []

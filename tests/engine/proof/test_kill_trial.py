@@ -1,0 +1,93 @@
+"""A kill trial judges its stream by the rows that it writes, and restarts it after a transient error."""
+
+import re
+from collections.abc import Callable
+from contextlib import suppress
+
+import psutil
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.core.errors import TransientError
+from jobs.engine.pipeline.runner import Site
+from jobs.engine.proof import kill_trial
+from jobs.engine.proof.certificate import Certificate
+from jobs.engine.proof.verify import Trial, verify
+from jobs.engine.runtime.processes import family
+from jobs.engine.storage.lake import Lake
+from jobs.silver import device_telemetry as silver
+from tests.support.rows import NOON
+
+pytestmark = pytest.mark.slow
+
+Verified = Callable[[], tuple[Certificate, str]]
+
+
+@pytest.fixture
+def verified(spark: SparkSession, morning: Lake) -> Verified:
+    """Return a verification whose stream loses its JVM half-way, and its messages."""
+
+    def run() -> tuple[Certificate, str]:
+        lines: list[str] = []
+
+        def note(line: str) -> None:
+            lines.append(line)
+            if line.startswith("streamed commit 1"):
+                lose_the_jvm()
+
+        trial, site = Trial(splits=2, kills=0, seed=11), Site(spark=spark, clock=lambda: NOON)
+        (certificate,) = verify([silver.TABLE], morning, trial, site, note)
+        return certificate, "\n".join(lines)
+
+    return run
+
+
+def test_a_stream_that_lost_its_jvm_is_restarted(verified: Verified) -> None:
+    certificate, messages = verified()
+
+    assert "started the stream again, error: Spark's JVM is gone" in messages
+    assert certificate.equal
+
+
+def test_the_tables_that_have_not_read_a_commit_yet_are_named(
+    verified: Verified, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit of a million rows takes minutes, which were once silent."""
+    monkeypatch.setattr(kill_trial, "WORD", 0.0)
+
+    _, messages = verified()
+
+    assert re.search(rf"\d+ s on commit 2, not yet read by {silver.TABLE.id}", messages)
+
+
+def test_a_commit_of_more_rows_may_take_longer(
+    verified: Verified, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trial of a sound table of five million rows once failed after five minutes."""
+    monkeypatch.setattr(kill_trial, "STILL", 0.0)
+    monkeypatch.setattr(kill_trial, "A_ROW", 60.0)
+
+    certificate, _ = verified()
+
+    assert certificate.equal
+
+
+def test_a_stream_that_fails_again_and_again_ends_the_verification(
+    verified: Verified, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kill_trial, "TRIES", 0)
+
+    with pytest.raises(TransientError, match=r"it ended by itself(?s:.*)JVM is gone"):
+        verified()
+
+
+def lose_the_jvm() -> None:
+    """Kill the programs that the stream on trial has started, but not the stream itself."""
+    (stream,) = (
+        each
+        for each in psutil.Process().children()
+        if "stream" in each.cmdline() and "100ms" in each.cmdline()
+    )
+    for each in family(stream.pid)[1:]:
+        with suppress(psutil.NoSuchProcess):  # Spark's own programs end with it
+            each.kill()

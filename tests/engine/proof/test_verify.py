@@ -1,0 +1,145 @@
+"""A certificate is equal when every way to compute a table gives the live rows; else it has the rows that differ."""
+
+import random
+import re
+from datetime import timedelta
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from jobs.core import stateful
+from jobs.core.errors import DefinitionError
+from jobs.core.received import PLACE
+from jobs.engine.accounting.balance_sheet import balance
+from jobs.engine.pipeline import plan
+from jobs.engine.pipeline.runner import Site
+from jobs.engine.proof.certificate import kept, status
+from jobs.engine.proof.resplit_log import Log, resplit
+from jobs.engine.proof.verify import Trial, verify
+from jobs.engine.repair.closed_range import Span
+from jobs.engine.storage.lake import Lake
+from jobs.gold import device_signal_10m as gold
+from jobs.silver import device_telemetry as silver
+from tests.support.events import TABLE, received
+from tests.support.logs import dealt, told
+from tests.support.modes import derive
+from tests.support.rows import NOON
+
+TABLES = (silver.TABLE, gold.TABLE)
+
+
+@pytest.fixture
+def live(spark: SparkSession, lake: Lake, chance: random.Random) -> Lake:
+    """Return a lake in which a stream computed a few hundred dirty events from three commits."""
+    received(spark, lake, [each.event for each in dealt(chance, told(chance, 300), batches=3)])
+    derive(spark, lake, *TABLES)
+    return lake
+
+
+def site(spark: SparkSession) -> Site:
+    return Site(spark=spark, clock=lambda: NOON)
+
+
+@pytest.mark.slow
+def test_a_sound_table_is_certified_with_its_trial(spark: SparkSession, live: Lake) -> None:
+    """The stream runs in a process of its own, and is killed once on the way."""
+    trial = Trial(splits=3, kills=1, seed=11)
+    lines: list[str] = []
+
+    found = verify(TABLES, live, trial, site(spark), lines.append)
+
+    messages = "\n".join(lines)
+    assert f"{TABLE.id}: cutting its log" in messages
+    for each in found:
+        assert f"{each.table}: computing it as one batch" in messages
+        for other in ("one batch", "a stream"):
+            assert re.search(
+                rf"{each.table}: {each.rows} rows compared with {other} in .*, equal", messages
+            )
+    assert [(each.table, each.equal, each.differences) for each in found] == [
+        (table.id, True, ()) for table in TABLES
+    ]
+    assert all((each.splits, each.kills, each.seed) == (3, 1, 11) for each in found)
+    assert found[0].rows == 300 - balance(silver.TABLE, live).duplicates
+    assert found[0].versions[TABLE.id] == DeltaTable(live.table(TABLE)).version()
+    assert [kept(table, live) for table in TABLES] == found
+    assert [status(table, live) for table in TABLES] == ["equal", "equal"]
+    assert list((live.root / "_verify").iterdir()) == []
+
+    span = Span(since=NOON - timedelta(hours=4), until=NOON - timedelta(hours=2))
+    (part,) = verify([gold.TABLE], live, Trial(splits=1, kills=0, seed=1, span=span), site(spark))
+
+    assert part.equal
+    assert 0 < part.rows < found[1].rows
+    assert (part.since, part.until) == (span.since.isoformat(), span.until.isoformat())
+    assert kept(gold.TABLE, live, is_whole=False) == part
+    assert kept(gold.TABLE, live) == found[1], "the certificate of all rows stays"
+
+
+@pytest.mark.slow
+def test_an_operator_that_depends_on_chance_is_found_and_its_rows_are_shown(
+    spark: SparkSession, live: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here the batch keeps the last of several copies, and the live table has the first."""
+
+    def last_copies(rows: DataFrame, same: tuple[str, ...], _order: tuple[str, ...]) -> DataFrame:
+        backwards = rows.withColumns({name: -rows[name] for name in ("_batch", "_offset")})
+        kept = stateful.first_copies(backwards, same, ("_batch", "_offset"))
+        return kept.withColumns({name: -kept[name] for name in ("_batch", "_offset")})
+
+    monkeypatch.setattr(plan, "first_copies", last_copies)
+
+    (found,) = verify([silver.TABLE], live, Trial(splits=1, kills=0, seed=1), site(spark))
+
+    assert not found.equal
+    assert any("are not in one batch" in line for line in found.differences)
+    assert any(line.startswith("silver.device_telemetry: only live") for line in found.differences)
+    assert status(silver.TABLE, live) == "NOT EQUAL"
+
+
+def test_a_table_that_lags_is_not_compared(spark: SparkSession, live: Lake) -> None:
+    """A difference would prove nothing."""
+    received(spark, live, [each.event for each in told(random.Random(1), 5)])  # noqa: S311
+
+    with pytest.raises(DefinitionError, match="5 rows behind"):
+        verify([gold.TABLE], live, Trial(splits=1, kills=0, seed=1), site(spark))
+
+
+def test_a_table_without_a_certificate_has_no_status(live: Lake) -> None:
+    assert status(gold.TABLE, live) == "none"
+
+
+def test_a_resplit_log_has_the_same_rows_in_order_and_in_as_many_commits(
+    spark: SparkSession, live: Lake, chance: random.Random
+) -> None:
+    """Each commit begins after the one before it, in the order of arrival within a live commit."""
+    log = Log(table=TABLE, path=live.table(TABLE), version=DeltaTable(live.table(TABLE)).version())
+    other = Lake(live.root.parent / "other").open_for_writing()
+
+    rows = resplit(spark, log, other, commits=4, chance=chance)
+
+    assert len(rows) == 4
+    assert sum(rows) == 300
+    before = spark.read.format("delta").load(str(live.table(TABLE)))
+    after = spark.read.format("delta").load(str(other.table(TABLE)))
+    newest = "_newest_before"  # what follows a cut within a commit knows a later one
+    assert before.drop(newest).exceptAll(after.drop(newest)).count() == 0
+    places = [*PLACE]
+    both = before.select(*places, newest).join(
+        after.select(*places, F.col(newest).alias("later")), places
+    )
+    assert both.where(F.col("later") < F.col(newest)).count() == 0
+    commits = [
+        [
+            (row["_batch"], row["_arrived_at"])
+            for row in DeltaTable(other.table(TABLE), version=n).to_pyarrow_table().to_pylist()
+        ]
+        for n in range(1, 5)
+    ]
+    seen: set[object] = set()
+    for commit in commits:
+        added = [place for place in commit if place not in seen]
+        assert not seen or not added or min(added) >= max(seen)  # type: ignore[type-var]
+        seen |= set(commit)

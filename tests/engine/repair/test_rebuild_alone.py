@@ -1,0 +1,45 @@
+"""Two rebuilds of a table at once would share a folder: the second is refused before anything is deleted."""
+
+import subprocess
+import sys
+
+import pytest
+
+from jobs.core.errors import TransientError
+from jobs.engine.pipeline.shadow_lake import Shadow, alone
+from jobs.engine.storage.lake import Lake
+from jobs.silver import device_telemetry, dhcp_events
+
+HOLD = """
+import sys
+from pathlib import Path
+from jobs.engine.storage.lake import Lake
+from jobs.engine.pipeline.shadow_lake import alone
+from jobs.silver.device_telemetry import TABLE
+with alone(TABLE, Lake(Path(sys.argv[1]))):
+    print(".", end="", flush=True)
+    sys.stdin.read()
+"""
+TABLE = device_telemetry.TABLE
+
+
+def test_a_second_rebuild_is_refused_and_names_the_first(lake: Lake) -> None:
+    kept = Shadow.of(TABLE, lake).root / "what the first has made"
+    command = [sys.executable, "-c", HOLD, str(lake.root)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
+        assert first.stdout is not None
+        assert first.stdout.read(1)
+        kept.touch()
+
+        with (
+            pytest.raises(TransientError, match=f"already: process {first.pid}"),
+            alone(TABLE, lake),
+        ):
+            pass
+        with alone(dhcp_events.TABLE, lake):
+            pass
+        first.kill()
+        first.wait()
+
+    with alone(TABLE, lake):
+        assert kept.exists(), "a killed rebuild blocks no other"

@@ -1,0 +1,58 @@
+"""An impossible replay is refused before anything is written, and the quarantine of a batch cannot be replayed."""
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.core.errors import DefinitionError
+from jobs.core.modes import Batch
+from jobs.engine.repair import backfill as backfilling
+from jobs.engine.repair.backfill import backfill
+from jobs.engine.repair.closed_range import Span
+from jobs.engine.repair.replay import refuse_unfit, replay
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry
+from jobs.gold import device_signal_10m as gold
+from jobs.silver import device_telemetry as silver
+from tests.support.events import readings, received
+from tests.support.mistaken import EVENTS, computed_anew, mistaken
+from tests.support.modes import answers_of, derive, proven
+from tests.support.morning import STRICT
+from tests.support.rows import at
+
+pytestmark = pytest.mark.slow
+
+MORNING = Span(since=at("08:00:00"), until=at("10:00:00"))
+
+
+def test_an_impossible_replay_is_refused_before_anything_is_written(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table of a batch, a table without a quarantine, a table whose backfill was killed."""
+    wrong = mistaken(spark, lake)
+    anew = computed_anew(spark, wrong)
+    with pytest.raises(DefinitionError, match="not made by a stream"):
+        refuse_unfit(silver.TABLE, anew)
+    with pytest.raises(DefinitionError, match="judges no rows"):
+        refuse_unfit(gold.TABLE, wrong)
+    with monkeypatch.context() as patched:
+        patched.setattr(backfilling, "_replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            backfill(spark, silver.TABLE, wrong, MORNING)
+
+    with pytest.raises(DefinitionError, match=r"a backfill of .* was interrupted"):
+        replay(spark, silver.TABLE, wrong)
+
+
+def killed(*_: object) -> Entry:
+    """End as a kill would."""
+    raise KeyboardInterrupt
+
+
+def test_a_lake_of_batches_needs_no_replay(spark: SparkSession, lake: Lake) -> None:
+    """The next batch judges every row by the rules of its time, so there is nothing to replay."""
+    received(spark, lake, readings(EVENTS))
+    derive(spark, lake, STRICT, mode=Batch())
+    derive(spark, lake, silver.TABLE, mode=Batch())
+
+    assert proven(lake, (silver.TABLE,))
+    assert len(answers_of(lake).quarantine) == 3

@@ -1,0 +1,25 @@
+"""Spark's message about a failed process becomes an error with a hint."""
+
+import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
+
+from jobs.engine.runtime.jvm import SLOW, loss
+
+
+@pytest.mark.parametrize("kind", [StreamingQueryException, PySparkException])
+def test_a_machine_that_is_too_busy_for_a_worker_is_reported(kind: type[PySparkException]) -> None:
+    """Also when it is only the cause of the error raised."""
+    error = kind(message=f"[INTERNAL] {SLOW}.")
+    outer = RuntimeError("the stream ended")
+    outer.__cause__ = error
+
+    for each in (error, outer):
+        lost = loss(each)
+        assert lost is not None
+        assert "too busy" in lost.message
+        assert "it carries on" in lost.hint
+
+
+def test_any_other_failure_is_no_loss_of_the_jvm() -> None:
+    assert loss(StreamingQueryException(message="[DIVIDE_BY_ZERO] Division by zero.")) is None
+    assert loss(ValueError("no")) is None

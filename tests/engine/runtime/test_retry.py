@@ -1,0 +1,147 @@
+"""Half an hour without a broker: a table tries again with growing pauses, reports it once a minute, and goes on."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+
+from jobs.cli.stream_log import StreamLog
+from jobs.core.errors import DataError, TransientError
+from jobs.engine.runtime.retry import LONGEST, Patience, soon
+from jobs.engine.service.stream_host import Pulse
+
+HALF_AN_HOUR = 1800.0
+AWAY = TransientError("no Kafka broker answers at 127.0.0.1:9092", hint="start it.")
+
+
+class Fast:
+    """A clock that advances when a caller waits for it."""
+
+    def __init__(self) -> None:
+        """Begin at 0."""
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        """Advance at once."""
+        self.now += seconds
+
+
+@pytest.fixture
+def fast() -> Fast:
+    return Fast()
+
+
+def test_it_outlasts_half_an_hour_and_reports_once_a_minute(fast: Fast) -> None:
+    """The pauses grow to half a minute at most, so a broker is found that soon after its return."""
+    pulse, printed, asked = Pulse(table="bronze.device_telemetry"), [], []
+    log = StreamLog(printed.append, clock=fast)
+
+    def report(error: TransientError | None) -> None:
+        pulse.away = error.message if error else None
+
+    def sleep(seconds: float) -> None:
+        fast.sleep(seconds)
+        log.look([pulse])
+
+    patience = Patience(report, lambda: False, clock=fast, sleep=sleep)
+
+    def work() -> None:
+        asked.append(fast.now)
+        if fast.now < HALF_AN_HOUR:
+            raise AWAY
+        patience.well()
+        log.look([pulse])
+
+    patience.outlast(work)
+
+    pauses = [round(b - a) for a, b in pairwise(asked)]
+    assert pauses == sorted(pauses)
+    assert pauses[:5] == [1, 2, 4, 8, 16]
+    assert HALF_AN_HOUR <= asked[-1] <= HALF_AN_HOUR + LONGEST
+    waiting = [line for line in printed if "no Kafka broker answers" in line]
+    assert 29 <= len(waiting) <= 31
+    assert "bronze.device_telemetry goes on" in printed
+
+
+def test_the_pause_is_short_again_after_the_work_went_on(fast: Fast) -> None:
+    asked: list[float] = []
+    patience = Patience(lambda _: None, lambda: False, clock=fast, sleep=fast.sleep)
+
+    def steps() -> Iterator[None]:
+        for is_well in (False, False, False, True, False):
+            asked.append(fast.now)
+            if is_well:
+                patience.well()
+            yield
+
+    done = steps()
+
+    def work() -> None:
+        if next(done, 0) is None:
+            raise AWAY
+
+    patience.outlast(work)
+
+    assert [round(b - a) for a, b in pairwise(asked)] == [1, 2, 4, 1]
+
+
+def test_a_stop_ends_the_wait(fast: Fast) -> None:
+    patience = Patience(lambda _: None, lambda: fast.now >= 0.2, clock=fast, sleep=fast.sleep)
+
+    def work() -> None:
+        raise AWAY
+
+    patience.outlast(work)
+
+    assert fast.now < 1.0
+
+
+def test_a_fault_is_not_waited_for(fast: Fast) -> None:
+    fault = DataError("the topic was made anew", hint="use another lake.")
+    patience = Patience(lambda _: None, lambda: False, clock=fast, sleep=fast.sleep)
+
+    def work() -> None:
+        raise fault
+
+    with pytest.raises(DataError):
+        patience.outlast(work)
+    assert fast.now == 0.0
+
+
+def test_one_line_reports_all_tables_that_wait_for_the_same(fast: Fast) -> None:
+    printed: list[str] = []
+    waiting = [Pulse(table=f"bronze.{name}", away=AWAY.message) for name in "abc"]
+
+    StreamLog(printed.append, clock=fast).look(waiting)
+
+    assert printed == [f"waiting, and trying again: bronze.a and 2 more: {AWAY.message}"]
+
+
+def test_an_idle_stream_prints_nothing(fast: Fast) -> None:
+    """Twenty-one idle tables printed 15,000 lines an hour."""
+    printed: list[str] = []
+    log = StreamLog(printed.append, clock=fast)
+    pulse = Pulse(table="bronze.a")
+    for _ in range(3600):
+        log.look([pulse])
+        fast.sleep(1.0)
+    pulse.batches = 1
+    log.look([pulse])
+
+    assert len(printed) == 2
+    assert "1 batches" in printed[-1]
+
+
+def test_a_run_fails_at_once() -> None:
+    """With the same message, whichever library raised the error."""
+
+    def work() -> None:
+        with open("/dev/full", "wb", buffering=0) as disk:  # noqa: PTH123  # the one way to a full disk for everybody
+            disk.write(b".")
+
+    with pytest.raises(TransientError, match="no room left"):
+        soon(work)

@@ -1,0 +1,238 @@
+"""A table that fails ends no other table: it is retried, an alarm is sent, and the stream's exit reports it."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.bronze import user_actions, user_confirmations
+from jobs.cli.stream_log import StreamLog
+from jobs.core.errors import DataError, DefinitionError
+from jobs.core.modes import MicroBatch
+from jobs.core.table import Table, Topic
+from jobs.engine.accounting.balance_sheet import balance
+from jobs.engine.pipeline.runner import Site, run
+from jobs.engine.service.failing import LONGEST, Failing, failing
+from jobs.engine.service.stream_host import Host, Pulse
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import last_entry
+from jobs.engine.storage.locks import is_written
+from tests.engine.records import drop, make, put
+
+PATIENCE = 120
+SAYS = "does not exist"
+
+
+@pytest.fixture
+def site(spark: SparkSession, clock: Callable[[], datetime], kafka: str) -> Site:
+    """Return a site with a broker."""
+    return Site(spark=spark, clock=clock, address=kafka)
+
+
+@pytest.fixture
+def tables(topic: Topic) -> tuple[Table, Table]:
+    """Return two bronze tables, each with a topic of its own."""
+    other = replace(topic, name=f"{topic.name}.other")
+    return (
+        replace(user_actions.TABLE, reads=(topic,)),
+        replace(user_confirmations.TABLE, reads=(other,)),
+    )
+
+
+class Served:
+    """A running stream, and the error with which it ended."""
+
+    def __init__(self, host: Host, stop: threading.Event) -> None:
+        """Start it."""
+        self.host = host
+        self.stop = stop
+        self.error: BaseException | None = None
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        try:
+            self.host.serve(lambda _: None)
+        except BaseException as error:  # noqa: BLE001  # the test checks it
+            self.error = error
+
+    def until(self, seen: Callable[[], bool]) -> None:
+        """Wait for a state."""
+        deadline = time.monotonic() + PATIENCE
+        while not seen():
+            assert self._thread.is_alive(), self.error
+            assert time.monotonic() < deadline, self.host.pulses
+            time.sleep(0.02)
+
+    def ended(self) -> BaseException | None:
+        """Wait for its end, and return the error with which it ended."""
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive()
+        return self.error
+
+
+@contextmanager
+def served(tables: tuple[Table, ...], lake: Lake, site: Site) -> Iterator[Served]:
+    stop = threading.Event()
+    stream = Served(Host(tables, MicroBatch(every=0.05), lake, site, stop), stop)
+    try:
+        yield stream
+    finally:
+        stop.set()
+        stream.ended()
+
+
+@pytest.mark.kafka
+def test_a_deleted_topic_ends_no_other_table(
+    tables: tuple[Table, Table], lake: Lake, site: Site
+) -> None:
+    """Its table is retried without a lease; if the topic was made anew the table refuses it, and no record is skipped."""
+    address = str(site.address)
+    for table in tables:
+        make(address, table.topics[0])
+        put(address, table.topics[0], [(0, n) for n in range(5)])
+    gone, other = tables
+    with served(tables, lake, site) as stream:
+        pulses = stream.host.pulses
+        stream.until(lambda: [pulse.read for pulse in pulses.values()] == [5, 5])
+
+        drop(address, gone.topics[0])
+        stream.until(lambda: (fails := pulses[gone.id].failing) is not None and SAYS in fails.says)
+        put(address, other.topics[0], [(0, n) for n in range(5, 10)])
+        stream.until(lambda: pulses[other.id].read == 10)
+        assert (is_written(gone, lake), is_written(other, lake)) == (False, True)
+
+        make(address, gone.topics[0])
+        put(address, gone.topics[0], [(0, n) for n in range(50)])
+        stream.until(
+            lambda: (fails := pulses[gone.id].failing) is not None and "recreated" in fails.says
+        )
+        assert pulses[other.id].failing is None
+        stream.stop.set()
+        error = stream.ended()
+
+    assert isinstance(error, DataError)
+    assert [balance(table, lake).read for table in tables] == [5, 10]
+    assert all(balance(table, lake).balanced for table in tables)
+
+
+@pytest.mark.kafka
+def test_a_table_recovers_by_itself_when_its_topic_exists(
+    tables: tuple[Table, Table], lake: Lake, site: Site
+) -> None:
+    """The failure is cleared, also when there is nothing to read yet."""
+    address = str(site.address)
+    there, missing = tables
+    make(address, there.topics[0])
+    with served(tables, lake, site) as stream:
+        pulses = stream.host.pulses
+        stream.until(lambda: pulses[missing.id].failing is not None)
+
+        make(address, missing.topics[0])
+        stream.until(lambda: pulses[missing.id].failing is None)
+        put(address, missing.topics[0], [(0, 0)])
+        stream.until(lambda: pulses[missing.id].read == 1)
+        stream.stop.set()
+
+        assert stream.ended() is None
+
+
+@pytest.mark.kafka
+def test_the_stream_ends_when_no_table_can_run(
+    tables: tuple[Table, Table], lake: Lake, site: Site
+) -> None:
+    """A table that waits for a source that was never made cannot run; then the watchdog must act."""
+    missing, _ = tables
+    above = replace(user_actions.TABLE, name="above", reads=(missing,))
+    with served((missing, above), lake, site) as stream:
+        assert isinstance(stream.ended(), DefinitionError)
+
+
+@pytest.mark.kafka
+def test_a_topic_that_is_made_anew_while_a_stream_runs_is_refused_before_anything_is_committed(
+    tables: tuple[Table, Table], lake: Lake, site: Site
+) -> None:
+    """Also when it has more records than the old one had, so that the offsets do not show it."""
+    (table, _), address = tables, str(site.address)
+    (topic,) = table.topics
+    make(address, topic)
+    put(address, topic, [(0, n) for n in range(5)])
+    is_read, batches = threading.Event(), list[object]()
+
+    def anew() -> None:
+        is_read.wait(PATIENCE)
+        drop(address, topic)
+        make(address, topic)
+        put(address, topic, [(0, n) for n in range(50)])
+
+    maker = threading.Thread(target=anew)
+    maker.start()
+
+    def committed(entry: object) -> None:
+        batches.append(entry)
+        is_read.set()
+        maker.join(PATIENCE)  # between two looks, however short the time between them is
+
+    with pytest.raises(DataError, match="recreated"):
+        run(
+            table,
+            MicroBatch(every=0.05),
+            lake,
+            site=site,
+            tell=committed,
+            stopped=lambda: len(batches) > 1,
+        )
+
+    newest = last_entry(lake.table(table))
+    assert newest is not None
+    assert (newest[1].batch, newest[1].read) == (0, 5)
+
+
+def test_the_pauses_grow_to_ten_minutes_and_unforeseen_failures_leave_their_traceback(
+    lake: Lake,
+) -> None:
+    failure: Failing | None = None
+    pauses = []
+    for _ in range(12):
+        try:
+            raise ValueError("a mistake\nof ours")  # noqa: TRY301  # as it comes
+        except ValueError as error:
+            failure = failing(error, user_actions.TABLE, lake, before=failure, at="noon")
+        pauses.append(failure.pause)
+
+    assert pauses[:4] == [5, 10, 20, 40]
+    assert pauses[-1] == LONGEST
+    assert (failure.says, failure.tries, failure.kind) == (
+        "ValueError: a mistake",
+        12,
+        "unforeseen",
+    )
+    log = lake.log(f"failed.{user_actions.TABLE.id}")
+    assert str(log) in failure.hint
+    assert "of ours" in log.read_text()
+
+
+def test_the_log_has_each_failure_once_and_its_end() -> None:
+    lines: list[str] = []
+    log = StreamLog(lines.append)
+    failure = Failing(says="no topic", hint="make it.", kind="definition", since="noon")
+    pulse = Pulse(table="bronze.a", failing=failure)
+
+    log.look([pulse])
+    log.look([pulse])
+    pulse.failing = replace(failure, tries=2)
+    log.look([pulse])
+    pulse.failing = None
+    log.look([pulse])
+
+    assert [line.partition(";")[0] for line in lines if "failed" in line] == [
+        "bronze.a has failed 1 times in a row: no topic",
+        "bronze.a has failed 2 times in a row: no topic",
+    ]
+    assert "hint: make it." in lines[0]
+    assert lines[-1] == "bronze.a goes on"

@@ -1,0 +1,45 @@
+"""Only files that no version of a table ever named, and that were untouched for a day, are deleted."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.engine.accounting.balance_sheet import balance
+from jobs.engine.service.orphan_files import UNTOUCHED, left, take_away
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.log_actions import added
+from jobs.silver import device_telemetry as silver
+from tests.support.events import Event, reading, received
+from tests.support.modes import derive
+
+pytestmark = pytest.mark.slow
+
+
+def test_files_that_were_never_committed_go_and_all_others_stay(
+    spark: SparkSession, lake: Lake
+) -> None:
+    received(spark, lake, [Event(payload=reading(event_id="one", value=20))])
+    derive(spark, lake, silver.TABLE)
+    path = lake.table(silver.TABLE)
+    version = next(n for n in range(9) if added(path, n).files)
+    (used,) = map(Path, added(path, version).files)
+    orphan = path / "part-00007.snappy.parquet"
+    orphan.write_bytes(used.read_bytes())
+    scratch = lake.root / "_verify" / "17" / "log"
+    scratch.mkdir(parents=True)
+    (scratch / "big").write_bytes(b"12345")
+    touched = datetime.fromtimestamp(orphan.stat().st_ctime, tz=UTC)
+
+    assert list(left(lake, touched + UNTOUCHED / 2)) == [], "a batch may be under way"
+
+    orphans = list(left(lake, touched + UNTOUCHED + timedelta(minutes=1)))
+    assert [each.path for each in orphans] == [orphan, scratch.parent]
+    assert [each.size for each in orphans] == [orphan.stat().st_size, 5]
+    for each in orphans:
+        take_away(each)
+    assert not orphan.exists()
+    assert not scratch.parent.exists()
+    assert used.exists()
+    assert balance(silver.TABLE, lake).balanced

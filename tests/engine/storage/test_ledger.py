@@ -1,0 +1,168 @@
+"""The ledger is read from a table's log, and metadata of other tools is ignored."""
+
+import json
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from jobs.core.errors import DataError
+from jobs.engine.storage.ledger import Entry, entries, last_entry, latest_version
+from jobs.engine.storage.ledger_tail import Tail
+from jobs.engine.storage.log_actions import added
+from tests.engine.written import BRONZE, SILVER, entry, numbers, written
+
+FULL = Entry(
+    table="silver.device_telemetry",
+    mode="micro-batch",
+    stream="7c2a",
+    batch=17,
+    source="bronze.device_telemetry",
+    offsets={"t/0": (5, 9), "t/1": (0, 0)},
+    versions={"bronze.device_telemetry": (3, 5)},
+    read=100,
+    good=80,
+    duplicates=7,
+    quarantined={"late": 5, "malformed": 6},
+    dropped_by_watermark=2,
+    without_record=1,
+    written=80,
+    replaced=True,
+    watermark="2026-11-20T10:45:00+00:00",
+    duration_ms=182,
+    cpu_ms=201,
+    code="0123456789ab",
+)
+
+
+def test_an_entry_comes_back_from_a_commit_as_it_went_in(tmp_path: Path) -> None:
+    """After a crash a stream decides by the fields of its last entry."""
+    written(tmp_path, numbers(1), FULL.encoded())
+
+    assert list(entries(tmp_path)) == [(0, FULL)]
+    assert last_entry(tmp_path) == (0, FULL)
+
+
+def test_what_was_read_and_is_in_no_other_place_was_a_copy() -> None:
+    """Duplicates are computed as the rest, so the sum always balances and only the number itself can be wrong."""
+    settled = entry(SILVER, read=10).settled(good=6, held={"late": 1}, dropped=1)
+
+    assert (settled.duplicates, settled.accounted) == (2, settled.read)
+
+
+def test_the_newest_entry_is_found_behind_commits_of_maintenance(tmp_path: Path) -> None:
+    """OPTIMIZE and VACUUM commit as well; if theirs counted as the last, a batch would be read twice."""
+    written(tmp_path, numbers(2), entry(BRONZE, batch=4).encoded())
+    written(tmp_path, numbers(2), entry(BRONZE, batch=5).encoded())
+    DeltaTable(tmp_path).optimize.compact()
+
+    found = last_entry(tmp_path)
+
+    assert latest_version(tmp_path) == 2
+    assert found is not None
+    assert (found[0], found[1].batch) == (1, 5)
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [None, "a deployment", "17", "null", '["strandline"]', '{"job": 1}', '{"strandline": null}'],
+)
+def test_user_metadata_of_another_tool_is_ignored(foreign: str | None, tmp_path: Path) -> None:
+    """Other tools write into the same field."""
+    written(tmp_path, numbers(1), entry(BRONZE, batch=1).encoded())
+    written(tmp_path, numbers(1), foreign)
+
+    assert [one.batch for _, one in entries(tmp_path)] == [1]
+    found = last_entry(tmp_path)
+    assert found is not None
+    assert found[0] == 0
+
+
+def test_a_field_of_a_later_version_is_ignored(tmp_path: Path) -> None:
+    """After a rollback the older code must still read what the newer one wrote."""
+    newer = json.loads(FULL.encoded()) | {"mood": "good"}
+    written(tmp_path, numbers(1), json.dumps(newer))
+
+    assert last_entry(tmp_path) == (0, FULL)
+
+
+def test_an_entry_that_lacks_what_it_must_have_is_an_error_with_a_hint(tmp_path: Path) -> None:
+    """Ignoring it as foreign would lose a batch."""
+    torn = {name: value for name, value in json.loads(FULL.encoded()).items() if name != "batch"}
+    written(tmp_path, numbers(1), json.dumps(torn))
+
+    with pytest.raises(DataError) as caught:
+        last_entry(tmp_path)
+
+    assert "batch" in caught.value.message
+    assert caught.value.fields["file"]
+
+
+def test_a_table_that_does_not_exist_has_no_version_and_no_entry(tmp_path: Path) -> None:
+    """This is the first start of a lake."""
+    assert latest_version(tmp_path) == -1
+    assert last_entry(tmp_path) is None
+    assert list(entries(tmp_path)) == []
+
+
+def test_the_latest_version_is_found_from_a_checkpoint_on(tmp_path: Path) -> None:
+    """The log before a checkpoint may be gone; counting up from 0 would then stop at once."""
+    for batch in range(4):
+        written(tmp_path, numbers(1), entry(BRONZE, batch=batch).encoded())
+    DeltaTable(tmp_path).create_checkpoint()
+    written(tmp_path, numbers(1), entry(BRONZE, batch=4).encoded())
+    for version in range(3):
+        (tmp_path / "_delta_log" / f"{version:020d}.json").unlink()
+
+    found = last_entry(tmp_path)
+
+    assert latest_version(tmp_path) == 4
+    assert found is not None
+    assert found[1].batch == 4
+
+
+def test_a_tail_reads_each_commit_once_and_starts_again_when_all_is_replaced(
+    tmp_path: Path,
+) -> None:
+    """The lag of a stream is the difference of two tails."""
+    tail = Tail(tmp_path)
+    tail.follow()
+    assert (tail.read, tail.written) == (0, 0)
+    for batch in range(2):
+        written(tmp_path, numbers(1), entry(BRONZE, batch=batch, read=10, written=8).encoded())
+    written(tmp_path, numbers(1), "maintenance")
+
+    tail.follow()
+    tail.follow()
+    assert (tail.read, tail.written) == (20, 16)
+
+    replacing = entry(BRONZE, batch=2, read=5, written=4, replaced=True)
+    written(tmp_path, numbers(1), replacing.encoded(), mode="overwrite")
+    tail.follow()
+
+    assert (tail.read, tail.written) == (5, 4)
+
+
+def test_what_a_version_added_is_returned_whole_or_file_by_file(tmp_path: Path) -> None:
+    """A stream may stop in the middle of a version and has then read only some of its files."""
+    rows = [{"at": f"2026-11-20T1{number}:00:00Z", "n": number} for number in range(3)]
+    written(tmp_path, rows)
+
+    whole, none = added(tmp_path, 0), added(tmp_path, 0, files=(1, None))
+
+    assert (whole.rows, len(whole.files), whole.lowest) == (3, 1, {"at": rows[0]["at"]})
+    assert (none.rows, none.files, none.lowest) == (0, (), {})
+    assert Path(whole.files[0]).is_file()
+
+
+def test_entries_from_before_tables_had_several_sources_are_still_read(tmp_path: Path) -> None:
+    """A lake is older than the code that reads it."""
+    bronze = json.loads(entry(BRONZE, source="t", offsets={}).encoded())
+    silver = json.loads(entry(SILVER, source="bronze.x").encoded())
+    written(tmp_path, numbers(1), json.dumps(bronze | {"offsets": {"3": [0, 7]}, "versions": None}))
+    written(tmp_path, numbers(1), json.dumps(silver | {"versions": [2, 4]}))
+
+    found = [one for _, one in entries(tmp_path)]
+
+    assert (found[0].offsets, found[0].versions) == ({"t/3": (0, 7)}, {})
+    assert found[1].versions == {"bronze.x": (2, 4)}

@@ -1,0 +1,143 @@
+"""A table has one writer, whichever process tries, also after the former one was killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.core.errors import TransientError
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.locks import lease, refuse_if_taken
+from jobs.gold import device_signal_10m
+from jobs.silver import device_telemetry as silver
+
+TABLE, OTHER = silver.TABLE, device_signal_10m.TABLE
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.locks import lease
+from jobs.engine.runtime.spark_session import start
+from jobs.engine.runtime.settings import settings
+from jobs.silver.device_telemetry import TABLE
+lake = Lake(Path(sys.argv[1]))
+spark = start(settings(cores=1, memory="512m"), lake.log("spark"))
+with lease(spark, TABLE, lake):
+    print(spark.sparkContext._gateway.proc.pid, flush=True)
+    time.sleep(60)
+"""
+TRY = """
+import sys
+from pathlib import Path
+from jobs.core.errors import TransientError
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.locks import refuse_if_taken
+from jobs.silver.device_telemetry import TABLE
+try:
+    refuse_if_taken(TABLE, Lake(Path(sys.argv[1])))
+except TransientError as error:
+    print(error.fields["pid"])
+"""
+
+
+@contextmanager
+def holder(lake: Lake) -> Iterator[tuple[int, int]]:
+    """Let another process hold the lease; yield its pid and that of its JVM."""
+    command = [sys.executable, "-c", HOLD, str(lake.root)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        jvm = int(process.stdout.readline())
+        try:
+            yield process.pid, jvm
+        finally:
+            process.kill()
+
+
+def writer_seen_elsewhere(lake: Lake) -> str:
+    """Return the pid that another process reports as the writer; an empty text when there is none."""
+    command = [sys.executable, "-c", TRY, str(lake.root)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    return done.stdout.strip()
+
+
+def eventually_free(spark: SparkSession, lake: Lake) -> bool:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            with lease(spark, TABLE, lake):
+                return True
+        except TransientError:
+            time.sleep(0.05)
+    return False
+
+
+def test_the_lease_is_free_again_after_the_block(spark: SparkSession, lake: Lake) -> None:
+    """Also after one that failed."""
+    for _ in range(2):
+        with suppress(ZeroDivisionError), lease(spark, TABLE, lake):
+            assert writer_seen_elsewhere(lake) == str(os.getpid())
+            _ = 1 / 0
+
+    refuse_if_taken(TABLE, lake)
+    assert writer_seen_elsewhere(lake) == ""
+
+
+def test_a_lease_is_of_one_table_and_one_lake(
+    spark: SparkSession, lake: Lake, tmp_path: Path
+) -> None:
+    """Tables of a lake are written at the same time."""
+    with (
+        lease(spark, TABLE, lake),
+        lease(spark, OTHER, lake),
+        lease(spark, TABLE, Lake(tmp_path / "second")),
+    ):
+        pass
+
+
+def test_the_same_process_is_refused_and_keeps_what_it_has(spark: SparkSession, lake: Lake) -> None:
+    """Closing any handle of a file releases the process's lock on it, so the refusal could free the table."""
+    with lease(spark, TABLE, lake):
+        with pytest.raises(TransientError) as caught, lease(spark, TABLE, lake):
+            pytest.fail("two writers")
+
+        assert caught.value.fields["pid"] == os.getpid()
+        assert writer_seen_elsewhere(lake) == str(os.getpid())
+
+
+@pytest.mark.slow
+def test_another_process_is_refused_at_once_and_served_when_the_holder_was_killed(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """The kernel releases the lock when the JVM is gone, and not before."""
+    with holder(lake) as (pid, jvm):
+        asked = time.monotonic()
+        with pytest.raises(TransientError) as looked:
+            refuse_if_taken(TABLE, lake)
+        with pytest.raises(TransientError) as tried, lease(spark, TABLE, lake):
+            pytest.fail("two writers")
+        took = time.monotonic() - asked
+
+        assert looked.value.fields["pid"] == tried.value.fields["pid"] == pid
+        assert str(pid) in str(looked.value)
+        assert took < 1
+
+        os.kill(jvm, signal.SIGKILL)
+
+        assert eventually_free(spark, lake)
+
+
+def test_a_lock_file_that_says_nothing_is_still_a_lock(spark: SparkSession, lake: Lake) -> None:
+    """A process may be refused after the holder locked the file and before it wrote its name."""
+    with lease(spark, TABLE, lake):
+        lake.lease(TABLE).write_text("")
+
+        with pytest.raises(TransientError, match="another process"), lease(spark, TABLE, lake):
+            pytest.fail("two writers")

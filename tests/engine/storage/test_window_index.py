@@ -1,0 +1,61 @@
+"""The index finds the files of each window, also after another writer's commit."""
+
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType, StructType, TimestampType
+
+from jobs.engine.storage import delta_commit
+from jobs.engine.storage.window_index import EPOCH, MICROSECOND, WindowIndex
+from tests.support.rows import at
+
+SCHEMA = StructType().add("window_from", TimestampType()).add("readings", LongType())
+
+
+@pytest.fixture
+def table(spark: SparkSession, tmp_path: Path) -> Path:
+    """Return an empty table that is partitioned by its windows."""
+    delta_commit.create(spark, tmp_path / "t", SCHEMA, partition_by=["window_from"])
+    return tmp_path / "t"
+
+
+def micros(clock: str) -> int:
+    moment: datetime = at(clock)
+    return (moment - EPOCH) // MICROSECOND
+
+
+def replaced(spark: SparkSession, table: Path, index: WindowIndex, *clocks: str) -> list[str]:
+    """Replace windows, and return the files that held them before."""
+    commit = delta_commit.Commit(spark, table)
+    starts = {micros(clock) for clock in clocks}
+    older = index.holding(commit, starts)
+    if older:
+        commit.take_out(older)
+    rows = spark.createDataFrame([(at(clock), 1) for clock in clocks], SCHEMA)
+    written = commit.write(rows.coalesce(1))
+    index.replaced(commit.commit("{}"), starts, written)
+    return older
+
+
+def test_windows_are_found_where_they_were_last_written(spark: SparkSession, table: Path) -> None:
+    """The second time from memory, and by a new index from the table itself."""
+    index, other = WindowIndex("window_from"), WindowIndex("window_from")
+
+    assert replaced(spark, table, index, "09:00:00", "09:10:00.000001") == []
+    assert len(replaced(spark, table, index, "09:00:00", "10:00:00")) == 1
+    assert len(replaced(spark, table, other, "09:00:00", "09:10:00.000001")) == 2
+    assert spark.read.format("delta").load(str(table)).count() == 3
+
+
+def test_the_index_is_read_again_after_another_writer(spark: SparkSession, table: Path) -> None:
+    """Maintenance rewrites files, so the remembered ones no longer exist."""
+    index = WindowIndex("window_from")
+    replaced(spark, table, index, "09:00:00")
+    replaced(spark, table, WindowIndex("window_from"), "09:00:00")
+
+    (held,) = replaced(spark, table, index, "09:00:00")
+
+    assert "09" in held
+    assert spark.read.format("delta").load(str(table)).count() == 1

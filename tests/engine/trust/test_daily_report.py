@@ -1,0 +1,201 @@
+"""The report has the ledger's figures of the chosen days, and a verdict on whether they can be trusted."""
+
+import json
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from jobs.core.table import Table
+from jobs.engine.accounting.balance_sheet import balance
+from jobs.engine.proof.certificate import Certificate, keep
+from jobs.engine.storage.lake import Lake
+from jobs.engine.trust.daily_report import Period, gather, newest_day
+from quality.report.findings import Flow, Gate, TableFindings, Verdict
+from tests.engine.written import BRONZE, GOLD, SILVER
+from tests.support.days import Came, Held, lived, receive
+
+TABLES = (BRONZE, SILVER, GOLD)
+FIRST, SECOND = date(2026, 11, 20), date(2026, 11, 21)
+NINE = datetime(2026, 11, 20, 9, tzinfo=UTC)
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+DAY = timedelta(days=1)
+LATE = Held(reasons=("late",), payload=b'{"event_id":"e1"}')
+BROKEN = Held(reasons=("missing:value", "late"), payload=b"{}")
+PAST = [
+    Came(at=NINE, good=3, duplicates=1, held=[LATE]),
+    Came(at=NINE + timedelta(hours=1), good=4, held=[LATE, BROKEN]),
+    Came(at=NINE + DAY, good=5, duplicates=2),
+]
+BOTH = Period(since=FIRST, until=SECOND + DAY, now=NOW)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """Return a lake with two days that balance."""
+    return lived(tmp_path / "lake", PAST)
+
+
+def of(table: Table, lake: Lake, period: Period = BOTH) -> TableFindings:
+    found = gather(lake, TABLES, period)
+    return next(each for each in found.tables if each.table == table.id)
+
+
+@pytest.mark.parametrize("table", TABLES, ids=str)
+def test_the_sheet_is_that_of_the_ledger(table: Table, lake: Lake) -> None:
+    """The report and the ledger must show the same numbers."""
+    sheet, ledger = of(table, lake).sheet, balance(table, lake)
+
+    assert sheet.flow == Flow(
+        read=ledger.read,
+        good=ledger.good,
+        duplicates=ledger.duplicates,
+        quarantined=sum(ledger.quarantined.values()),
+        dropped=ledger.dropped_by_watermark,
+    )
+    assert (sheet.rows, sheet.waiting, sheet.batches) == (
+        ledger.rows,
+        ledger.waiting,
+        ledger.batches,
+    )
+    assert sheet.balanced
+
+
+@pytest.mark.parametrize("table", TABLES, ids=str)
+def test_days_and_hours_add_up_to_the_sheet(table: Table, lake: Lake) -> None:
+    """Figures of days and figures of a table are counted from the same entries."""
+    found = of(table, lake)
+
+    assert sum((day.flow for day in found.days), Flow()) == found.sheet.flow
+    assert sum((hour.flow for hour in found.hours), Flow()) == found.sheet.flow == found.flow
+
+
+def test_a_report_of_a_day_judges_that_day(lake: Lake) -> None:
+    """The other days are shown for comparison only."""
+    found = gather(lake, TABLES, Period(since=FIRST, until=SECOND, now=NOW))
+    silver = found.tables[1]
+
+    assert found.sentence == "The numbers of 20 November 2026 can be trusted."
+    assert (found.verdict, found.because) == (Verdict.BELIEVED, ())
+    assert (found.arrived, found.judged) == (
+        11,
+        Flow(read=11, good=7, duplicates=1, quarantined=3),
+    )
+    assert silver.flow == found.judged
+    assert [(each.reason, each.rows) for each in silver.reasons] == [
+        ("late", 2),
+        ("missing:value", 1),
+    ]
+    assert [(each.rule, each.rows) for each in silver.failing] == [
+        ("late", 2),
+        ("missing:value", 1),
+    ]
+    assert [day.day for day in silver.days][-1] == "2026-11-20"
+
+
+def test_broken_rules_have_the_ledger_s_counts_if_it_has_any(tmp_path: Path) -> None:
+    """A row that breaks two rules counts under both, and a row with only a warning counts as well."""
+    counts = {"broke": {"late": 1, "missing:value": 1, "odd:signal": 2}}
+    lake = lived(tmp_path, [Came(at=NINE, good=3, held=[BROKEN], told=counts)])
+
+    found = of(SILVER, lake)
+
+    assert {each.rule: each.rows for each in found.failing} == counts["broke"]
+    assert found.failing[0].share == 0.5
+    assert [each.reason for each in found.reasons] == ["missing:value"]
+
+
+def test_deleted_rows_make_the_numbers_untrustworthy(lake: Lake) -> None:
+    """The tables downstream name the reason."""
+    DeltaTable(lake.table(SILVER)).delete("event_id = '2-0'")
+
+    found = gather(lake, TABLES, BOTH)
+
+    assert found.verdict is Verdict.UNBALANCED
+    assert found.sentence == (
+        "The numbers of 20 to 21 November 2026 cannot be trusted: "
+        "silver.device_telemetry is unbalanced."
+    )
+    assert found.because[0] == (
+        "silver.device_telemetry: 21 November, the table holds 11 rows, but 12 were written"
+    )
+    assert found.tables[2].because == (
+        "21 November, rests on silver.device_telemetry, which is unbalanced",
+    )
+
+
+def test_unread_rows_make_a_table_stale(lake: Lake) -> None:
+    """Bronze received more rows, silver did not read them."""
+    receive(lake, Came(at=NINE + DAY, good=6), 3)
+
+    found = of(SILVER, lake, Period(since=SECOND, until=SECOND + DAY, now=NOW))
+
+    assert found.verdict is Verdict.STALE
+    assert found.sheet.waiting == 6
+    assert found.because == ("rows have waited since 2026-11-21 09:00",)
+
+
+def test_the_caller_decides_which_gates_are_shut(lake: Lake) -> None:
+    """By one function, so that gates of another kind can be added."""
+
+    def shut(table: Table, _: Lake) -> Gate | None:
+        why = "only 3 rows came"
+        return Gate(since=NOW.isoformat(), why=why) if table is SILVER else None
+
+    found = gather(lake, TABLES, BOTH, shut=shut)
+
+    assert found.verdict is Verdict.HELD
+    assert [day.verdict for day in found.tables[1].days][-2:] == [Verdict.BELIEVED, Verdict.HELD]
+    assert "silver.device_telemetry: 21 November, only 3 rows came" in found.because
+
+
+def test_a_certificate_with_a_difference_makes_a_table_unbalanced(lake: Lake) -> None:
+    """A balanced ledger is not enough."""
+    bad = Certificate(
+        table=GOLD.id,
+        equal=False,
+        rows=1,
+        splits=1,
+        kills=0,
+        seed=1,
+        offsets={},
+        versions={},
+        code="x",
+        at=NOW.isoformat(),
+        seconds=1.0,
+    )
+    keep(bad, GOLD, lake)
+
+    found = of(GOLD, lake)
+
+    assert found.verdict is Verdict.UNBALANCED
+    assert found.proof is not None
+    assert found.proof.standing == "NOT EQUAL, by other code"
+
+
+def test_days_without_a_batch_are_silent(lake: Lake) -> None:
+    """Nothing was written, so there is nothing to judge."""
+    then = Period(since=date(2026, 11, 18), until=date(2026, 11, 19), now=NOW)
+
+    found = gather(lake, TABLES, then)
+
+    assert (found.verdict, found.sentence) == (
+        Verdict.SILENT,
+        "Nothing was written on 18 November 2026.",
+    )
+
+
+def test_the_newest_day_is_that_of_the_last_commit(lake: Lake) -> None:
+    """A report without a named day is of this day."""
+    assert newest_day(TABLES, lake) == SECOND
+
+
+def test_the_structure_survives_json_and_has_the_rules_with_their_columns(lake: Lake) -> None:
+    """Programs read what people see."""
+    report = json.loads(json.dumps(gather(lake, TABLES, BOTH).as_json()))
+
+    rules = {rule["rule"]: rule for rule in report["tables"][1]["rules"]}
+    assert rules["missing:value"]["holds"] == "`value` IS NOT NULL"
+    assert rules["late"]["holds"] == "event_at is at most 1 h before the arrival"
+    assert report["tables"][1]["quarantine"]["rows"] == 3

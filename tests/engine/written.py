@@ -1,0 +1,64 @@
+"""Delta tables with ledger entries, made without a JVM, for tests of what only reads logs."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+from deltalake import CommitProperties, write_deltalake
+
+from jobs.core.table import Table
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry
+from jobs.gold import device_signal_10m
+from jobs.silver import device_telemetry as silver
+
+BRONZE, SILVER, GOLD = silver.TABLE.upstream[0], silver.TABLE, device_signal_10m.TABLE
+NUMBER = pa.schema([("number", pa.int64())])
+
+
+def written(
+    path: Path,
+    rows: Sequence[Mapping[str, object]],
+    metadata: str | None = None,
+    *,
+    mode: Literal["append", "overwrite"] = "append",
+) -> None:
+    """Commit rows, one file, with the given user metadata."""
+    properties = CommitProperties(custom_metadata={"userMetadata": metadata} if metadata else {})
+    schema = None if rows else NUMBER
+    table = pa.Table.from_pylist(list(rows), schema=schema)
+    write_deltalake(path, table, mode=mode, commit_properties=properties)
+
+
+def entry(table: Table, **fields: object) -> Entry:
+    """Return an entry with what a test does not speak of filled in."""
+    usual: dict[str, object] = {"mode": "available-now", "stream": "s", "batch": 0, "source": "x"}
+    return Entry(table=table.id, **{**usual, **fields})  # type: ignore[arg-type]  # a test's own values
+
+
+def numbers(count: int) -> list[dict[str, object]]:
+    """Return so many rows."""
+    return [{"number": number} for number in range(count)]
+
+
+def small_lake(root: Path) -> Lake:
+    """Make a lake that balances: 5 records, of them 3 good, 1 a copy, 1 held; one window of 3 readings."""
+    lake = Lake(root)
+    for batch, (count, offsets) in enumerate([(3, {"0": (0, 3)}), (2, {"0": (3, 5)})]):
+        one = entry(BRONZE, batch=batch, offsets=offsets, read=count, good=count, written=count)
+        written(lake.table(BRONZE), numbers(count), one.encoded())
+    good = entry(
+        SILVER,
+        versions={BRONZE.id: (0, 1)},
+        read=5,
+        good=3,
+        duplicates=1,
+        quarantined={"late": 1},
+        written=3,
+    )
+    written(lake.quarantine(SILVER), numbers(1), good.encoded())
+    written(lake.table(SILVER), numbers(3), good.encoded())
+    one = entry(GOLD, versions={SILVER.id: (0, 0)}, read=3, good=3, written=1)
+    written(lake.table(GOLD), numbers(1), one.encoded())
+    return lake
