@@ -112,13 +112,14 @@ def _exit_code(error: BaseException) -> int | str | None:
         case BrokenPipeError():
             return 141
     # Not imported above, because it takes longer than most answers.
-    away = importlib.import_module("jobs.engine.runtime.outage").transient(error)
-    says = importlib.import_module("jobs.engine.service.failing").first_line
+    from jobs.engine.runtime.outage import first_line, transient  # noqa: PLC0415
+
+    away = transient(error)
     if away is not None:
         complain(str(away))
         return TransientError.exit_code
     complain(
-        f"something unforeseen happened: {type(error).__name__}: {says(error)}\n\n"
+        f"something unforeseen happened: {type(error).__name__}: {first_line(error)}\n\n"
         f"hint: the stack trace is in {_kept(error)}."
     )
     return 70

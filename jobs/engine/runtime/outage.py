@@ -65,6 +65,13 @@ def transient(error: BaseException) -> TransientError | None:
     return loss(error) or absence(error)
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first informative line of an error."""
+    lines = _text(error).strip().splitlines()
+    informative = [line for line in lines if not line.startswith("An error occurred while calling")]
+    return (informative or ["no message"])[0].lstrip(": ")[:300]
+
+
 def has_room(folder: Path) -> bool:
     """Return whether a file can be written; a full disk explains a missing heartbeat."""
     return shutil.disk_usage(folder).free >= ROOM

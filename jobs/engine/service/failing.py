@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from jobs.core.errors import LakeError
 from jobs.core.table import Table
-from jobs.engine.runtime.outage import without_room
+from jobs.engine.runtime.outage import first_line, without_room
 from jobs.engine.storage.lake import Lake
 
 FIRST = 5.0
@@ -71,13 +71,3 @@ def failing(
         since=since,
         tries=tries,
     )
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first informative line of an error."""
-    try:
-        lines = str(error).strip().splitlines()
-    except Exception:  # noqa: BLE001  # py4j asks the JVM for the text, and the JVM may be gone
-        lines = []
-    informative = [line for line in lines if not line.startswith("An error occurred while calling")]
-    return (informative or ["no message"])[0].lstrip(": ")[:300]
