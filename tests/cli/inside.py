@@ -42,9 +42,7 @@ def strandline(*words: object, env: Mapping[str, str] | None = None) -> Answer:
 
 def succeeded(*words: object, env: Mapping[str, str] | None = None) -> Answer:
     """Run the program and see that it succeeded."""
-    answer = strandline(*words, env=env)
-    assert answer.code == 0, answer.told
-    return answer
+    return strandline(*words, env=env).succeeded()
 
 
 @contextmanager

@@ -33,6 +33,11 @@ class Answer:
         """Return everything that was said."""
         return self.out + self.err
 
+    def succeeded(self) -> "Answer":
+        """Return the answer, having seen that the program succeeded."""
+        assert self.code == 0, self.told
+        return self
+
 
 def strandline(
     *words: object,
@@ -56,9 +61,7 @@ def strandline(
 
 def succeeded(*words: object, env: Mapping[str, str] | None = None, timeout: float = 400) -> Answer:
     """Run the program and see that it succeeded."""
-    answer = strandline(*words, env=env, timeout=timeout)
-    assert answer.code == 0, answer.told
-    return answer
+    return strandline(*words, env=env, timeout=timeout).succeeded()
 
 
 def start(
