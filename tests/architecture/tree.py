@@ -30,9 +30,9 @@ def library() -> Iterator[tuple[str, str]]:
             yield name, path.read_text()
 
 
-def copied(folder: Path) -> Path:
-    """Return a copy of the project without its tests, to be spoilt."""
-    for name in PACKAGES:
+def copied(folder: Path, *more: str) -> Path:
+    """Return a copy of the project, to be spoilt; without its tests unless they are named."""
+    for name in (*PACKAGES, *more):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md"):
         if (ROOT / name).exists():

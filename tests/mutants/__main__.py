@@ -6,27 +6,17 @@ make mutants ONLY="lease gate"  those whose description has one of the words
 
 import argparse
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from tests.architecture.tree import ROOT, tracked
+from tests.architecture.tree import copied
 from tests.mutants.planted import MUTANTS, Mutant
 
 FAILED = 1
 """What pytest exits with when tests have failed; any other code is no verdict."""
-
-
-def copied(folder: Path) -> Path:
-    """Return a copy of the files that git keeps."""
-    for path in tracked():
-        place = folder / path.relative_to(ROOT)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, place)
-    return folder
 
 
 def is_noticed(mutant: Mutant, project: Path, most: float) -> tuple[bool, str]:
@@ -63,7 +53,7 @@ def main() -> int:
     chosen = [m for m in MUTANTS if not asked.words or any(w in m.what for w in asked.words)]
     missed = 0
     with tempfile.TemporaryDirectory(prefix="strandline-mutants-") as folder:
-        project = copied(Path(folder) / "project")
+        project = copied(Path(folder) / "project", "tests")
         for number, mutant in enumerate(chosen, 1):
             began = time.monotonic()
             noticed, says = is_noticed(mutant, project, asked.most)
