@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote
@@ -164,6 +164,15 @@ def events_in(address: str, topic: Topic) -> int:
         return sum(end for _, end in log.bounds().values())
     finally:
         log.close()
+
+
+def has_all(address: str, topics: Iterable[Topic], events: int) -> bool:
+    """Return whether the topics hold all events of a benchmark already; refuse those of another one."""
+    there = sum(events_in(address, topic) for topic in topics)
+    if there and there != events:
+        message = f"the topics have {there:,} events of others; name another folder with --work"
+        raise SystemExit(message)
+    return there == events
 
 
 def adds(table: Path, version: int) -> list[dict[str, str]]:
