@@ -24,7 +24,7 @@ from jobs.engine.trace.why import why
 from jobs.gold import device_signal_10m as gold
 from jobs.silver import device_telemetry as silver
 from tests.support.events import Event, reading, readings, received
-from tests.support.logs import dealt, told
+from tests.support.logs import dealt, random_log
 from tests.support.modes import STREAMED, Answers, answers_of, derive, in_every_mode, proven
 from tests.support.rows import NOON, at, rows
 
@@ -158,7 +158,7 @@ def test_random_arrivals_of_hours_ago_are_accounted_for_in_any_mode(
 ) -> None:
     """One row in five was stamped up to a day before it was sent; the seed is in the header, and draws the mode."""
     log = []
-    for each in dealt(chance, told(chance, 150), batches=4):
+    for each in dealt(chance, random_log(chance, 150), batches=4):
         back = chance.choice([timedelta(0)] * 4 + [timedelta(minutes=chance.randrange(1, 1440))])
         log.append(replace(each.event, arrived_at=each.event.arrived_at - back))
 

@@ -21,7 +21,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries, latest_version
 from jobs.silver import device_telemetry as silver
 from tests.support.events import commits, received
-from tests.support.logs import Told, dealt, expected, halved, told
+from tests.support.logs import Labelled, dealt, expected, halved, random_log
 from tests.support.modes import (
     STREAMED,
     TABLES,
@@ -47,7 +47,7 @@ def test_any_cut_of_a_log_gives_the_same_rows_and_each_event_one_place(
 
 def assert_any_cut_is_the_same(spark: SparkSession, root: Path, chance: random.Random) -> None:
     """Cut a log at random, run it in a mode that is drawn, and compare with one batch over all of it."""
-    log = told(chance, 150)
+    log = random_log(chance, 150)
     cut = dealt(chance, log, batches=chance.choice([2, 3]))
 
     one = answered_by("batch", spark, root / "one", [each.event for each in log], [silver.TABLE])
@@ -68,7 +68,7 @@ def test_a_batch_that_runs_again_changes_nothing(
     spark: SparkSession, lake: Lake, chance: random.Random
 ) -> None:
     """A kill after Delta's commit and before Spark's own leaves a batch that is run once more."""
-    log = halved(told(chance, 120))
+    log = halved(random_log(chance, 120))
     # The newest batch alone, which closes windows, or with it the one that brought the rows.
     for forgotten, batch in enumerate(commits(each.event for each in log), start=1):
         received(spark, lake, batch)
@@ -88,7 +88,7 @@ def test_a_batch_that_is_killed_between_its_commits_is_ended_by_the_next_start(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, chance: random.Random
 ) -> None:
     """The quarantine is written first; what it has of the batch must be there once when silver follows."""
-    log = halved(told(chance, 120))
+    log = halved(random_log(chance, 120))
     for batch in commits(each.event for each in log):
         received(spark, lake, batch)
         for table in TABLES:
@@ -148,7 +148,7 @@ def versions(lake: Lake) -> list[int]:
     return [latest_version(path) for table in TABLES for path in lake.folders(table)]
 
 
-def assert_complete(spark: SparkSession, lake: Lake, log: Sequence[Told]) -> None:
+def assert_complete(spark: SparkSession, lake: Lake, log: Sequence[Labelled]) -> None:
     """Assert that a lake has what it must have, and what a lake has that nobody ever killed."""
     answers = answers_of(lake)
     calm = twin(lake, "calm")
@@ -158,7 +158,7 @@ def assert_complete(spark: SparkSession, lake: Lake, log: Sequence[Told]) -> Non
     assert proven(lake, TABLES)
 
 
-def assert_accounted(answers: Answers, log: Sequence[Told]) -> None:
+def assert_accounted(answers: Answers, log: Sequence[Labelled]) -> None:
     """Assert that good and bad rows are those that the log tells, and that all others are copies."""
     places, held, copies = expected(log)
     good = [(int(row["_partition"]), int(row["_offset"])) for row in answers.silver]

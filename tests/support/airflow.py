@@ -26,7 +26,7 @@ class Airflow:
     Args:
         programs: The folder of its programs.
         home: What it keeps.
-        env: What its workers are told beside that.
+        env: More environment variables for its workers.
     """
 
     programs: Path
@@ -67,7 +67,7 @@ def prepared(home: Path, env: Mapping[str, str]) -> Airflow:
 
 
 def installed() -> Path:
-    """Return the environment; where its packages cannot be had the test is skipped and says so."""
+    """Return the environment; without its packages the test is skipped, with the reason."""
     pins = hashlib.sha256(PINS.read_bytes() + sys.version.encode()).hexdigest()[:16]
     folder = ROOT / ".cache/airflow" / pins
     done = folder / "done"

@@ -1,4 +1,4 @@
-"""A real browser, asked over a pipe what a page looks like; no other program is needed to speak with it.
+"""A real browser, driven over a pipe; no other program is needed.
 
 Chromium reads its commands from file 3 and answers on file 4, each a JSON text that ends with a zero byte.
 """
@@ -46,7 +46,7 @@ class Seen:
     """What a page was like.
 
     Args:
-        complaints: What the browser said of it: errors, warnings, refused requests.
+        complaints: What the browser reported: errors, warnings, refused requests.
         requests: Every address that it asked for.
         picture: A screenshot of the whole page.
         answers: What the questions to the page were answered with.
@@ -59,14 +59,14 @@ class Seen:
 
 
 class RefusedError(Exception):
-    """The browser does not do what it was told."""
+    """The browser refused a command."""
 
 
 class Browser:
     """A browser that is open."""
 
     def __init__(self, reads: int, writes: int) -> None:
-        """Speak with it over two files."""
+        """Send commands to one file and read answers from the other."""
         self._reads, self._writes = reads, writes
         self._numbers = itertools.count(1)
         self._rest = b""
@@ -75,20 +75,20 @@ class Browser:
     def look(self, file: Path, *, width: int, height: int, dark: bool, ask: dict[str, str]) -> Seen:
         """Open a file in a window of a size, by day or by night, and ask it some questions in JavaScript."""
         self._events.clear()
-        target = self.say("Target.createTarget", url="about:blank")["targetId"]
-        tab = self.say("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        target = self.send("Target.createTarget", url="about:blank")["targetId"]
+        tab = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
-            self.say(f"{domain}.enable", tab)
+            self.send(f"{domain}.enable", tab)
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
-        self.say("Emulation.setDeviceMetricsOverride", tab, **size)
+        self.send("Emulation.setDeviceMetricsOverride", tab, **size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.say("Emulation.setEmulatedMedia", tab, features=[scheme])
-        self.say("Page.navigate", tab, url=file.as_uri())
+        self.send("Emulation.setEmulatedMedia", tab, features=[scheme])
+        self.send("Page.navigate", tab, url=file.as_uri())
         while not any(event["method"] == "Page.loadEventFired" for event in self._events):
             self._hear()
         answers = {name: self._asked(tab, question) for name, question in ask.items()}
-        shot = self.say("Page.captureScreenshot", tab, captureBeyondViewport=True)["data"]
-        self.say("Target.closeTarget", targetId=target)
+        shot = self.send("Page.captureScreenshot", tab, captureBeyondViewport=True)["data"]
+        self.send("Target.closeTarget", targetId=target)
         return Seen(
             complaints=[text for event in self._events for text in _complaint(event)],
             requests=[
@@ -101,17 +101,17 @@ class Browser:
         )
 
     def _asked(self, tab: str, question: str) -> Any:  # noqa: ANN401  # whatever the page answers
-        told = self.say("Runtime.evaluate", tab, expression=question, returnByValue=True)
-        assert "exceptionDetails" not in told, told
-        return told["result"].get("value")
+        answer = self.send("Runtime.evaluate", tab, expression=question, returnByValue=True)
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
 
-    def say(self, method: str, tab: str | None = None, **words: object) -> dict[str, Any]:
-        """Tell the browser, or one of its tabs, to do something, and return its answer."""
+    def send(self, method: str, tab: str | None = None, **params: object) -> dict[str, Any]:
+        """Send a command to the browser, or to one of its tabs, and return its answer."""
         number = next(self._numbers)
-        told = {"id": number, "method": method, "params": words}
+        command = {"id": number, "method": method, "params": params}
         if tab:
-            told["sessionId"] = tab
-        os.write(self._writes, json.dumps(told).encode() + b"\0")
+            command["sessionId"] = tab
+        os.write(self._writes, json.dumps(command).encode() + b"\0")
         while True:
             answer = self._hear()
             if answer.get("id") == number:
@@ -122,15 +122,15 @@ class Browser:
     def _hear(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
             ready, _, _ = select.select([self._reads], [], [], PATIENCE)
-            assert ready, f"the browser has said nothing for {PATIENCE} s"
+            assert ready, f"the browser has sent nothing for {PATIENCE} s"
             more = os.read(self._reads, 1 << 20)
             assert more, "the browser is gone"
             self._rest += more
         text, _, self._rest = self._rest.partition(b"\0")
-        told: dict[str, Any] = json.loads(text)
-        if "method" in told:
-            self._events.append(told)
-        return told
+        message: dict[str, Any] = json.loads(text)
+        if "method" in message:
+            self._events.append(message)
+        return message
 
 
 @contextmanager

@@ -49,11 +49,11 @@ class Console:
         """Ask Dagster as its page does."""
         return self.post("graphql", {"query": question, "variables": variables})["data"]
 
-    def post(self, path: str, said: Mapping[str, object]) -> Any:  # noqa: ANN401  # as above
-        """Say something to one of Dagster's addresses."""
+    def post(self, path: str, body: Mapping[str, object]) -> Any:  # noqa: ANN401  # as above
+        """Post a body to one of Dagster's addresses."""
         request = urllib.request.Request(  # noqa: S310  # our own address
             f"{self.address}/{path}",
-            json.dumps(said).encode(),
+            json.dumps(body).encode(),
             {"Content-Type": "application/json"},
         )
         with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310  # as above
@@ -87,7 +87,7 @@ class Console:
         return "still running"
 
     def runs(self, job: str) -> list[str]:
-        """Return how the runs of a job stand, the newest first."""
+        """Return the status of each run of a job, the newest first."""
         return [run["status"] for run in self._runs(job)]
 
     def newest(self, job: str) -> str:

@@ -41,14 +41,14 @@ class Came:
         good: How many good readings.
         duplicates: How many copies.
         held: The rows that were held back.
-        told: More that silver's entry says, such as ``failed``.
+        extra: More fields of silver's entry, such as ``failed``.
     """
 
     at: datetime
     good: int
     duplicates: int = 0
     held: Sequence[Held] = ()
-    told: Mapping[str, object] = field(default_factory=dict)
+    extra: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def read(self) -> int:
@@ -71,11 +71,11 @@ def commit(
     table: Table,
     rows: Sequence[Mapping[str, object]],
     at: datetime,
-    told: Mapping[str, object] | None = None,
+    extra: Mapping[str, object] | None = None,
     **fields: object,
 ) -> int:
     """Append rows with their entry at a moment; return the version."""
-    metadata = json.loads(entry(table, **fields).encoded()) | dict(told or {})
+    metadata = json.loads(entry(table, **fields).encoded()) | dict(extra or {})
     written(lake.table(table), rows, json.dumps(metadata))
     dated(lake.table(table), at)
     return latest_version(lake.table(table))
@@ -126,7 +126,7 @@ def judge(lake: Lake, came: Came, batch: int) -> None:
         written(lake.quarantine(SILVER), held, entry(SILVER, **fields).encoded())
         dated(lake.quarantine(SILVER), came.at)
     rows = [{"event_id": f"{batch}-{n}", "event_at": came.at} for n in range(came.good)]
-    commit(lake, SILVER, rows, came.at, came.told, **fields)
+    commit(lake, SILVER, rows, came.at, came.extra, **fields)
 
 
 def _held(row: Held, at: datetime, offset: int) -> dict[str, object]:
@@ -144,8 +144,8 @@ def _held(row: Held, at: datetime, offset: int) -> dict[str, object]:
 def _read(lake: Lake) -> int:
     file = lake.table(BRONZE) / "_delta_log" / f"{latest_version(lake.table(BRONZE)):020d}.json"
     info = next(json.loads(line) for line in file.read_text().splitlines() if "commitInfo" in line)
-    told = json.loads(info["commitInfo"]["userMetadata"])
-    return int(told["offsets"][f"{TOPIC}/0"][1])
+    metadata = json.loads(info["commitInfo"]["userMetadata"])
+    return int(metadata["offsets"][f"{TOPIC}/0"][1])
 
 
 def morning(root: Path) -> Lake:
@@ -154,8 +154,8 @@ def morning(root: Path) -> Lake:
         root,
         [
             Came(at=NINE, good=3, duplicates=1, held=[_LATE]),
-            Came(at=NINE + HOUR, good=4, told={"failed": ["volume"], "broke": {"late": 1}}),
-            Came(at=NINE + 2 * HOUR, good=5, told={"failed": ["x"], "opened": "a known launch"}),
+            Came(at=NINE + HOUR, good=4, extra={"failed": ["volume"], "broke": {"late": 1}}),
+            Came(at=NINE + 2 * HOUR, good=5, extra={"failed": ["x"], "opened": "a known launch"}),
         ],
     )
 
@@ -167,7 +167,7 @@ def figures(lake: Lake) -> list[tuple[str, int, str, float]]:
 
 
 def once(lake: Lake) -> bool:
-    """Tell whether history holds the commits of the morning, each of them once."""
+    """Return whether history holds the commits of the morning, each of them once."""
     found = figures(lake)
     counted = Counter((table, version) for table, version, measure, _ in found if measure == "read")
     every = {(table.id, version): 1 for table in TABLES for version in range(3)}

@@ -46,11 +46,11 @@ class Event:
 
 
 def readings(table: str) -> list[Event]:
-    """Read events from a table; what a column does not say is as in any good reading.
+    """Read events from a table; a column that is absent is as in any good reading.
 
     ``id``, ``device``, ``signal``, ``value``, ``event_at`` and ``firmware`` make the payload, unless
-    ``payload`` gives it whole. An event that does not say when it arrived did so when it happened, and one
-    that does not say when it was read was read when it arrived.
+    ``payload`` gives it whole. Without ``arrived_at`` an event arrived when it happened;
+    without ``ingested_at`` it was read when it arrived.
     """
     return [_event(row) for row in lines(table)]
 
@@ -88,7 +88,7 @@ def received(
         lake: Gets them.
         events: In the order of their offsets within a partition.
         files: How many files a commit has at most; records of one partition stay together.
-        marked: Whether each row says what the newest arrival before its commit was; in an older lake it did not.
+        marked: Whether each row has the newest arrival before its commit; rows of an older lake do not.
     """
     path = lake.table(TABLE)
     delta_commit.create(spark, path, RECEIVED, properties=PROPERTIES)
@@ -135,7 +135,7 @@ def _append(
     return _commit(spark, lake, TABLE, spread, offsets, arrived)
 
 
-def _commit(  # noqa: PLR0913, PLR0917  # what a commit says
+def _commit(  # noqa: PLR0913, PLR0917  # what a commit has
     spark: SparkSession,
     lake: Lake,
     table: Table,

@@ -15,6 +15,6 @@ def executions(spark: SparkSession, work: Callable[[], object]) -> int:
 
 
 def _newest(spark: SparkSession) -> int:
-    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()  # Spark tells of them a little later
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()  # Spark reports them a little later
     known = classic(spark).sharedState().statusStore().executionsList()
     return -1 if known.isEmpty() else int(known.last().executionId())

@@ -21,7 +21,7 @@ MADE = "2026-11-22T06:00:00+00:00"
 
 
 def report(odd: str = "", verdict: Verdict = Verdict.HELD, days: int = 1) -> Findings:
-    """Return a report of some days up to the 21st; ``odd`` stands wherever data or people can put a text."""
+    """Return a report of some days up to the 21st; ``odd`` is wherever data or people can put a text."""
     table = findings(odd, verdict)
     return Findings(
         lake=f"lake{odd}",

@@ -40,7 +40,7 @@ RESOLUTIONS = pa.schema(
 
 
 def record(offset: int, *reasons: str, **fields: object) -> dict[str, object]:
-    """Return a held record that arrived so many minutes after noon as its offset says."""
+    """Return a held record that arrived as many minutes after noon as its offset."""
     usual: dict[str, object] = {
         "_topic": "t",
         "_partition": 0,

@@ -1,4 +1,4 @@
-"""Payloads that somebody might send to hurt: what is no row, and text that looks like an attack and is one."""
+"""Payloads made to do harm: some are no rows, some are rows whose text looks like an attack."""
 
 import json
 from collections.abc import Iterator
@@ -100,17 +100,17 @@ def _clean(
 
 def _valid(numbers: Iterator[int], random: Random) -> Iterator[Hostile]:
     for text in cycle(NAUGHTY):
-        said = random.choice(("", "~")) + text + random.choice(("", "\u00e9", text[:100]))
-        written = json.dumps(said, ensure_ascii=random.random() < 0.5).encode()
+        sent = random.choice(("", "~")) + text + random.choice(("", "\u00e9", text[:100]))
+        written = json.dumps(sent, ensure_ascii=random.random() < 0.5).encode()
         more = random.choice(
             (
                 b"",
                 b', "extra": {"a": [1e300, null]}',
                 b', "deep": ' + b"[" * 300 + b"]" * 300,
-                b', "' + json.dumps(said[:1_000]).encode()[1:-1] + b'": 1',
+                b', "' + json.dumps(sent[:1_000]).encode()[1:-1] + b'": 1',
             )
         )
-        yield Hostile(_clean(next(numbers), text=written, more=more), said)
+        yield Hostile(_clean(next(numbers), text=written, more=more), sent)
 
 
 def _broken(numbers: Iterator[int], random: Random) -> Iterator[Hostile]:

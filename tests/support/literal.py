@@ -18,7 +18,7 @@ from tests.support.modes import derive, stream
 from tests.support.rows import NULL, Row, at, lines, shown
 
 Log = Mapping[Table, tuple[StructType, str]]
-"""For each source its columns, and its rows as text; ``batch`` says in which commit a row comes."""
+"""For each source its columns, and its rows as text; ``batch`` is the commit of a row."""
 
 WAYS = ("batch", "at once", "step by step", "always on")
 TWO = ("batch", "step by step")

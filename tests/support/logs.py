@@ -1,4 +1,4 @@
-"""Random logs of events of which it is known what must become of each."""
+"""Random logs of events, each with the outcome that it must have."""
 
 import random
 from collections import Counter
@@ -16,18 +16,18 @@ SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """An event, and either what a copy of it shares or why it is no row."""
+class Labelled:
+    """An event, and either the identity that its copies share or the reason why it is held."""
 
     event: Event
     same: tuple[str, str] | None = None
     reason: str | None = None
 
 
-def told(chance: random.Random, events: int) -> list[Told]:
+def random_log(chance: random.Random, events: int) -> list[Labelled]:
     """Make a log in the order of arrival, which runs backwards by no more than the law's disorder."""
-    log: list[Told] = []
-    good: list[Told] = []
+    log: list[Labelled] = []
+    good: list[Labelled] = []
     for number in range(events):
         arrived_at = NOON - SPAN + SPAN * number / events - LAW.disorder * chance.random() * 0.9
         arrived_at = arrived_at.replace(microsecond=arrived_at.microsecond // 1_000 * 1_000)
@@ -43,7 +43,7 @@ def told(chance: random.Random, events: int) -> list[Told]:
     return log
 
 
-def dealt(chance: random.Random, log: Sequence[Told], batches: int) -> list[Told]:
+def dealt(chance: random.Random, log: Sequence[Labelled], batches: int) -> list[Labelled]:
     """Deal a log to commits at random places; its order stays."""
     cuts = sorted(chance.sample(range(1, len(log)), batches - 1))
     numbers = [sum(place >= cut for cut in cuts) for place in range(len(log))]
@@ -53,7 +53,7 @@ def dealt(chance: random.Random, log: Sequence[Told], batches: int) -> list[Told
     ]
 
 
-def halved(log: Sequence[Told]) -> list[Told]:
+def halved(log: Sequence[Labelled]) -> list[Labelled]:
     """Deal a log to two commits of the same size, so that each has rows of all kinds."""
     middle = len(log) // 2
     return [
@@ -62,8 +62,8 @@ def halved(log: Sequence[Told]) -> list[Told]:
     ]
 
 
-def expected(log: Sequence[Told]) -> tuple[set[tuple[int, int]], Counter[str], int]:
-    """Return where the good rows stood, how many rows are held for which reason, and how many are copies.
+def expected(log: Sequence[Labelled]) -> tuple[set[tuple[int, int]], Counter[str], int]:
+    """Return where the good rows were in Kafka, how many rows are held for which reason, and how many are copies.
 
     Of copies the first by commit, arrival, partition and offset is the good one.
     """
@@ -83,22 +83,24 @@ def expected(log: Sequence[Told]) -> tuple[set[tuple[int, int]], Counter[str], i
     return {(partition, offset) for _, _, partition, offset in first.values()}, held, copies
 
 
-def _good(chance: random.Random, number: int, arrived: timedelta) -> Told:
+def _good(chance: random.Random, number: int, arrived: timedelta) -> Labelled:
     # Both ends of the law are drawn often, because there an error would hide.
     ago = chance.choice([LAW.late, -LAW.early, LAW.late * chance.random(), SECOND, timedelta(0)])
-    return _told(chance, f"e{number}", arrived, arrived - ago)
+    return _labelled(chance, f"e{number}", arrived, arrived - ago)
 
 
-def _copy(chance: random.Random, original: Told, arrived: timedelta) -> Told:
+def _copy(chance: random.Random, original: Labelled, arrived: timedelta) -> Labelled:
     assert original.same is not None
     name, happened = original.same
-    copy = _told(chance, name, arrived, timedelta(microseconds=int(happened)))
+    copy = _labelled(chance, name, arrived, timedelta(microseconds=int(happened)))
     if chance.random() < 0.3:  # sent again as it was
         copy = replace(copy, event=replace(copy.event, payload=original.event.payload))
     return copy
 
 
-def _told(chance: random.Random, name: str, arrived: timedelta, happened: timedelta) -> Told:
+def _labelled(
+    chance: random.Random, name: str, arrived: timedelta, happened: timedelta
+) -> Labelled:
     payload = reading(
         event_id=name,
         device_id=f"d{chance.randrange(3)}",
@@ -108,13 +110,13 @@ def _told(chance: random.Random, name: str, arrived: timedelta, happened: timede
     )
     event = _event(chance, payload, arrived)
     if happened < arrived - LAW.late:
-        return Told(event=event, reason="late")
+        return Labelled(event=event, reason="late")
     if happened > arrived + LAW.early:
-        return Told(event=event, reason="early")
-    return Told(event=event, same=(name, str(happened // timedelta(microseconds=1))))
+        return Labelled(event=event, reason="early")
+    return Labelled(event=event, same=(name, str(happened // timedelta(microseconds=1))))
 
 
-def _bad(chance: random.Random, number: int, arrived: timedelta) -> Told:
+def _bad(chance: random.Random, number: int, arrived: timedelta) -> Labelled:
     moment = (NOON + arrived).isoformat()
     kinds = {
         "malformed": chance.choice([b"", b"not json", None, reading() + b"]"]),
@@ -124,7 +126,7 @@ def _bad(chance: random.Random, number: int, arrived: timedelta) -> Told:
         "early": reading(event_at=(NOON + arrived + LAW.early + SECOND).isoformat()),
     }
     reason = chance.choice(list(kinds))
-    return Told(event=_event(chance, kinds[reason], arrived), reason=reason)
+    return Labelled(event=_event(chance, kinds[reason], arrived), reason=reason)
 
 
 def _event(chance: random.Random, payload: bytes | None, arrived: timedelta) -> Event:

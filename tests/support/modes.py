@@ -25,7 +25,7 @@ from tests.support.events import TABLE, Event, commits, received
 from tests.support.rows import NOON, Row, shown
 
 ON_CHANGE = replace(gold.TABLE, name="device_signal_10m_now", emits=Emit.ON_CHANGE)
-"""The same windows, said whenever they change; under a name of its own it lives beside the other."""
+"""The same windows, emitted on every change, in a table of their own."""
 
 TABLES = (silver.TABLE, gold.TABLE, ON_CHANGE)
 EVERY = 0.05
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """What a lake says: its rows, as text."""
+    """The rows of a lake, as text."""
 
     silver: list[Row]
     quarantine: list[Row]
@@ -78,7 +78,7 @@ def answered_by(
     events: Sequence[Event],
     tables: Sequence[Table] = TABLES,
 ) -> Answers:
-    """Run tables in one way, in a lake of its own, prove its ledger, and return what it says."""
+    """Run tables in one way, in a lake of its own, prove its ledger, and return its rows."""
     lake = Lake(root / name).open_for_writing()
     WAYS[name](spark, lake, commits(events), tables)
     assert proven(lake, tables)
@@ -101,7 +101,7 @@ def derive(
 
 
 def answers_of(lake: Lake) -> Answers:
-    """Read what a lake says; a table that was not run says nothing."""
+    """Read the rows of a lake; a table that was not run has none."""
     return Answers(
         silver=_read(lake.table(silver.TABLE)),
         quarantine=_held(lake),
@@ -181,7 +181,7 @@ def stream(
 
 
 def has_caught_up(lake: Lake, table: Table) -> bool:
-    """Tell whether a stream has read all there is, and ended the batch that its last watermark asks for."""
+    """Return whether a stream has read all there is, and ended the batch that its last watermark causes."""
     return waiting(table, lake) <= 0 and is_settled(table, lake)
 
 

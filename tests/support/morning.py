@@ -12,7 +12,7 @@ from tests.support.events import readings, received
 from tests.support.modes import derive
 
 STRICT = replace(silver.TABLE, rules=(*silver.TABLE.rules, between("value", 0, 9)))
-"""The same table after somebody found out which values can be."""
+"""The same table after the range of possible values is known."""
 
 TABLES = (silver.TABLE, gold.TABLE)
 

@@ -39,12 +39,12 @@ class Server:
         """Return an address as one writes it, with the signs of a password in their places."""
         return f"postgresql://{user}:{quote(password, safe='')}@{HOST}:{self.port}/{database}"
 
-    def tell(self, *sentences: str, database: str = "postgres") -> None:
-        """Say something to a database, each sentence on its own."""
-        with closing(psycopg2.connect(self.url(database))) as said:
-            said.autocommit = True
-            with said.cursor() as cursor:
-                for each in sentences:
+    def execute(self, *statements: str, database: str = "postgres") -> None:
+        """Execute statements in a database, each in a transaction of its own."""
+        with closing(psycopg2.connect(self.url(database))) as connection:
+            connection.autocommit = True
+            with connection.cursor() as cursor:
+                for each in statements:
                     cursor.execute(each)
 
     def ask(self, question: str, database: str) -> list[tuple[Any, ...]]:
@@ -67,11 +67,11 @@ def served() -> Iterator[Server]:
     folder = programs()
     if folder is None:
         pytest.skip(MISSING)
-    # Not under pytest's own folder, which nobody else may enter: the server refuses to be root.
+    # Not under pytest's own folder, which no other user may enter: the server refuses to be root.
     with TemporaryDirectory(prefix="strandline-postgres-") as home:
         data, secret = Path(home) / "data", Path(home) / "password"
         secret.write_text(PASSWORD)
-        user = _nobody_special(Path(home), secret)
+        user = _unprivileged(Path(home), secret)
         made = ["-D", data, "-E", "UTF8", "--locale", "C", "--no-sync"]
         locked = ["-U", "strandline", "-A", "scram-sha-256", "--pwfile", secret]
         subprocess.run(
@@ -103,7 +103,7 @@ def served() -> Iterator[Server]:
             program.wait(PATIENCE)
 
 
-def _nobody_special(*paths: Path) -> str | None:
+def _unprivileged(*paths: Path) -> str | None:
     """Give what it needs to Debian's own user of the server when we are root, which it refuses to be."""
     if os.getuid() != 0:
         return None
@@ -120,7 +120,7 @@ def _wait(server: Server, program: "subprocess.Popen[bytes]", log: Path) -> None
     while True:
         assert program.poll() is None, log.read_text()
         try:
-            server.tell("SELECT 1")
+            server.execute("SELECT 1")
         except psycopg2.OperationalError:
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.1)

@@ -25,7 +25,7 @@ def copied(folder: Path) -> Path:
 
 
 def ran(project: Path, *words: str, env: Mapping[str, str] | None = None) -> str:
-    """Run Python in the copy, whose modules stand before those that are installed."""
+    """Run Python in the copy, whose modules come before the installed ones."""
     done = tried(project, *words, env=env)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout

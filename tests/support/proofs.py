@@ -62,5 +62,5 @@ class Proofs:
         """Write the report, on the day that the proof ended."""
         if self._rows:
             day = time.strftime("%-d %B %Y")
-            told = f"\n{day}, seed {session.config.getoption('randomly_seed', None)}.\n"
-            REPORT.write_text(HEAD + "\n".join(sorted(self._rows)) + "\n" + told)
+            seed_line = f"\n{day}, seed {session.config.getoption('randomly_seed', None)}.\n"
+            REPORT.write_text(HEAD + "\n".join(sorted(self._rows)) + "\n" + seed_line)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 Row: TypeAlias = dict[str, str]
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
-"""The day on which every test happens, and the hour at which its clock stands."""
+"""The day and hour of every test; its clock does not advance."""
 
 NULL = "-"
 """How an absent value is written."""

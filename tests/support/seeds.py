@@ -1,4 +1,4 @@
-"""Lakes that are costly to make: each is made once a process, and whoever wants one gets a copy."""
+"""Lakes that are costly to make: each is made once a process and copied for each test."""
 
 import shutil
 from collections.abc import Callable
@@ -11,7 +11,7 @@ _made: dict[str, Path] = {}
 
 
 def copied(lake: Lake, name: str, make: Callable[[Lake], object]) -> Lake:
-    """Fill a lake with what a function makes, or has made for somebody else who named it so.
+    """Fill a lake with what a function makes, or with a copy of what it made under the same name.
 
     Args:
         lake: Gets the copy.

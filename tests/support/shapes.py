@@ -37,7 +37,7 @@ ORDER = (
     .add("cost", DecimalType(9, 2))
     .add("at", TimestampType())
 )
-"""An order, for whoever reads payloads of another format than JSON."""
+"""An order, for tests of payloads in another format than JSON."""
 
 
 def arrived(fields: StructType) -> StructType:

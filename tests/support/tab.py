@@ -1,4 +1,4 @@
-"""A tab of a real browser that somebody works in: they read what is to be seen, and click on words.
+"""A tab of a real browser, used as a person does: read what is visible, click on words.
 
 Nothing is found by a class or a position in the page, only by its role and its visible words, and a click is the
 mouse's own: on something covered, hidden or greyed out it waits, and in the end fails with what was to be seen.
@@ -20,10 +20,10 @@ KNOBS = "button, a, [role=button], [role=tab], [role=menuitem], [role=option], [
 
 FIND = """
 ((knobs, words, exact, nth) => {
-  const said = e => (e.innerText || e.getAttribute('aria-label') || e.value || e.placeholder || '')
+  const shown = e => (e.innerText || e.getAttribute('aria-label') || e.value || e.placeholder || '')
     .replace(/\\s+/g, ' ').trim();
   const found = [...document.querySelectorAll(knobs)].filter(e =>
-    e.checkVisibility({visibilityProperty: true}) && (exact ? said(e) === words : said(e).includes(words)));
+    e.checkVisibility({visibilityProperty: true}) && (exact ? shown(e) === words : shown(e).includes(words)));
   const knob = found.at(nth);
   if (!knob) return null;
   if (knob.disabled || knob.getAttribute('aria-disabled') === 'true') return null;
@@ -51,9 +51,9 @@ class Tab:
     pictures: Path
 
     def go(self, address: str) -> None:
-        """Open an address, in front of the other tabs: what lies behind is not drawn, and its lists stay empty."""
-        self.browser.say("Page.bringToFront", self.session)
-        self.browser.say("Page.navigate", self.session, url=address)
+        """Open an address, in front of the other tabs: a tab behind another is not drawn, and its lists stay empty."""
+        self.browser.send("Page.bringToFront", self.session)
+        self.browser.send("Page.navigate", self.session, url=address)
 
     @property
     def words(self) -> str:
@@ -83,7 +83,7 @@ class Tab:
         nth: int = 0,
         within: float = PATIENCE,
     ) -> None:
-        """Click on what says some words, as soon as it can be clicked."""
+        """Click on what shows some words, as soon as it can be clicked."""
         find = f"{FIND}({', '.join(json.dumps(each) for each in (on, words, exact, nth))})"
         deadline = time.monotonic() + within
         last = None
@@ -96,17 +96,17 @@ class Tab:
             time.sleep(POLL)
         x, y = at
         spot = {"x": x, "y": y, "button": "left", "clickCount": 1}
-        self.browser.say("Input.dispatchMouseEvent", self.session, type="mouseMoved", x=x, y=y)
+        self.browser.send("Input.dispatchMouseEvent", self.session, type="mouseMoved", x=x, y=y)
         for kind in ("mousePressed", "mouseReleased"):
-            self.browser.say("Input.dispatchMouseEvent", self.session, type=kind, **spot)
+            self.browser.send("Input.dispatchMouseEvent", self.session, type=kind, **spot)
 
     def write(self, text: str) -> None:
-        """Type over what stands where the cursor is, and leave it with the key that ends it."""
+        """Replace the text of the focused field, and press Enter."""
         self.ask("document.activeElement.select && document.activeElement.select()")
-        self.browser.say("Input.insertText", self.session, text=text)
+        self.browser.send("Input.insertText", self.session, text=text)
         for kind in ("keyDown", "keyUp"):
             key = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13}
-            self.browser.say("Input.dispatchKeyEvent", self.session, type=kind, **key)
+            self.browser.send("Input.dispatchKeyEvent", self.session, type=kind, **key)
 
     def click_out(self, words: str, **options: Any) -> "Tab":  # noqa: ANN401  # handed on as they are
         """Click on what opens another tab, and return that."""
@@ -120,35 +120,35 @@ class Tab:
 
     def shot(self, name: str) -> None:
         """Keep what it looks like."""
-        told = self.browser.say("Page.captureScreenshot", self.session)
+        shot = self.browser.send("Page.captureScreenshot", self.session)
         number = len(list(self.pictures.iterdir()))
-        (self.pictures / f"{number:02} {name}.png").write_bytes(base64.b64decode(told["data"]))
+        (self.pictures / f"{number:02} {name}.png").write_bytes(base64.b64decode(shot["data"]))
 
     def ask(self, question: str) -> Any:  # noqa: ANN401  # whatever the page answers
         """Ask the page in JavaScript; while it is being exchanged for another it answers nothing."""
-        words = {"expression": question, "returnByValue": True}
+        params = {"expression": question, "returnByValue": True}
         try:
-            told = self.browser.say("Runtime.evaluate", self.session, **words)
+            answer = self.browser.send("Runtime.evaluate", self.session, **params)
         except RefusedError:
             return None
-        return None if "exceptionDetails" in told else told["result"].get("value")
+        return None if "exceptionDetails" in answer else answer["result"].get("value")
 
     def _pages(self) -> list[dict[str, Any]]:
-        found = self.browser.say("Target.getTargets")["targetInfos"]
+        found = self.browser.send("Target.getTargets")["targetInfos"]
         return [each for each in found if each["type"] == "page"]
 
 
 def tab(browser: Browser, pictures: Path, *, width: int = 1600, height: int = 1000) -> Tab:
     """Open a tab of a size."""
-    target = browser.say("Target.createTarget", url="about:blank")["targetId"]
+    target = browser.send("Target.createTarget", url="about:blank")["targetId"]
     new = _attached(browser, target, pictures)
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-    browser.say("Emulation.setDeviceMetricsOverride", new.session, **size)
+    browser.send("Emulation.setDeviceMetricsOverride", new.session, **size)
     return new
 
 
 def _attached(browser: Browser, target: str, pictures: Path) -> Tab:
-    session = browser.say("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+    session = browser.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
     for domain in ("Page", "Runtime"):
-        browser.say(f"{domain}.enable", session)
+        browser.send(f"{domain}.enable", session)
     return Tab(browser, session, pictures)

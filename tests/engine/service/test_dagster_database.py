@@ -26,7 +26,7 @@ WAITING = "SELECT count(*)::int FROM pg_locks WHERE locktype = 'advisory' AND NO
 def server() -> Iterator[Server]:
     """Serve a database that its user owns, and one that belongs to another user."""
     with served() as running:
-        running.tell(
+        running.execute(
             f"CREATE ROLE dagster LOGIN PASSWORD '{PASSWORD}'",
             "CREATE DATABASE history OWNER dagster",
             "CREATE DATABASE another",
@@ -96,7 +96,7 @@ def test_the_refusal_of_a_user_without_rights_has_the_command_that_grants_them(
 
     assert isinstance(error, DefinitionError)
     assert "dagster may not make tables in the database another" in error.message
-    server.tell(error.hint.partition(": ")[2])
+    server.execute(error.hint.partition(": ")[2])
     check_reachable(address(server, "another"))
 
 
@@ -117,9 +117,9 @@ def test_the_reservation_survives_an_outage_of_the_server(server: Server) -> Non
     url, notes = address(server, "history"), list[str]()
 
     with closing(Reservation(url, notes.append, every=0.05)) as held:
-        server.tell("ALTER DATABASE history ALLOW_CONNECTIONS false", CUT)
+        server.execute("ALTER DATABASE history ALLOW_CONNECTIONS false", CUT)
         until(lambda: len(notes) == 1)
-        server.tell("ALTER DATABASE history ALLOW_CONNECTIONS true")
+        server.execute("ALTER DATABASE history ALLOW_CONNECTIONS true")
         until(lambda: len(notes) == 2)
         held.refuse_shared()
         with pytest.raises(SharedError):
@@ -145,7 +145,7 @@ def test_a_reservation_that_another_lake_took_meanwhile_is_refused(server: Serve
         )
         waits.start()
         until(lambda: server.ask(WAITING, "history") == [(1,)])
-        server.tell(CUT_HOLDER)
+        server.execute(CUT_HOLDER)
         waits.join(PATIENCE)
 
         def refused() -> bool:

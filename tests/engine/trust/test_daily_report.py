@@ -97,7 +97,7 @@ def test_a_report_of_a_day_judges_that_day(lake: Lake) -> None:
 def test_broken_rules_have_the_ledger_s_counts_if_it_has_any(tmp_path: Path) -> None:
     """A row that breaks two rules counts under both, and a row with only a warning counts as well."""
     counts = {"broke": {"late": 1, "missing:value": 1, "odd:signal": 2}}
-    lake = lived(tmp_path, [Came(at=NINE, good=3, held=[BROKEN], told=counts)])
+    lake = lived(tmp_path, [Came(at=NINE, good=3, held=[BROKEN], extra=counts)])
 
     found = of(SILVER, lake)
 
