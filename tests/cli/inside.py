@@ -51,7 +51,7 @@ def _as_started(words: list[str], environment: Mapping[str, str]) -> Iterator[No
     app = copy.copy(main.app)
     app.registered_commands, app.registered_groups = [], []
     handlers = {name: signal.getsignal(name) for name in stopping.SIGNALS}
-    told = list(logging.getLogger().handlers)
+    log_handlers = list(logging.getLogger().handlers)
     nothing = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115  # closed below
     try:
         with (
@@ -70,4 +70,4 @@ def _as_started(words: list[str], environment: Mapping[str, str]) -> Iterator[No
     finally:
         for name, handler in handlers.items():
             signal.signal(name, handler)
-        logging.getLogger().handlers[:] = told
+        logging.getLogger().handlers[:] = log_handlers

@@ -55,12 +55,12 @@ def test_an_imbalance_is_an_error_that_names_the_batch(filled: Path, tmp_path: P
     """The exit code is what a schedule looks at; the answer still comes."""
     shutil.copytree(filled, tmp_path / "lake")
     newest = max((tmp_path / "lake/silver/device_telemetry/_delta_log").glob("*.json"))
-    told = newest.read_text()
-    newest.write_text(told.replace('\\"duplicates\\":', '\\"duplicates\\":1'))
+    before = newest.read_text()
+    newest.write_text(before.replace('\\"duplicates\\":', '\\"duplicates\\":1'))
 
     answer = strandline("ledger", "--lake", tmp_path / "lake", "--json")
 
-    assert told != newest.read_text()
+    assert before != newest.read_text()
     assert answer.code == 4
     assert isinstance(answer.json, list)
     assert "silver.device_telemetry: batch" in answer.err
@@ -129,8 +129,8 @@ def test_without_a_terminal_text_is_plain_and_nothing_is_cut(
     """A log has no width and knows no colours."""
     answer = typed.succeeded(*words, "--lake", filled, env={"COLUMNS": "40"})
 
-    assert ESCAPE not in answer.told
-    assert "…" not in answer.told
+    assert ESCAPE not in answer.printed
+    assert "…" not in answer.printed
     if words[0] == "query":
         assert answer.out.count(LONG) == 2
     if words[0] == "ledger":
@@ -154,13 +154,13 @@ def test_on_a_terminal_the_answer_fits_its_width(filled: Path) -> None:
         stderr=side,
     ) as process:
         os.close(side)
-        told = b""
+        output = b""
         while chunk := _read(main):
-            told += chunk
+            output += chunk
     os.close(main)
 
     assert process.returncode == 0
-    assert b"silver.device_telemetry" in told
+    assert b"silver.device_telemetry" in output
 
 
 def test_a_reader_that_goes_away_is_no_error_worth_a_word(filled: Path) -> None:

@@ -26,7 +26,7 @@ def test_a_verification_names_its_tables(filled: Path) -> None:
     assert "no table was named" in answer.err
 
 
-def test_a_table_that_was_never_run_is_told_with_what_to_type(filled: Path) -> None:
+def test_a_table_that_was_never_run_is_refused_with_the_command_to_type(filled: Path) -> None:
     answer = strandline("verify", "gold.confirmed_logins", "--lake", filled)
 
     assert answer.code == 2
@@ -34,20 +34,20 @@ def test_a_table_that_was_never_run_is_told_with_what_to_type(filled: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("--since", "2026-11-01"), "a range has two ends"),
         (("--since", "2026-11-02", "--until", "2026-11-01"), "the range is empty"),
         (("--since", "yesterday", "--until", "2026-11-01"), "neither a date nor a moment"),
     ],
 )
-def test_a_range_that_is_none_is_told_with_what_to_type(
-    words: tuple[str, ...], told: str, filled: Path
+def test_a_range_that_is_none_is_refused_with_a_hint(
+    words: tuple[str, ...], message: str, filled: Path
 ) -> None:
     answer = strandline("verify", "silver.device_telemetry", *words, "--lake", filled)
 
     assert answer.code == 2
-    assert told in answer.err
+    assert message in answer.err
     assert "hint:" in answer.err
 
 

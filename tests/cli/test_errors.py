@@ -16,20 +16,20 @@ from tests.cli.typed import ESCAPE, Answer
 
 pytestmark = pytest.mark.slow
 
-NOBODY = "127.0.0.1:1"
+UNREACHABLE = "127.0.0.1:1"
 
 
 def refused(answer: Answer, code: int, *words: str) -> None:
     """See that the answer is one message with a hint, on the side where errors belong."""
-    told = " ".join(answer.err.split())
-    assert answer.code == code, answer.told
+    message = " ".join(answer.err.split())
+    assert answer.code == code, answer.printed
     assert answer.err.count("error:") == 1
     assert answer.err.count("hint:") == 1
-    assert "Traceback" not in answer.told
-    assert ESCAPE not in answer.told
+    assert "Traceback" not in answer.printed
+    assert ESCAPE not in answer.printed
     assert answer.out == ""
     for word in words:
-        assert word in told
+        assert word in message
 
 
 def files(folder: Path) -> set[str]:
@@ -56,9 +56,11 @@ def unwritable(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.mark.parametrize("words", [("run",), ("produce", "--events", "9"), ("stream",), ("up",)])
 def test_a_broker_that_is_down(words: tuple[str, ...], place: Path) -> None:
     """Trying again may help, and the address is there to be checked."""
-    answer = strandline(*words, "--lake", place, env={"STRANDLINE_KAFKA": NOBODY})
+    answer = strandline(*words, "--lake", place, env={"STRANDLINE_KAFKA": UNREACHABLE})
 
-    refused(answer, 3, f"no Kafka broker answers at {NOBODY}", "strandline up", "STRANDLINE_KAFKA")
+    refused(
+        answer, 3, f"no Kafka broker answers at {UNREACHABLE}", "strandline up", "STRANDLINE_KAFKA"
+    )
     assert not place.exists() or files(place) == set()
 
 
@@ -69,7 +71,7 @@ def test_our_own_broker_that_was_never_started(place: Path) -> None:
 
 @pytest.mark.parametrize("address", ["localhost", "localhost:many", "http:" + "//127.0.0.1:9092"])
 def test_a_wrong_address(address: str, place: Path) -> None:
-    """Told before anything is tried, and with the variable's name."""
+    """Refused before anything is tried, with the variable's name."""
     answer = strandline("run", "--lake", place, env={"STRANDLINE_KAFKA": address})
 
     refused(answer, 2, "STRANDLINE_KAFKA", address)
@@ -84,7 +86,7 @@ def test_a_port_that_cannot_be(place: Path) -> None:
 
 def test_a_variable_with_a_typing_mistake(place: Path) -> None:
     """Silently ignored, it would cost an afternoon."""
-    answer = strandline("tables", "--lake", place, env={"STRANDLINE_KAKFA": NOBODY})
+    answer = strandline("tables", "--lake", place, env={"STRANDLINE_KAKFA": UNREACHABLE})
 
     refused(answer, 2, "STRANDLINE_KAKFA is not a setting")
 
@@ -178,7 +180,7 @@ def test_a_question_that_would_change_something(place: Path) -> None:
     )
 
 
-def test_a_demo_where_somebody_keeps_something(place: Path) -> None:
+def test_a_demo_refuses_a_folder_with_other_files(place: Path) -> None:
     """It begins by throwing its lake away, so it must be sure that it is its own."""
     place.mkdir()
     (place / "thesis.txt").write_text("years of work")
@@ -205,5 +207,5 @@ def test_what_was_typed_wrong_is_answered_with_the_way_to_the_help(words: tuple[
 
     assert answer.code == 2
     assert "--help" in answer.err
-    assert "Traceback" not in answer.told
+    assert "Traceback" not in answer.printed
     assert answer.out == ""

@@ -1,4 +1,4 @@
-"""What ``query`` answers, for whoever goes on with it: CSV, JSON, Parquet, and a Variant as the JSON that it is."""
+"""The formats of a ``query``'s answer: CSV, JSON, Parquet, and a Variant as the JSON that it is."""
 
 import csv
 import json
@@ -18,7 +18,7 @@ from jobs.silver import device_telemetry as silver
 from tests.cli.inside import strandline, succeeded
 
 ONE = "SELECT event_id, value, event_at FROM silver.device_telemetry ORDER BY event_id"
-SAID = '{"a":[1,null,"x"],"b":1.5}'
+VARIANT = '{"a":[1,null,"x"],"b":1.5}'
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def answer(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ans
     """Return what a table with every odd kind of column answers, a Variant inside of a struct among them."""
     lake = Lake(tmp_path_factory.mktemp("odd")).open_for_writing()
     rows = spark.sql(f"""
-        SELECT 1 AS id, parse_json('{SAID}') AS said, TIMESTAMP '2026-01-01 00:00:00' AS at,
+        SELECT 1 AS id, parse_json('{VARIANT}') AS said, TIMESTAMP '2026-01-01 00:00:00' AS at,
             CAST(1.50 AS DECIMAL(10, 2)) AS paid, X'41ff' AS raw,
             named_struct('inner', parse_json('12345678901234567.89')) AS nested
         UNION ALL SELECT 2, NULL, NULL, NULL, NULL, NULL
@@ -40,7 +40,7 @@ def test_a_variant_is_shown_as_json(answer: Answer) -> None:
     """Not as two runs of bytes, also inside of other values."""
     first, second = shown(answer)
 
-    assert dict(zip(answer.columns, first, strict=True))["said"] == SAID
+    assert dict(zip(answer.columns, first, strict=True))["said"] == VARIANT
     assert dict(zip(answer.columns, first, strict=True))["nested"] == {
         "inner": "12345678901234567.89"
     }
@@ -52,7 +52,7 @@ def test_csv_has_a_line_a_row(answer: Answer, tmp_path: Path) -> None:
 
     head, first, second = csv.reader((tmp_path / "a.csv").read_text().splitlines())
     assert head == ["id", "said", "at", "paid", "raw", "nested"]
-    assert first[:5] == ["1", SAID, "2026-01-01T00:00:00+00:00", "1.50", "A\\xff"]
+    assert first[:5] == ["1", VARIANT, "2026-01-01T00:00:00+00:00", "1.50", "A\\xff"]
     assert second == ["2", "", "", "", "", ""]
 
 
@@ -73,11 +73,11 @@ def test_parquet_keeps_the_kinds(answer: Answer, tmp_path: Path) -> None:
     first, second = pq.read_table(tmp_path / "a.parquet").to_pylist()
     assert (first["id"], first["paid"], first["raw"]) == (1, Decimal("1.50"), b"A\xff")
     assert first["at"] == datetime(2026, 1, 1, tzinfo=UTC)
-    assert first["said"] == SAID
+    assert first["said"] == VARIANT
     assert second["paid"] is None
 
 
-def test_a_pipe_gets_csv_and_the_file_says_its_format(filled: Path, tmp_path: Path) -> None:
+def test_a_pipe_gets_csv_and_a_file_the_format_of_its_name(filled: Path, tmp_path: Path) -> None:
     """What is beside the answer goes to the other stream."""
     piped = succeeded("query", ONE, "--format", "csv", "--lake", filled)
     to_file = succeeded("query", ONE, "--to", tmp_path / "a.parquet", "--lake", filled)
@@ -90,7 +90,7 @@ def test_a_pipe_gets_csv_and_the_file_says_its_format(filled: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("wanted", "to", "as_json", "told"),
+    ("wanted", "to", "as_json", "message"),
     [
         (Format.CSV, None, True, "two formats"),
         (Format.PARQUET, None, False, "needs a file"),
@@ -101,9 +101,9 @@ def test_what_cannot_be_written_is_refused_before_anything_is_read(
     wanted: Format | None,
     to: Path | None,
     as_json: bool,  # noqa: FBT001  # a row of a table
-    told: str,
+    message: str,
 ) -> None:
-    with pytest.raises(DefinitionError, match=told) as refused:
+    with pytest.raises(DefinitionError, match=message) as refused:
         chosen(wanted, to, as_json=as_json)
 
     assert refused.value.hint

@@ -38,16 +38,16 @@ def test_a_poisoned_hour_is_refused_explained_and_let_pass(poisoned: Path) -> No
     assert refused.code == 4
     assert f"the gate of {NAME} is shut" in refused.err
     assert "30 of 100 rows (30.0%)" in refused.err
-    assert "Traceback" not in refused.told
+    assert "Traceback" not in refused.printed
     held = sheets(poisoned)
     assert held[NAME]["good"] == before[NAME]["good"] == 60
     assert held[NAME]["waiting"] == 100
     assert held["gold.device_signal_10m"] == before["gold.device_signal_10m"]
 
-    told = succeeded("gate", NAME, "--lake", poisoned).out
-    assert RULE in told
-    assert told.count("999.0000") == 5
-    assert "gold.device_signal_10m" in told
+    output = succeeded("gate", NAME, "--lake", poisoned).out
+    assert RULE in output
+    assert output.count("999.0000") == 5
+    assert "gold.device_signal_10m" in output
     (found,) = succeeded("gate", "--lake", poisoned, "--json").json  # type: ignore[misc]
     assert (found["table"], found["batch"], found["rows"]) == (NAME, 1, 100)
     gates = {each["table"]: each["gate"] for each in tables(poisoned)}
@@ -87,7 +87,7 @@ def test_rows_that_are_there_twice_are_found_by_a_check(
     assert "the gate behind silver.device_telemetry is shut" in answer.err
 
 
-def test_a_gate_that_is_open_says_so(filled: Path) -> None:
+def test_a_gate_that_is_open_is_shown_as_open_and_is_not_opened_again(filled: Path) -> None:
     assert "is open" in succeeded("gate", NAME, "--lake", filled).out
     answer = strandline("gate", NAME, "--open", "why not", "--lake", filled)
     assert answer.code == 2

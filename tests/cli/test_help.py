@@ -14,7 +14,7 @@ GOLDEN = Path(__file__).with_name("help.txt")
 RENEW = "write it anew with `python -m tests.cli.test_help` and read the difference"
 
 
-def told(*words: str) -> str:
+def help_of(*words: str) -> str:
     """Return what the help of a verb prints on a terminal of 100 columns."""
     runner = CliRunner(env={"COLUMNS": "100", "TERMINAL_WIDTH": "100", "NO_COLOR": "1"})
     result = runner.invoke(main.app, [*words, "--help"], prog_name="strandline")
@@ -27,7 +27,7 @@ def whole() -> str:
     if not main.app.registered_commands:
         main._load([])
     verbs = ((), *((verb,) for verb in main.VERBS))
-    return "\n".join(f"$ strandline {' '.join((*v, '--help'))}\n{told(*v)}" for v in verbs)
+    return "\n".join(f"$ strandline {' '.join((*v, '--help'))}\n{help_of(*v)}" for v in verbs)
 
 
 def examples(page: str) -> dict[str, list[list[str]]]:
@@ -43,7 +43,7 @@ def examples(page: str) -> dict[str, list[list[str]]]:
 
 
 def test_the_help_is_the_one_that_was_read() -> None:
-    """A change of words is seen by whoever reviews it."""
+    """A reviewer sees each change of a text."""
     assert whole() == GOLDEN.read_text(), RENEW
 
 

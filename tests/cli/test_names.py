@@ -60,9 +60,9 @@ def test_a_shell_completes_verbs_options_and_tables(line: str, offered: list[str
 
     answer = strandline(env=asked)
 
-    assert answer.out.split() == offered, answer.told
+    assert answer.out.split() == offered, answer.printed
 
 
-def test_a_shell_is_told_how_to_ask() -> None:
+def test_the_completion_script_of_a_shell_is_printed() -> None:
     """One line for one's own profile."""
     assert "_STRANDLINE_COMPLETE=complete_bash" in succeeded("--show-completion", "bash").out

@@ -1,4 +1,4 @@
-"""A new table runs, passes its test and keeps the house style before anybody has filled it in."""
+"""A new table runs, passes its test and keeps the house style before it is filled in."""
 
 import json
 import os
@@ -20,7 +20,7 @@ WRITTEN = (
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a copy of the project to which somebody has added a source and two answers."""
+    """Return a copy of the project with a new source and two new answers."""
     folder = copied(tmp_path_factory.mktemp("project"))
     for words in (
         ("topic", "orders"),
@@ -55,7 +55,7 @@ def test_the_new_tests_pass(project: Path) -> None:
 
 
 def test_the_golden_text_of_the_definitions_holds_with_the_new_tables(project: Path) -> None:
-    """The rest of the suite stays as it was; this failed, and nothing said that it was because of `new`."""
+    """The rest of the suite stays as it was; this failed, and no message named `new` as the cause."""
     for name in ("orchestration/test_definitions.py", "orchestration/definitions.txt"):
         target = project / "tests" / name
         target.parent.mkdir(exist_ok=True)
@@ -139,18 +139,18 @@ from jobs.cli.main import main
 answers = {}
 for line in json.loads(sys.argv[1]):
     sys.argv = ["strandline", "new", *line.split()]
-    with contextlib.redirect_stderr(io.StringIO()) as told:
+    with contextlib.redirect_stderr(io.StringIO()) as errors:
         try:
             main()
         except SystemExit as end:
-            answers[line] = [end.code, told.getvalue()]
+            answers[line] = [end.code, errors.getvalue()]
 print(json.dumps(answers))
 """
 
 
 @pytest.fixture(scope="module")
 def refused(project: Path) -> dict[str, tuple[int, str]]:
-    """Type what cannot be written, line after line; see that nothing is written and return what was told."""
+    """Type what cannot be written, line after line; see that nothing is written and return each message."""
     before = {file: file.read_bytes() for file in project.rglob("*.py")}
     answers: dict[str, tuple[int, str]] = json.loads(
         ran(project, "-c", TYPE_ALL, json.dumps(list(REFUSED)))
@@ -159,21 +159,21 @@ def refused(project: Path) -> dict[str, tuple[int, str]]:
     return answers
 
 
-@pytest.mark.parametrize(("line", "told"), REFUSED.items())
-def test_what_cannot_be_written_is_told_with_what_to_do(
-    line: str, told: str, refused: dict[str, tuple[int, str]]
+@pytest.mark.parametrize(("line", "message"), REFUSED.items())
+def test_what_cannot_be_written_is_refused_with_a_hint(
+    line: str, message: str, refused: dict[str, tuple[int, str]]
 ) -> None:
     """And nothing is overwritten."""
-    code, words = refused[line]
+    code, printed = refused[line]
 
     assert code == 2
-    assert told in words
-    assert "hint:" in words
+    assert message in printed
+    assert "hint:" in printed
 
 
-def test_a_draft_of_silver_says_how_many_rows_may_break_its_rules(project: Path) -> None:
-    """Without a share no batch is too bad, and a producer that changed empties the table without a word."""
-    told = json.loads(
+def test_a_draft_of_silver_has_a_share_of_rows_that_may_break_its_rules(project: Path) -> None:
+    """Without a share no batch is too bad, and a producer that changed empties the table in silence."""
+    shares = json.loads(
         ran(
             project,
             "-c",
@@ -182,7 +182,7 @@ def test_a_draft_of_silver_says_how_many_rows_may_break_its_rules(project: Path)
         )
     )
 
-    assert told == {
+    assert shares == {
         "missing:event_id": [0.2, "critical"],
         "missing:event_at": [0.2, "critical"],
     }

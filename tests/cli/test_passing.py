@@ -58,11 +58,11 @@ def unread(filled: Path, tmp_path: Path) -> Lake:
 
 @pytest.mark.slow
 def test_a_table_with_a_writer_is_passed_over_and_what_reads_it_is_run(unread: Lake) -> None:
-    """It is said which and why; the exit code lets a scheduler try again; and the log has one line a table."""
+    """The message names the table and the reason, the exit code lets a scheduler try again, and the log has one line a table."""
     with written_by_another(unread, silver.TABLE):
         answer = strandline("run", silver.TABLE.id, gold.TABLE.id, "--lake", unread.root)
 
-    assert answer.code == 3, answer.told
+    assert answer.code == 3, answer.printed
     assert f"{silver.TABLE.id} is passed over: {silver.TABLE.id} has a writer already" in answer.err
     assert f"1 of 2 tables could not be brought up to date: {silver.TABLE.id}" in answer.err
     assert balance(gold.TABLE, unread).read == 3
@@ -80,7 +80,7 @@ def test_nothing_is_begun_when_every_table_has_a_writer(unread: Lake) -> None:
 
 
 def test_what_reads_a_table_that_another_process_is_making_waits_for_it(tmp_path: Path) -> None:
-    """There is nothing to read yet, which is no fault of whoever typed."""
+    """There is nothing to read yet, which is no mistake in the command."""
     lake = Lake(tmp_path).open_for_writing()
     bronze = silver.TABLE.upstream[0]
     with written_by_another(lake, bronze):

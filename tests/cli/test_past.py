@@ -44,8 +44,8 @@ def test_programs_get_every_figure(lake: Path) -> None:
     assert found[0]["drift"] == []
 
 
-def test_a_lake_without_tables_is_told_so(tmp_path: Path) -> None:
-    """And what to do."""
+def test_a_lake_without_tables_is_refused_with_a_hint(tmp_path: Path) -> None:
+    """There is no commit to show."""
     answer = strandline("history", "--lake", tmp_path)
 
     assert answer.code == 2

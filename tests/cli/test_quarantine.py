@@ -1,4 +1,4 @@
-"""What is held back is told to people and programs, without Spark; what cannot be meant is refused at once."""
+"""``quarantine`` shows held rows to people and programs, without Spark; it refuses impossible arguments at once."""
 
 import json
 import shutil
@@ -34,11 +34,11 @@ HELD = {
 
 def test_the_list_names_reasons_and_ages_for_people_and_programs(filled: Path) -> None:
     """One row of the five was late."""
-    told = succeeded("quarantine", "list", "--lake", filled)
+    answer = succeeded("quarantine", "list", "--lake", filled)
     (pile,) = succeeded("quarantine", "list", SILVER, "--lake", filled, "--json").json
 
-    assert SILVER in told.out
-    assert "late" in told.out
+    assert SILVER in answer.out
+    assert "late" in answer.out
     assert (pile["table"], pile["reason"], pile["open"], pile["discarded"]) == (
         SILVER,
         "late",
@@ -50,11 +50,11 @@ def test_the_list_names_reasons_and_ages_for_people_and_programs(filled: Path) -
 
 def test_a_row_is_shown_with_its_bytes_and_its_batch(filled: Path) -> None:
     """As text where they are text."""
-    told = succeeded("quarantine", "show", SILVER, "--lake", filled)
+    answer = succeeded("quarantine", "show", SILVER, "--lake", filled)
     (row,) = succeeded("quarantine", "show", SILVER, "--lake", filled, "--json").json
 
-    assert f"{row['topic']}/0/3: open, held by batch 0" in told.out
-    assert '"event_id":"e3"' in told.out
+    assert f"{row['topic']}/0/3: open, held by batch 0" in answer.out
+    assert '"event_id":"e3"' in answer.out
     assert '"event_id":"e3"' in row["payload"]["text"]
     assert (row["reasons"], row["done"]) == (["late"], [])
 
@@ -71,7 +71,7 @@ def test_open_rows_are_exported(filled: Path, tmp_path: Path) -> None:
 def test_a_row_is_discarded_and_taken_back_with_the_name_of_who_typed_it(
     filled: Path, tmp_path: Path
 ) -> None:
-    """A replay of it would heal nothing, and says so."""
+    """A replay of it would heal nothing, and its answer counts that."""
     lake = ("--lake", shutil.copytree(filled, tmp_path / "lake"))
     discard = ("quarantine", "discard", SILVER)
 
@@ -83,13 +83,13 @@ def test_a_row_is_discarded_and_taken_back_with_the_name_of_who_typed_it(
     assert row["done"][0]["why"] == "a clock that was reset"
     assert row["done"][0]["who"]
     succeeded(*discard, "--undo", *lake)
-    told: Any = succeeded("quarantine", "replay", SILVER, "--dry-run", *lake, "--json").json
+    plan: Any = succeeded("quarantine", "replay", SILVER, "--dry-run", *lake, "--json").json
 
-    assert (told["rows"], told["healed"], told["remain"]) == (1, 0, 1)
+    assert (plan["rows"], plan["healed"], plan["remain"]) == (1, 0, 1)
     succeeded("ledger", *lake)
 
 
-def test_who_sees_sensitive_fields_says_why_and_it_is_written_down(tmp_path: Path) -> None:
+def test_to_see_sensitive_fields_one_gives_a_reason_which_is_logged(tmp_path: Path) -> None:
     """As for a question."""
     lake = Lake(tmp_path / "lake")
     written(lake.table(user_actions.TABLE), [{"action_id": "1", "user_id": "alice"}])
@@ -101,14 +101,14 @@ def test_who_sees_sensitive_fields_says_why_and_it_is_written_down(tmp_path: Pat
     before = lake.log("unmasked").exists()
     clear = succeeded(*words, "--unmasked", "fraud case 17")
 
-    assert "alice" not in masked.told
-    assert (refused.code, "alice" in refused.told, before) == (2, False, False)
+    assert "alice" not in masked.printed
+    assert (refused.code, "alice" in refused.printed, before) == (2, False, False)
     assert "alice" in clear.out
     (line,) = lake.log("unmasked").read_text().splitlines()
-    told = json.loads(line)
-    assert (told["why"], told["quarantine"]) == ("fraud case 17", user_actions.TABLE.id)
-    assert told["who"]
-    assert told["at"]
+    logged = json.loads(line)
+    assert (logged["why"], logged["quarantine"]) == ("fraud case 17", user_actions.TABLE.id)
+    assert logged["who"]
+    assert logged["at"]
 
 
 @pytest.mark.parametrize(

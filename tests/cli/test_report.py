@@ -28,8 +28,8 @@ def lake(tmp_path: Path) -> Path:
     return lived(tmp_path / "lake", PAST).root
 
 
-def test_without_a_word_the_last_day_is_told_and_a_page_written(lake: Path) -> None:
-    """What one types first must do."""
+def test_without_arguments_the_report_is_of_the_last_day_and_a_page_is_written(lake: Path) -> None:
+    """It is what one types first."""
     answer = succeeded("report", "--lake", lake)
 
     file = lake / "quality/report-2026-11-21.html"
@@ -38,20 +38,20 @@ def test_without_a_word_the_last_day_is_told_and_a_page_written(lake: Path) -> N
     assert file.read_text().startswith("<!doctype html>")
 
 
-def test_the_page_and_the_json_say_the_same_and_both_what_the_ledger_says(
-    lake: Path, tmp_path: Path
-) -> None:
+def test_the_page_the_json_and_the_ledger_have_the_same_figures(lake: Path, tmp_path: Path) -> None:
     """Three answers to one question."""
     page = tmp_path / "trust.html"
-    told = succeeded("report", "--day", "2026-11-20", "--to", page, "--lake", lake, "--json").json
+    findings = succeeded(
+        "report", "--day", "2026-11-20", "--to", page, "--lake", lake, "--json"
+    ).json
     ledger = succeeded("ledger", "--lake", lake, "--json").json
 
     found = re.search(r'id="findings">(.*?)</script>', page.read_text())
     assert found is not None
-    assert json.loads(found[1]) == told
-    assert isinstance(told, dict)
+    assert json.loads(found[1]) == findings
+    assert isinstance(findings, dict)
     assert isinstance(ledger, list)
-    for table, sheet in zip(told["tables"], ledger, strict=True):
+    for table, sheet in zip(findings["tables"], ledger, strict=True):
         flow = table["sheet"]["flow"]
         assert table["table"] == sheet["table"]
         assert (flow["read"], flow["good"], flow["duplicates"], flow["quarantined"]) == (
@@ -63,15 +63,15 @@ def test_the_page_and_the_json_say_the_same_and_both_what_the_ledger_says(
     assert "<script>alert" not in page.read_text()
 
 
-def test_days_are_told_by_their_first_and_the_one_after_the_last(lake: Path) -> None:
+def test_a_range_of_days_is_its_first_day_and_the_one_after_its_last(lake: Path) -> None:
     """As everywhere else; with --json alone no file is written."""
-    told = succeeded(
+    findings = succeeded(
         "report", "--since", "2026-11-20", "--until", "2026-11-22", "--lake", lake, "--json"
     ).json
 
-    assert isinstance(told, dict)
-    assert told["sentence"] == "The numbers of 20 to 21 November 2026 can be trusted."
-    assert told["arrived"] == 9
+    assert isinstance(findings, dict)
+    assert findings["sentence"] == "The numbers of 20 to 21 November 2026 can be trusted."
+    assert findings["arrived"] == 9
     assert not list(lake.glob("quality/*.html"))
 
 
@@ -91,7 +91,7 @@ def test_numbers_that_cannot_be_trusted_are_an_exit_code_and_a_page_all_the_same
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--day", "soon"), "is no day"),
         (("--since", "2026-11-20"), "two ends"),
@@ -99,16 +99,20 @@ def test_numbers_that_cannot_be_trusted_are_an_exit_code_and_a_page_all_the_same
         (("--day", "today", "--since", "2026-11-20"), "one day"),
     ],
 )
-def test_what_is_no_range_of_days_is_refused(words: tuple[str, ...], said: str, lake: Path) -> None:
+def test_what_is_no_range_of_days_is_refused(
+    words: tuple[str, ...], message: str, lake: Path
+) -> None:
     """With what to write instead."""
     answer = strandline("report", *words, "--lake", lake)
 
     assert answer.code == 2
-    assert said in answer.err
+    assert message in answer.err
     assert "hint:" in answer.err
 
 
-def test_a_place_that_cannot_be_written_is_told(lake: Path, tmp_path: Path) -> None:
+def test_a_page_that_cannot_be_written_is_refused_with_its_option(
+    lake: Path, tmp_path: Path
+) -> None:
     """Root may write everywhere, but not into a file as if it were a folder."""
     blocked = tmp_path / "file"
     blocked.touch()

@@ -1,4 +1,4 @@
-"""A Spark that cannot be started is said with what to change; a lake that is a file is no riddle to any verb."""
+"""A Spark that cannot start is an error that names the setting; a lake that is a file is refused by every verb."""
 
 from pathlib import Path
 
@@ -11,10 +11,10 @@ pytestmark = pytest.mark.slow
 
 
 def test_more_memory_than_there_is_ends_in_a_sentence(filled: Path) -> None:
-    """Java says why; it was `something unforeseen` with JAVA_GATEWAY_EXITED."""
+    """Java gives the reason; it was `something unforeseen` with JAVA_GATEWAY_EXITED."""
     answer = typed.strandline("check", "--lake", filled, env={"STRANDLINE_MEMORY": "99999999g"})
 
-    assert answer.code == 2, answer.told
+    assert answer.code == 2, answer.printed
     assert "Spark's JVM ended while it started: Could not reserve enough space" in answer.err
     assert "STRANDLINE_MEMORY" in answer.err
 
@@ -28,6 +28,6 @@ def test_a_lake_that_is_a_file_is_refused_by_every_verb(
 
     answer = strandline(*words, "--lake", tmp_path / "file")
 
-    assert answer.code == 2, answer.told
+    assert answer.code == 2, answer.printed
     assert "is a file, not a lake" in answer.err
     assert "--lake" in answer.err

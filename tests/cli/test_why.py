@@ -9,7 +9,7 @@ from tests.cli.inside import strandline, succeeded
 
 
 def test_a_program_gets_the_verdict_and_its_evidence(filled: Path) -> None:
-    """The verdict is one word of a list, so that nobody has to read the sentence."""
+    """The verdict is one word of a list, so that a program need not parse the sentence."""
     found: Any = succeeded("why", "device-telemetry/0/3", "--lake", filled, "--json").json
 
     assert {name: found[name] for name in ("event", "table", "verdict")} == {
@@ -42,4 +42,4 @@ def test_a_question_about_nothing_is_refused(filled: Path, words: tuple[str, ...
 
     assert answer.code == 2
     assert "hint:" in answer.err
-    assert "Traceback" not in answer.told
+    assert "Traceback" not in answer.printed

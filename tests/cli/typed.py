@@ -29,13 +29,13 @@ class Answer:
         return json.loads(self.out)
 
     @property
-    def told(self) -> str:
-        """Return everything that was said."""
+    def printed(self) -> str:
+        """Return everything that was printed, on both streams."""
         return self.out + self.err
 
     def succeeded(self) -> "Answer":
         """Return the answer, having seen that the program succeeded."""
-        assert self.code == 0, self.told
+        assert self.code == 0, self.printed
         return self
 
 

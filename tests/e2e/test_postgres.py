@@ -107,4 +107,4 @@ def test_a_database_that_is_not_there_is_told_before_anything_starts(tmp_path: P
     assert "hint: start it" in refused.err
     assert {path.name for path in lake.rglob("*")} == {"_dagster", "lock"}
     assert "missing  history: " in doctor.out
-    assert "hunter2" not in refused.told + doctor.told
+    assert "hunter2" not in refused.printed + doctor.printed

@@ -122,7 +122,7 @@ def test_a_stream_ends_cleanly_and_keeps_others_out_while_it_lives(fresh: Path) 
 
         second = typed.strandline("run", *SLICE, "--lake", fresh, timeout=60)
 
-        assert second.code == 3, second.told
+        assert second.code == 3, second.printed
         assert f"has a writer already: process {process.pid}" in second.err
         assert "hint:" in second.err
         assert progress(fresh) == reached

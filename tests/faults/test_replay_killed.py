@@ -42,8 +42,8 @@ def test_a_replay_that_was_killed_is_finished_by_the_next(
         psutil.wait_procs(victims, timeout=60)
     print(f"seed {seed}: killed {pause} s after the first commit")  # noqa: T201  # shown when the test fails
 
-    told = strandline("ledger", "--lake", lake.root)
-    assert told.code == 0 or "quarantine replay" in told.err, told.told
+    answer = strandline("ledger", "--lake", lake.root)
+    assert answer.code == 0 or "quarantine replay" in answer.err, answer.printed
     succeeded(*REPLAY, "--lake", lake.root)
 
     succeeded("ledger", "--lake", lake.root)

@@ -134,7 +134,7 @@ def test_an_unmasked_query_needs_a_reason_and_is_logged(logins: Lake) -> None:
 
     masked, clear = strandline(*words), strandline(*words, "--unmasked", "fraud case 17")
 
-    assert "anna" not in masked.told
+    assert "anna" not in masked.printed
     assert "masked: silver.user_actions.user_id" in masked.err
     assert "anna" in clear.out
     (line,) = logins.log("unmasked").read_text().splitlines()
@@ -143,4 +143,4 @@ def test_an_unmasked_query_needs_a_reason_and_is_logged(logins: Lake) -> None:
     assert logged["who"]
     assert logged["at"]
     refused = strandline(*words, "--unmasked", " ")
-    assert (refused.code, "anna" in refused.told) == (DefinitionError.exit_code, False)
+    assert (refused.code, "anna" in refused.printed) == (DefinitionError.exit_code, False)
