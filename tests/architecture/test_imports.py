@@ -66,12 +66,12 @@ VIOLATIONS = (
         "No cycles are allowed in infra",
     ),
 )
-"""For each contract, modules, what each may not import, and how that is told."""
+"""For each contract, modules, what each may not import, and the line of the report."""
 
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
-    """Plant every violation in one copy of the project; return what is told of each contract."""
+    """Plant every violation in one copy of the project; return the report of each contract."""
     project = copied(tmp_path_factory.mktemp("project"))
     for _, planted, _ in VIOLATIONS:
         for module, imported in planted.items():
@@ -89,18 +89,18 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
         check=False,
     )
     assert done.returncode == 1, done.stdout
-    _, *told = re.split(r"\n([^\n]+)\n-{3,}\n", done.stdout)
-    return dict(zip(told[::2], told[1::2], strict=True))
+    _, *sections = re.split(r"\n([^\n]+)\n-{3,}\n", done.stdout)
+    return dict(zip(sections[::2], sections[1::2], strict=True))
 
 
 def test_every_contract_has_a_violation_below() -> None:
-    """A contract that nobody has seen broken may check nothing at all."""
+    """A contract that was never seen broken may check nothing at all."""
     assert {contract["name"] for contract in CONTRACTS} == {name for name, *_ in VIOLATIONS}
 
 
-@pytest.mark.parametrize(("contract", "told"), [(name, told) for name, _, told in VIOLATIONS])
+@pytest.mark.parametrize(("contract", "line"), [(name, line) for name, _, line in VIOLATIONS])
 def test_a_contract_breaks_when_it_is_violated(
-    contract: str, told: str, report: Mapping[str, str]
+    contract: str, line: str, report: Mapping[str, str]
 ) -> None:
-    """All violations are in one copy, and each is told below its own contract."""
-    assert told in report[contract]
+    """All violations are in one copy, and each is reported below its own contract."""
+    assert line in report[contract]

@@ -48,8 +48,8 @@ def test_packages_hold_a_docstring_and_nothing_else() -> None:
             assert isinstance(only.value, ast.Constant), path
 
 
-def test_each_room_of_the_engine_is_told_in_five_lines_and_its_tests_lie_under_its_name() -> None:
-    """What it is for, what may enter, and where to begin reading."""
+def test_each_room_of_the_engine_has_five_lines_of_docstring_and_a_folder_of_tests() -> None:
+    """The docstring: what the room is for, what may enter, and where to begin reading."""
     rooms = {
         path.parent.name: path for path in modules() if path.match("jobs/engine/*/__init__.py")
     }
@@ -64,7 +64,7 @@ def test_each_room_of_the_engine_is_told_in_five_lines_and_its_tests_lie_under_i
         assert path.with_name(f"{begin[1]}.py").is_file(), room
 
 
-def test_every_module_says_why_it_is_there() -> None:
+def test_every_module_has_a_docstring() -> None:
     """Decisions live in the docstring of the module that they bind."""
     silent = [str(path) for path in modules() if not ast.get_docstring(ast.parse(path.read_text()))]
 
@@ -72,8 +72,8 @@ def test_every_module_says_why_it_is_there() -> None:
 
 
 @pytest.mark.parametrize("table", TABLES, ids=str)
-def test_a_table_is_told_by_its_module_and_tested_under_its_name(table: Table) -> None:
-    """One name everywhere: whoever knows the table finds its code and its test."""
+def test_a_table_is_described_in_its_module_and_tested_under_its_name(table: Table) -> None:
+    """One name everywhere: the name of the table finds its code and its test."""
     module = ROOT / "jobs" / table.layer / f"{table.name}.py"
 
     docstring = ast.get_docstring(ast.parse(module.read_text())) or ""
@@ -85,8 +85,8 @@ def test_a_table_is_told_by_its_module_and_tested_under_its_name(table: Table) -
 
 
 @pytest.mark.parametrize("table", TABLES, ids=str)
-def test_a_table_is_the_last_word_of_its_module(table: Table) -> None:
-    """The declaration stands where every reader looks for it."""
+def test_a_table_is_the_last_statement_of_its_module(table: Table) -> None:
+    """The declaration is where every reader looks for it."""
     module = ROOT / "jobs" / table.layer / f"{table.name}.py"
 
     last = ast.parse(module.read_text()).body[-1]
@@ -119,7 +119,7 @@ def test_what_must_have_one_door_has_one_door(what: str, doors: set[str]) -> Non
 
 
 def test_the_environment_is_read_by_the_settings_alone() -> None:
-    """Set-up is the exception, because it runs before settings can; and two libraries are told what only so can be."""
+    """Set-up is the exception, because it runs before settings can; and two libraries have options that are variables only."""
     allowed = {
         "jobs/engine/runtime/settings.py",
         "jobs/engine/runtime/spark_session.py",
@@ -165,7 +165,7 @@ def test_no_address_of_an_index_and_no_path_of_one_machine_is_in_the_repository(
 
 
 def test_nothing_is_left_to_be_done_without_a_number() -> None:
-    """What is missing belongs into an issue, where somebody looks."""
+    """What is missing belongs into an issue, where it is found."""
     found = [
         str(path)
         for path in modules()
@@ -183,7 +183,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _code(text: str) -> str:
-    """Return a module without its comments and docstrings, which may speak of anything."""
+    """Return a module without its comments and docstrings, which may mention anything."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(

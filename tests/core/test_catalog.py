@@ -1,4 +1,4 @@
-"""The catalog finds tables by itself, and says in a sentence what is wrong with one.
+"""The catalog finds tables by itself, and an error names what is wrong with one.
 
 The tables of these tests live in packages that are made for them, in the place of the real layers.
 """
@@ -65,7 +65,7 @@ def declare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Declare
 
 
 def test_the_tables_are_found_each_after_those_it_reads() -> None:
-    """Whoever runs all tables runs them in this order."""
+    """A run of all tables takes them in this order."""
     found = [table.id for table in catalog.tables()]
 
     assert {"bronze.device_telemetry", "silver.device_telemetry", "gold.device_signal_10m"} <= {
@@ -76,7 +76,7 @@ def test_the_tables_are_found_each_after_those_it_reads() -> None:
             assert found.index(source.id) < found.index(table.id)
 
 
-def test_an_unknown_name_is_told_with_the_names_there_are() -> None:
+def test_an_unknown_name_is_refused_with_the_names_there_are() -> None:
     """The commonest mistake is a forgotten layer."""
     with pytest.raises(DefinitionError) as caught:
         catalog.find("device_telemetry")
@@ -122,7 +122,7 @@ def test_a_table_comes_after_those_of_its_own_layer_that_it_reads(declare: Decla
     ids=["no table", "no Table", "another name", "another layer"],
 )
 def test_a_module_that_does_not_declare_its_own_table_is_named(declare: Declare, code: str) -> None:
-    """Module, Delta table, asset, checkpoint and test share one name, or nobody finds anything."""
+    """Module, Delta table, asset, checkpoint and test share one name, so that each is found from any other."""
     declare(bronze={"pings": code})
 
     with pytest.raises(DefinitionError) as caught:
@@ -132,7 +132,7 @@ def test_a_module_that_does_not_declare_its_own_table_is_named(declare: Declare,
     assert "TABLE = Table(layer=Layer.BRONZE, name='pings'" in caught.value.hint
 
 
-def test_tables_that_read_each_other_are_a_circle_and_told_as_one(declare: Declare) -> None:
+def test_tables_that_read_each_other_are_refused_as_a_circle(declare: Declare) -> None:
     """Nothing could ever run first."""
     first = HEAD + (
         "OLDER = Table(layer=Layer.GOLD, name='b', reads=())\n"
@@ -147,8 +147,8 @@ def test_tables_that_read_each_other_are_a_circle_and_told_as_one(declare: Decla
     assert "gold.b" in caught.value.message
 
 
-def test_a_table_that_reads_one_which_is_in_no_layer_is_told(declare: Declare) -> None:
-    """A copy of a table under another name looks like a source and is made by nobody."""
+def test_a_table_that_reads_one_which_is_in_no_layer_is_refused(declare: Declare) -> None:
+    """A copy of a table under another name looks like a source, and no run makes it."""
     stray = HEAD + (
         "LOST = Table(layer=Layer.SILVER, name='lost', reads=())\n"
         "TABLE = Table(layer=Layer.GOLD, name='a', reads=(LOST,))\n"
@@ -177,7 +177,7 @@ def test_a_table_that_reads_one_which_is_in_no_layer_is_told(declare: Declare) -
     ],
     ids=["a field", "syntax", "an import", "a module", "no key", "a NULL in a judged key"],
 )
-def test_a_mistake_is_told_with_its_file_and_line(
+def test_a_mistake_is_refused_with_its_file_and_line(
     declare: Declare, code: str, line: int, word: str
 ) -> None:
     """Before Spark is started, and not as a trace."""
@@ -191,7 +191,7 @@ def test_a_mistake_is_told_with_its_file_and_line(
 
 
 def test_a_table_that_reads_updated_rows_is_recomputed_or_refused(declare: Declare) -> None:
-    """Spark would say so too, at the first rewrite, at night."""
+    """Spark would refuse it too, but at the first rewrite, at night."""
     rows = derived("GOLD", "rows", "scratch_silver.pings").replace(
         "reads", "emits='on_change', window_from='at', reads"
     )
@@ -208,7 +208,7 @@ def test_a_table_that_reads_updated_rows_is_recomputed_or_refused(declare: Decla
 
 
 def test_rows_that_no_stream_emits_have_no_dimension() -> None:
-    """Its columns would be empty after the first change, and nobody would hear of it."""
+    """Its columns would be empty after the first change, without an error."""
     table = replace(device_signal_10m.TABLE, emits=Emit.RECOMPUTED)
 
     with pytest.raises(DefinitionError, match=r"device_signal_10m\.py:\d+") as caught:

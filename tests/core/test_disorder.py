@@ -68,7 +68,7 @@ def live(met: Lake, tmp_path: Path) -> Lake:
 
 @pytest.fixture(scope="module")
 def clean(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answers:
-    """Return what a lake says that got the same events in order."""
+    """Return the rows of a lake that got the same events in order."""
     lake = Lake(tmp_path_factory.mktemp("clean")).open_for_writing()
     received(spark, lake, in_order(DISORDERED))
     derive(spark, lake, silver.TABLE, gold.TABLE)
@@ -102,7 +102,7 @@ def test_nothing_is_dropped_and_the_ledger_balances(met: Lake) -> None:
     assert proven(met, (silver.TABLE, gold.TABLE))
 
 
-def test_why_says_how_far_behind_a_row_was_and_what_brings_it_in(met: Lake) -> None:
+def test_why_names_how_far_behind_a_row_was_and_what_brings_it_in(met: Lake) -> None:
     """By its place and by its key."""
     world = World(lake=met, now=NOON)
     found = why("device-telemetry/0/2", silver.TABLE, world)
@@ -141,7 +141,7 @@ def test_a_replay_brings_them_in_once_and_the_windows_above_follow(
 def test_a_backfill_of_their_range_brings_them_in(
     spark: SparkSession, live: Lake, clean: Answers
 ) -> None:
-    """Its stream has left the range for good, so their order says nothing any more; a second one changes nothing."""
+    """Its stream has left the range for good, so their order no longer matters; a second backfill changes nothing."""
     first = backfill(spark, silver.TABLE, live, MORNING)
     second = backfill(spark, silver.TABLE, live, MORNING)
 

@@ -1,4 +1,4 @@
-"""An error says what is wrong, then what to do."""
+"""The text of an error is what is wrong, then what to do."""
 
 import pytest
 

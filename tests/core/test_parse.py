@@ -1,4 +1,4 @@
-"""A payload is one JSON object of the declared fields, or it says why it is not."""
+"""A payload is one JSON object of the declared fields, or it gets the reason why not."""
 
 from decimal import Decimal
 from typing import Any
@@ -30,7 +30,7 @@ def test_every_kind_of_dirt_gets_exactly_its_reason(parsed: Parse) -> None:
 
 
 def test_an_absent_field_is_null_and_no_problem_of_the_payload(parsed: Parse) -> None:
-    """Whether a value may be missing is for the rules to say; the parser only reads."""
+    """Whether a value may be missing is decided by the rules; the parser only reads."""
     bare = b'{"event_id": "e1"}'
 
     found = parsed([*(variant.spoil(CLEAN, 0) for variant in MISSING), bare, b"{}"])

@@ -1,4 +1,4 @@
-"""A payload is exactly one record of the declared schema, or it says that it is not."""
+"""A payload is exactly one record of the declared schema, or it is malformed."""
 
 import json
 import random
@@ -111,24 +111,24 @@ def test_a_registrys_head_must_be_the_declared_one(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "message"),
     [
         (StructType().add("id", StringType()).add("colour", StringType()), "no such field"),
         (StructType().add("count", StringType()), "the Avro schema has bigint"),
     ],
 )
-def test_a_field_that_the_schema_has_not_is_told_before_any_row(
-    fields: StructType, told: str, spark: SparkSession
+def test_a_field_that_the_schema_lacks_is_refused_before_any_row(
+    fields: StructType, message: str, spark: SparkSession
 ) -> None:
     events = frame(spark, [Event(payload=b"")])
 
-    with pytest.raises(DefinitionError, match=told) as caught:
+    with pytest.raises(DefinitionError, match=message) as caught:
         avro(SCHEMA)(events, fields)
 
     assert "id string" in str(caught.value)
 
 
 @pytest.mark.parametrize("schema", ["order.avsc", '"string"', "[]"])
-def test_a_schema_that_is_no_record_is_told_where_it_is_declared(schema: str) -> None:
+def test_a_schema_that_is_no_record_is_refused_where_it_is_declared(schema: str) -> None:
     with pytest.raises(DefinitionError, match="Avro schema"):
         avro(schema)

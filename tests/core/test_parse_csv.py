@@ -1,4 +1,4 @@
-"""A payload is one line of the declared cells, or it says why it is not."""
+"""A payload is one line of the declared cells, or it gets the reason why not."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -34,7 +34,7 @@ def test_a_line_is_read_cell_by_cell(spark: SparkSession) -> None:
 
 
 def test_an_empty_cell_is_null_and_no_problem_of_the_line(spark: SparkSession) -> None:
-    """Whether a value may be missing is for the rules to say."""
+    """Whether a value may be missing is decided by the rules."""
     found = parsed(spark, [b"a,,,", b",17,12.34,2026-11-20T08:15:30Z", b",,,"])
 
     assert problems(found) == [None, None, None]

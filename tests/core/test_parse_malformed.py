@@ -71,7 +71,7 @@ def test_what_is_no_object_is_malformed_and_a_tombstone_is_none(parsed: Parse) -
     assert dict(zip(NOT_AN_OBJECT, found, strict=True)) == dict.fromkeys(NOT_AN_OBJECT, "malformed")
 
 
-AS_PYTHON_SAYS = (
+JUDGED_BY_PYTHON = (
     CLEAN,
     b"  " + CLEAN + b"\r\n\t ",
     CLEAN.replace(b", ", b"\n,\n"),
@@ -132,10 +132,10 @@ AS_PYTHON_SAYS = (
 
 def test_what_python_refuses_as_json_is_malformed_and_nothing_else(parsed: Parse) -> None:
     """Spark's reader is lenient by tradition; a second opinion shows where."""
-    found = problems(parsed(AS_PYTHON_SAYS))
+    found = problems(parsed(JUDGED_BY_PYTHON))
 
-    said = dict(zip(AS_PYTHON_SAYS, found, strict=True))
-    assert said == {p: None if is_json(p) else "malformed" for p in AS_PYTHON_SAYS}
+    reasons = dict(zip(JUDGED_BY_PYTHON, found, strict=True))
+    assert reasons == {p: None if is_json(p) else "malformed" for p in JUDGED_BY_PYTHON}
 
 
 def is_json(payload: bytes) -> bool:
@@ -150,7 +150,7 @@ def refuse(constant: str) -> None:
     raise ValueError(constant)
 
 
-def test_a_payload_beyond_all_measure_is_malformed_and_stops_nobody(parsed: Parse) -> None:
+def test_a_payload_beyond_all_limits_is_malformed_and_ends_no_query(parsed: Parse) -> None:
     """One event must never be able to end a query; the reader's own limits do not."""
     deep = CLEAN.replace(
         b'"seq": 17', b'"seq": 17, "more": ' + b'{"a":' * 5_000 + b"1" + b"}" * 5_000

@@ -27,7 +27,7 @@ def test_a_number_that_does_not_fit_is_a_wrong_type(parsed: Parse) -> None:
     assert dict(zip(payloads, found, strict=True)) == dict.fromkeys(payloads, "wrong_type")
 
 
-def test_a_quoted_number_is_a_wrong_type_whatever_it_says(parsed: Parse) -> None:
+def test_a_quoted_number_is_a_wrong_type_whatever_its_value(parsed: Parse) -> None:
     """Spark reads some texts as numbers when it is asked kindly; a device that sends them is broken."""
     texts = ["21.5", "NaN", "Infinity", "-Infinity", "+INF", "INF", "", " ", "1e3"]
     payloads = [with_value(json.dumps(text).encode()) for text in texts]
@@ -38,7 +38,7 @@ def test_a_quoted_number_is_a_wrong_type_whatever_it_says(parsed: Parse) -> None
 
 
 def test_what_is_no_text_is_a_wrong_type_where_text_is_declared(parsed: Parse) -> None:
-    """Spark hands on whatever stands there, letter by letter, and a key made of it would be believed."""
+    """Spark hands on the raw text of any value, and a key made of it would be believed."""
     values = [
         b"17",
         b"-1.5e3",
@@ -84,7 +84,7 @@ def test_a_text_that_looks_like_something_else_is_still_a_text(parsed: Parse) ->
 def test_a_decimal_of_up_to_fourteen_digits_survives_exactly(
     parsed: Parse, chance: random.Random
 ) -> None:
-    """It travels through a double, and one lost digit in a million is what nobody would find."""
+    """It travels through a double, and one lost digit in a million would not be found."""
     values = [
         Decimal(chance.choice((1, -1)) * chance.randrange(10 ** chance.randint(1, 14))).scaleb(
             -chance.randint(0, 4)
@@ -117,7 +117,7 @@ def test_a_decimal_of_up_to_fourteen_digits_survives_exactly(
 def test_a_number_is_kept_to_its_last_digit_or_refused(
     spark: SparkSession, sent: str, kept: str | None
 ) -> None:
-    """Rounded in silence it would be a value that nobody sent."""
+    """Rounded in silence it would be a value that was never sent."""
     fields = StructType().add("value", DecimalType(14, 4))
     expected = (Decimal(kept), None) if kept is not None else (None, "wrong_type")
 
@@ -126,7 +126,7 @@ def test_a_number_is_kept_to_its_last_digit_or_refused(
         assert (row["value"], row["_problem"]) == expected
 
 
-def test_what_a_reader_of_json_may_choose_is_as_the_reference_says(parsed: Parse) -> None:
+def test_what_a_reader_of_json_may_choose_is_as_documented(parsed: Parse) -> None:
     """The last of two values counts, a time is kept to the microsecond, and one without a zone is UTC."""
     moments = {
         "2026-11-20T08:15:30.123456789Z": "08:15:30.123456",
@@ -194,7 +194,7 @@ def test_an_impossible_or_unfinished_time_is_a_wrong_type(parsed: Parse) -> None
 
 
 def test_a_time_without_a_day_or_a_day_without_a_time_is_a_wrong_type(parsed: Parse) -> None:
-    """Spark puts today's date to a time, so a replay tomorrow would say something else."""
+    """Spark puts today's date to a time, so a replay tomorrow would give another time."""
     texts = ["08:15:30", "T08:15:30", "8:15", "T08:15:30Z", "2026-11-20", "2026-11", "2026"]
 
     found = problems(parsed([reading(event_at=text) for text in texts]))

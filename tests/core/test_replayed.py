@@ -1,4 +1,4 @@
-"""A fold in batch says what a stream says that was cut anywhere, and holds no more than is open."""
+"""A fold in batch gives the rows of a stream that was cut anywhere, and holds no more than is open."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -46,9 +46,9 @@ def connection(chance: random.Random, number: int, at: int) -> Event:  # noqa: A
 
 
 def change(chance: random.Random, number: int, at: int) -> Event:
-    says = {"site": chance.choice("ab"), "model": "m", "owner": chance.choice("xyz")}
+    attributes = {"site": chance.choice("ab"), "model": "m", "owner": chance.choice("xyz")}
     place = {"arrived": at + chance.randrange(4), "_partition": 0, "_offset": number}
-    return {"device_id": "d", **says, **place}
+    return {"device_id": "d", **attributes, **place}
 
 
 FOLDS: dict[str, tuple[Fold, tuple[Callable[[random.Random, int, int], Event], ...]]] = {
@@ -69,8 +69,8 @@ def log_of(name: str, chance: random.Random, length: int) -> list[Event]:
 
 
 def streamed(fold: Fold, log: list[Event], chance: random.Random) -> dict[Any, Any]:
-    """Return the last word on each key when the log comes in any order within the watermark, cut anywhere."""
-    said, text, pieces = {}, None, InMemory()
+    """Return the last answer for each key when the log comes in any order within the watermark, cut anywhere."""
+    last, text, pieces = {}, None, InMemory()
     rest = sorted(log, key=lambda row: row["at"] + chance.uniform(0, LATE))
     while True:
         cut = chance.choice((1, 10, 400))
@@ -78,14 +78,14 @@ def streamed(fold: Fold, log: list[Event], chance: random.Random) -> dict[Any, A
         settled = min((row["at"] for row in rest), default=FOREVER) - 1
         memory = fold.recall(text, pieces)
         for answer in fold.step(memory, piece, settled).answers:
-            said[tuple(answer[name] for name in fold.key)] = answer
+            last[tuple(answer[name] for name in fold.key)] = answer
         text = memory.text()
         if not rest:
-            return said
+            return last
 
 
 @pytest.mark.parametrize("name", FOLDS)
-def test_a_batch_says_what_any_stream_says(name: str, chance: random.Random) -> None:
+def test_a_batch_gives_the_rows_of_any_stream(name: str, chance: random.Random) -> None:
     """Many rows of one moment, pieces of state, slices of a batch: none of it can be seen in the answers."""
     fold, _ = FOLDS[name]
     for length in (1, 40, 40, 40, 2_000):
@@ -95,12 +95,12 @@ def test_a_batch_says_what_any_stream_says(name: str, chance: random.Random) -> 
         found = [row for batch in replayed(fold)(iter(batches)) for row in batch.to_pylist()]
 
         assert len(found) == len({tuple(row[key] for key in fold.key) for row in found})
-        said = streamed(fold, log, chance)
-        assert {tuple(row[key] for key in fold.key): row for row in found} == said
+        expected = streamed(fold, log, chance)
+        assert {tuple(row[key] for key in fold.key): row for row in found} == expected
 
 
 def test_no_list_is_as_long_as_a_key() -> None:
-    """What is settled is said before the rest was read."""
+    """What is settled is emitted before the rest is read."""
     fold, read = attributed_connections.FOLD, 0
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -110,8 +110,8 @@ def test_no_list_is_as_long_as_a_key() -> None:
         for begin in range(0, 6 * SLICE, SLICE):
             read += 1
             numbers = range(begin, begin + SLICE)
-            told = [{**names, **own, "connection_id": f"c{n}", "at": n * SECOND} for n in numbers]
-            yield pa.RecordBatch.from_pylist(told)
+            events = [{**names, **own, "connection_id": f"c{n}", "at": n * SECOND} for n in numbers]
+            yield pa.RecordBatch.from_pylist(events)
 
     answers = replayed(fold)(batches())
     lengths, behind = [], []

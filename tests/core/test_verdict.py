@@ -1,4 +1,4 @@
-"""Each event is a row or says why it is none."""
+"""Each event is a row, or has the reasons why it is none."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -89,8 +89,8 @@ def test_a_bad_row_never_moves_the_watermark_beyond_what_has_arrived(spark: Spar
     assert [f"{row['_time']:%H:%M}" for row in verdicts] == ["00:00", "09:00"]
 
 
-def test_all_broken_rules_are_told_in_the_order_of_their_declaration(reasons: Judge) -> None:
-    """Whoever repairs a row must not find the next fault after the first is gone."""
+def test_all_broken_rules_are_reasons_in_the_order_of_their_declaration(reasons: Judge) -> None:
+    """A row must not show its second fault only after the first is repaired."""
     events = readings("""
         id | device | value | event_at | arrived_at
         -  | -      | 1.5   | 09:00:00 | 12:00:00
@@ -109,13 +109,13 @@ def test_all_broken_rules_are_told_in_the_order_of_their_declaration(reasons: Ju
 
 
 def test_a_payload_that_could_not_be_read_has_one_reason(reasons: Judge) -> None:
-    """Rules judge rows, and it is none: five missing fields would say nothing."""
+    """Rules judge rows, and it is none: five missing fields would add nothing."""
     events = [Event(payload=b"not json"), Event(payload=reading(value="21.5", device_id=None))]
 
     assert reasons(events) == [["malformed"], ["wrong_type"]]
 
 
-def test_an_event_without_its_time_is_bad_also_where_no_rule_says_so(reasons: Judge) -> None:
+def test_an_event_without_its_time_is_bad_also_without_a_rule(reasons: Judge) -> None:
     """It is neither late nor early, and in no window; letting it through would lose it in gold."""
     event = Event(payload=reading(event_at=None))
 
@@ -123,8 +123,8 @@ def test_an_event_without_its_time_is_bad_also_where_no_rule_says_so(reasons: Ju
     assert reasons([event], replace(TABLE, rules=())) == [["missing:event_at"]]
 
 
-def test_a_rule_without_an_answer_is_broken_unless_it_says_otherwise(reasons: Judge) -> None:
-    """SQL's third truth value lets a row through that nobody judged."""
+def test_a_rule_whose_answer_is_null_is_broken_unless_null_ok(reasons: Judge) -> None:
+    """SQL's third truth value lets a row through unjudged."""
     unsure = Rule(name="seq_is_even", holds="seq % 2 = 0")
     event = [Event(payload=reading(meta={"firmware": "1"}))]
 
@@ -166,7 +166,7 @@ def test_a_bad_row_keeps_its_bytes_and_a_good_one_leaves_them_in_bronze(
 
 
 @pytest.mark.parametrize("key", [("firmware",), ("event_id", "firmware")], ids="+".join)
-def test_a_row_without_a_part_of_its_key_is_held_whatever_the_rules_say(
+def test_a_row_without_a_part_of_its_key_is_held_even_without_rules(
     spark: SparkSession, reasons: Judge, key: tuple[str, ...]
 ) -> None:
     """Two rows without it are not the same event, but state would take the second for a copy of the first."""

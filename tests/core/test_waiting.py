@@ -48,7 +48,11 @@ def test_a_queue_is_a_sorted_list_whatever_is_done_to_it(chance: random.Random) 
         match what:
             case "a":
                 new = [
-                    {"at": moment + chance.randrange(200), "n": (number := number + 1), "said": 0}
+                    {
+                        "at": moment + chance.randrange(200),
+                        "n": (number := number + 1),
+                        "changes": 0,
+                    }
                     for _ in range(chance.choice([1, 5, 3 * PIECE]))
                 ]
                 queue.add(dict(row) for row in new)
@@ -56,12 +60,12 @@ def test_a_queue_is_a_sorted_list_whatever_is_done_to_it(chance: random.Random) 
             case "r":
 
                 def revised(row: dict[str, Any]) -> bool:
-                    row["said"] += 1
+                    row["changes"] += 1
                     return True
 
                 queue.revise(moment, revised)
                 for row in expected[at:]:
-                    row["said"] += 1
+                    row["changes"] += 1
             case "b":
                 assert queue.before(moment) == (expected[at - 1] if at else None)
             case "p":
@@ -101,8 +105,8 @@ def cost(behind: int) -> int:
         text = memory.text()
     pieces.calls = 0
     memory = FOLD.recall(text, pieces)
-    said = FOLD.step(memory, [connection(behind + n) for n in range(100)], 5_000)
-    assert len(list(said.answers)) == 100
+    step = FOLD.step(memory, [connection(behind + n) for n in range(100)], 5_000)
+    assert len(list(step.answers)) == 100
     text = memory.text()
     assert text is not None
     assert len(text) < behind
