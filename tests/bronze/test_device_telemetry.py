@@ -38,7 +38,7 @@ def test_any_bytes_are_kept_as_they_came(spark: SparkSession, lake: Lake) -> Non
     assert proven(lake, ())
 
 
-def test_literal_events_stand_in_the_ledger_as_those_from_kafka_do(
+def test_literal_events_have_the_ledger_entries_of_events_from_kafka(
     spark: SparkSession, lake: Lake
 ) -> None:
     """All tests of silver and gold rest on this helper; its offsets must have no gap."""

@@ -20,7 +20,7 @@ def test_a_connection_gets_its_holder_however_the_two_logs_are_cut(
 ) -> None:
     """The first moment of a hold counts and its last does not; a renewal or a new holder that comes late corrects.
 
-    Connection 5 is made before anybody held b; 6 comes a commit before the ack of its holder; 7 after d1's lease
+    Connection 5 is made before b was held; 6 comes a commit before the ack of its holder; 7 after d1's lease
     is over, and 8 after it was given back; 9 has an address that no message names.
     """
     found = in_every_way(

@@ -1,4 +1,4 @@
-"""A log-in is confirmed by what its user sends within two minutes, and said to be unconfirmed when that is sure."""
+"""A log-in is confirmed by what its user sends within two minutes, and emitted as unconfirmed when that is sure."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ CONFIRMATION: StructType = user_confirmations.FIELDS
 SHOWN = ("action_id", "confirmation_id", "is_confirmed")
 
 
-def said(
+def emitted(
     spark: SparkSession,
     root: Path,
     actions: str,
@@ -42,7 +42,7 @@ def test_a_login_and_its_second_factor_meet_within_two_minutes(
     the user of the confirmation of h is another. Clocks at the end move both watermarks to 10:45, one of them a
     log-out, which the table leaves out and time does not.
     """
-    found = said(
+    found = emitted(
         spark,
         tmp_path,
         """
@@ -84,14 +84,14 @@ def test_a_login_and_its_second_factor_meet_within_two_minutes(
 
 
 @pytest.mark.slow
-def test_an_unconfirmed_login_is_said_to_the_millisecond_when_it_is_sure(
+def test_an_unconfirmed_login_is_emitted_to_the_millisecond_when_it_is_sure(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """The slower source decides: its newest event at 11:17 less 75 minutes is 10:02, so 10:00 is open still.
 
     A log-in a millisecond and more before 10:00 is final, and one less than that before it is not.
     """
-    found = said(
+    found = emitted(
         spark,
         tmp_path,
         """
@@ -114,7 +114,7 @@ def test_an_unconfirmed_login_is_said_to_the_millisecond_when_it_is_sure(
 @pytest.mark.slow
 def test_nothing_is_sure_while_one_side_is_empty(spark: SparkSession, tmp_path: Path) -> None:
     """Confirmations that have not come at all may be delayed as a whole."""
-    found = said(
+    found = emitted(
         spark,
         tmp_path,
         """

@@ -1,4 +1,4 @@
-"""A window is said once when it is final, or again whenever it changes; both are what a recount says."""
+"""A window is emitted once when it is final, or whenever it changes; both equal a recount."""
 
 import random
 from collections import defaultdict
@@ -35,7 +35,7 @@ LOG = """
 
 
 @pytest.mark.slow
-def test_a_window_is_said_once_when_it_is_final_or_whenever_it_changes(
+def test_a_window_is_emitted_once_when_it_is_final_or_whenever_it_changes(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """The newest reading less 75 minutes is 09:10:00: what ends there is final, what begins there is not.
@@ -60,11 +60,11 @@ def test_a_window_is_said_once_when_it_is_final_or_whenever_it_changes(
     """)
 
 
-@pytest.mark.parametrize(("newest", "said"), [("10:24:59.999999", 0), ("10:25:00.000999", 1)])
+@pytest.mark.parametrize(("newest", "emitted"), [("10:24:59.999999", 0), ("10:25:00.000999", 1)])
 def test_a_window_is_final_to_the_millisecond_in_stream_and_batch(
-    spark: SparkSession, lake: Lake, newest: str, said: int
+    spark: SparkSession, lake: Lake, newest: str, emitted: int
 ) -> None:
-    """Spark's watermark has milliseconds; a batch that kept the microseconds would say more or less."""
+    """Spark's watermark has milliseconds; a batch that kept the microseconds would emit more or fewer windows."""
     believed(spark, lake, readings(f"event_at\n09:05:00\n{newest}"))
     whole = Lake(lake.root.parent / "whole").open_for_writing()
     believed(spark, whole, readings(f"event_at\n09:05:00\n{newest}"))
@@ -72,13 +72,11 @@ def test_a_window_is_final_to_the_millisecond_in_stream_and_batch(
     derive(spark, lake, TABLE)
     derive(spark, whole, TABLE, mode=Batch())
 
-    assert len(answers_of(lake).closed) == said
+    assert len(answers_of(lake).closed) == emitted
     assert answers_of(lake).closed == answers_of(whole).closed
 
 
-def test_after_each_batch_the_last_word_is_what_a_recount_says(
-    spark: SparkSession, lake: Lake
-) -> None:
+def test_after_each_batch_the_rows_equal_a_recount(spark: SparkSession, lake: Lake) -> None:
     """Rows beside the changed ones in a touched window must survive the rewrite of its files."""
     events = readings("""
         batch | id | device | signal | value | event_at | arrived_at
@@ -121,15 +119,15 @@ def test_a_thousand_decimals_are_summarised_exactly(
 def test_what_comes_after_its_window_closed_is_counted_to_the_row(
     spark: SparkSession, lake: Lake
 ) -> None:
-    """Silver refuses such rows by its own watermark first; if it ever does not, the ledger must say so.
+    """Silver refuses such rows by its own watermark first; if it ever does not, the ledger must count them.
 
-    The watermark stands at 10:35:01.5 less 75 minutes, 09:20:01.5: the window that ended at 09:20 is gone
+    The watermark is 10:35:01.5 less 75 minutes, 09:20:01.5: the window that ended at 09:20 is gone
     with its four readings, of which Spark itself counts groups and not rows; the next one is open.
     """
     for old in (
         "09:00:00 | 09:00:00 | t",
         "10:35:01.500 | 10:35:01.500 | t",
-        "10:35:01.500 | 10:35:01.500 | t",  # a table that speaks on change drops a batch later
+        "10:35:01.500 | 10:35:01.500 | t",  # a table that emits on change drops a batch later
     ):
         believed(spark, lake, readings(f"event_at | arrived_at | signal\n{old}"))
         derive(spark, lake, TABLE, ON_CHANGE)
@@ -149,7 +147,7 @@ def test_what_comes_after_its_window_closed_is_counted_to_the_row(
 
     derive(spark, lake, TABLE, ON_CHANGE)
 
-    for table, said in ((TABLE, answers_of(lake).closed), (ON_CHANGE, answers_of(lake).now)):
+    for table, windows in ((TABLE, answers_of(lake).closed), (ON_CHANGE, answers_of(lake).now)):
         found = [entry for _, entry in entries(lake.table(table)) if entry.read]
         assert [(entry.read, entry.good, entry.dropped_by_watermark) for entry in found] == [
             (1, 1, 0),
@@ -158,7 +156,7 @@ def test_what_comes_after_its_window_closed_is_counted_to_the_row(
             (6, 2, 4),
         ]
         assert [entry.duplicates for entry in found] == [0, 0, 0, 0]
-        assert [row for row in said if row["window_from"] == "09:10:00"] == []
+        assert [row for row in windows if row["window_from"] == "09:10:00"] == []
     for table in (TABLE, ON_CHANGE):
         (fault,) = balance(table, lake).faults
         assert "dropped 4 rows below the watermark" in fault

@@ -23,7 +23,7 @@ SHOWN = ("ip", "held_from", "held_until", "ended_by", "device_id", "renewals")
 SECOND = 1_000_000
 
 
-def said(spark: SparkSession, root: Path, messages: str) -> list[Row]:
+def emitted(spark: SparkSession, root: Path, messages: str) -> list[Row]:
     """Return the holds that a log of messages makes, the same in every way."""
     found = in_every_way(spark, root, TABLE, {dhcp_events.TABLE: (MESSAGE, messages)})
     return sorted(({name: row[name] for name in SHOWN} for row in found), key=str)
@@ -36,9 +36,9 @@ def test_a_hold_ends_by_release_decline_expiry_or_by_being_handed_on(
     """Messages come in three commits and not in their order; a discover at the end moves the watermark to 12:45.
 
     The ack of 09:30 comes a commit after the renewal of 10:00, and yet it is where that hold begins. Offers, the
-    release of somebody else and a second release change nothing; the hold of 12:50 is not settled yet.
+    release by another device and a second release change nothing; the hold of 12:50 is not settled yet.
     """
-    found = said(
+    found = emitted(
         spark,
         tmp_path,
         """
@@ -89,7 +89,7 @@ def message(second: int, kind: str, mac: str, *, lease: int = 60, ip: str = "a")
 
 
 def holds(messages: Sequence[Event], chance: random.Random, *, cuts: int) -> dict[int, Any]:
-    """Fold messages in pieces with the watermark somewhere behind; return the last word on each hold."""
+    """Fold messages in pieces with the watermark at any distance behind; return the last answer for each hold."""
     text, pieces = None, InMemory()
     answers: dict[int, Any] = {}
     edges = sorted(chance.sample(range(1, len(messages)), k=cuts)) if cuts else []
@@ -104,7 +104,9 @@ def holds(messages: Sequence[Event], chance: random.Random, *, cuts: int) -> dic
     return answers
 
 
-def test_any_cut_of_any_order_within_the_watermark_says_the_same(chance: random.Random) -> None:
+def test_any_cut_of_any_order_within_the_watermark_gives_the_same_holds(
+    chance: random.Random,
+) -> None:
     """Random messages of three devices about one address, a hundred times."""
     for _ in range(100):
         kinds = ("ack", "renew", "release", "decline")
@@ -133,15 +135,15 @@ def test_the_shell_wakes_when_a_lease_is_over_and_forgets() -> None:
     opened = tester.test("a", [SparkRow(**{name: first[name] for name in names})])
     assert opened == []
 
-    (held,) = said_by(tester, 120_000)
+    (held,) = emitted_at(tester, 120_000)
     assert (held["device_id"], held["until_us"]) == ("d1", None)
-    assert said_by(tester, 159_999) == []
-    (ended,) = said_by(tester, 160_000)
+    assert emitted_at(tester, 159_999) == []
+    (ended,) = emitted_at(tester, 160_000)
     assert (ended["ended_by"], ended["until_us"]) == ("expired", 160 * SECOND)
     assert tester.peekValueState("kept", "a") is None
 
 
-def said_by(tester: TwsTester, watermark: int) -> list[dict[str, Any]]:
-    """Move the watermark and return what is said because of it."""
+def emitted_at(tester: TwsTester, watermark: int) -> list[dict[str, Any]]:
+    """Move the watermark and return what is emitted because of it."""
     found: Any = tester.setWatermark(watermark)
     return [row.asDict() for row in found]

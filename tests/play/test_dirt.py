@@ -29,7 +29,7 @@ def changed(variant: Variant) -> dict[str, tuple[object, object]]:
 @pytest.mark.parametrize("variant", MALFORMED, ids=name)
 @pytest.mark.parametrize("salt", [0, 1, 57, 10**9])
 def test_a_malformed_payload_is_not_one_json_object(variant: Variant, salt: int) -> None:
-    """Python's parser takes NaN unless told otherwise, and an array is no object."""
+    """Python's parser takes NaN unless a hook refuses it, and an array is no object."""
     payload = variant.spoil(CLEAN, salt)
 
     try:
@@ -81,6 +81,6 @@ def test_an_unknown_field_leaves_every_declared_one_alone(variant: Variant) -> N
     assert before["meta"].items() <= after["meta"].items()
 
 
-def test_names_tell_the_variants_apart() -> None:
+def test_each_variant_has_a_name_of_its_own() -> None:
     """A name that occurs twice could not be looked up."""
     assert len({variant.name for variant in ALL}) == len(ALL)

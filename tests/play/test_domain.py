@@ -32,7 +32,7 @@ def part(plan: Plan, topic: str) -> Part:
     return next(each for each in domain(plan) if each.topic.name == topic)
 
 
-def said(plan: Plan, topic: str) -> list[dict[str, str]]:
+def payloads(plan: Plan, topic: str) -> list[dict[str, str]]:
     """Return the payloads of a topic."""
     chunks = part(plan, topic).player.chunks()
     return [orjson.loads(value) for chunk in chunks for value in chunk.values]
@@ -45,15 +45,18 @@ def test_every_event_of_a_plan_goes_to_one_source(events: int) -> None:
 
 
 def test_every_topic_of_the_catalog_is_filled_and_has_its_truth() -> None:
-    """A source that nobody plays would be a table that no test sees filled."""
+    """A source that is not played would be a table that no test sees filled."""
     parts = domain(DAY)
     tables = [table for table in catalog.tables() if table.layer is Layer.BRONZE]
 
     assert {each.topic for each in parts} == {t for table in tables for t in table.topics}
     assert {f"bronze.{each.table}" for each in parts} == {table.id for table in tables}
-    told = truth(DAY, parts)
+    expected = truth(DAY, parts)
     for table in tables:
-        sent, kept = told.tables[table.id], told.tables[table.id.replace("bronze", "silver")]
+        sent, kept = (
+            expected.tables[table.id],
+            expected.tables[table.id.replace("bronze", "silver")],
+        )
         assert sent.good == kept.good + kept.duplicates + sum(kept.quarantined.values())
         assert kept.good > sent.good / 2
 
@@ -70,11 +73,11 @@ def test_events_arrive_in_order_and_are_the_same_however_they_are_cut() -> None:
 
 def test_most_confirmations_follow_their_action_within_two_minutes() -> None:
     """Some come too late, and of five actions one is never confirmed."""
-    actions = {each["action_id"]: each for each in said(CLEAN, "user-actions")}
+    actions = {each["action_id"]: each for each in payloads(CLEAN, "user-actions")}
     gaps = [
         datetime.fromisoformat(answer["event_at"])
         - datetime.fromisoformat(actions[answer["action_id"]]["event_at"])
-        for answer in said(CLEAN, "user-confirmations")
+        for answer in payloads(CLEAN, "user-confirmations")
     ]
 
     in_time = [gap for gap in gaps if timedelta(0) <= gap <= timedelta(minutes=2)]
@@ -83,7 +86,7 @@ def test_most_confirmations_follow_their_action_within_two_minutes() -> None:
 
 
 def test_an_address_has_one_holder_at_a_time_and_passes_from_hand_to_hand() -> None:
-    """Otherwise no join could tell whose a connection was."""
+    """Otherwise no join could find the device of a connection."""
     schedule = Schedule(seed=3, devices=50)
     devices = np.arange(50)
     holders: dict[int, set[int]] = {}
@@ -97,7 +100,7 @@ def test_an_address_has_one_holder_at_a_time_and_passes_from_hand_to_hand() -> N
     assert max(len(found) for address, found in holders.items() if address >= 0) > 1
 
 
-def test_what_is_said_of_an_address_agrees_with_who_holds_it() -> None:
+def test_messages_about_an_address_agree_with_who_holds_it() -> None:
     schedule = Schedule(seed=3, devices=50)
 
     events = schedule.events(0, 3 * TERM)
@@ -111,10 +114,10 @@ def test_what_is_said_of_an_address_agrees_with_who_holds_it() -> None:
 
 
 def test_a_connection_comes_from_the_address_that_its_device_holds() -> None:
-    """Those before a device has an address come from one that nobody knows."""
+    """Those before a device has an address come from an unknown one."""
     leases = {
         (each["ip"], each["device_id"])
-        for each in said(CLEAN, "dhcp-events")
+        for each in payloads(CLEAN, "dhcp-events")
         if each["kind"] in {"ack", "renew"}
     }
     connections = part(CLEAN, "network-connections")

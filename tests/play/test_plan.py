@@ -16,7 +16,7 @@ PLAN = Plan(since=UNTIL - timedelta(days=1), until=UNTIL, events=100)
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"events": -1}, "events must not be negative"),
         ({"devices": 0}, "at least one device"),
@@ -31,12 +31,12 @@ PLAN = Plan(since=UNTIL - timedelta(days=1), until=UNTIL, events=100)
         ({"events": 10**15}, "exceed 63 bits"),
     ],
 )
-def test_a_contradiction_is_named(change: dict[str, Any], said: str) -> None:
+def test_a_contradiction_is_named(change: dict[str, Any], message: str) -> None:
     """The sentence is all that the user sees."""
     with pytest.raises(DefinitionError) as caught:
         replace(PLAN, **change)
 
-    assert said in caught.value.message
+    assert message in caught.value.message
 
 
 def test_all_contradictions_are_named_at_once() -> None:
@@ -64,12 +64,12 @@ def test_shares_may_fill_the_whole() -> None:
 
 
 def test_the_truth_is_json() -> None:
-    """It is written to a file and read by whoever checks the lake."""
-    told = orjson.loads(orjson.dumps(truth(PLAN).as_dict()))
+    """It is written to a file, against which a lake is checked."""
+    found = orjson.loads(orjson.dumps(truth(PLAN).as_dict()))
 
-    assert told["topics"] == {"device-telemetry": 100}
-    assert told["events"] == 100
-    assert told["plan"]["since"] == "2026-11-19T00:00:00+00:00"
-    assert told["plan"]["late"] == 3600.0
-    silver = told["tables"]["silver.device_telemetry"]
+    assert found["topics"] == {"device-telemetry": 100}
+    assert found["events"] == 100
+    assert found["plan"]["since"] == "2026-11-19T00:00:00+00:00"
+    assert found["plan"]["late"] == 3600.0
+    silver = found["tables"]["silver.device_telemetry"]
     assert silver["good"] + silver["duplicates"] + sum(silver["quarantined"].values()) == 100

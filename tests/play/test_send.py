@@ -1,4 +1,4 @@
-"""What Kafka holds afterwards is the plan's stream, or somebody is told."""
+"""What Kafka holds afterwards is the plan's stream, or an error is raised."""
 
 import signal
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from jobs.play.telemetry import Fleet
 
 UNTIL = datetime.fromisoformat("2026-11-20T00:00:00+00:00")
 PLAN = Plan(since=UNTIL - timedelta(days=1), until=UNTIL, events=5_000, seed=7)
-NOBODY = "127.0.0.1:1"
+UNREACHABLE = "127.0.0.1:1"
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +50,9 @@ def test_kafka_holds_every_event_with_its_key_and_time_and_copies_behind_their_o
 ) -> None:
     """The truth counts what was made; this is the step from there to what was received."""
     topic = Topic(name="whole", partitions=3)
-    told: list[int] = []
+    progress: list[int] = []
 
-    sent = send(PLAN, address, {}, parts=readings(PLAN, topic), on_progress=told.append)
+    sent = send(PLAN, address, {}, parts=readings(PLAN, topic), on_progress=progress.append)
 
     messages = received(address, topic)
     rows = [
@@ -63,8 +63,8 @@ def test_kafka_holds_every_event_with_its_key_and_time_and_copies_behind_their_o
     by_key = {key: [row for row in rows if row[0] == key] for key, _, _ in rows}
     assert sent.events == len(messages) == sent.truth.events == PLAN.events
     assert sent.is_whole
-    assert told == sorted(told)
-    assert told[-1] == PLAN.events
+    assert progress == sorted(progress)
+    assert progress[-1] == PLAN.events
     for key, expected in by_key.items():
         of_key = [message for message in messages if message.key() == key]
         assert len({message.partition() for message in of_key}) == 1
@@ -73,7 +73,7 @@ def test_kafka_holds_every_event_with_its_key_and_time_and_copies_behind_their_o
 
 @pytest.mark.kafka
 def test_an_interrupt_ends_the_run_in_good_order(address: str) -> None:
-    """Whoever presses Ctrl-C still gets a truth that fits what is in the topic."""
+    """After Ctrl-C the truth still fits what is in the topic."""
     topic = Topic(name="interrupted")
     plan = replace(PLAN, events=1_000_000, rate=20_000)
     pressed: list[int] = []
@@ -136,14 +136,14 @@ def test_a_broker_that_goes_away_is_reported_with_what_had_arrived(
     assert f"{acknowledged} of 1000000 events" in caught.value.message
 
 
-def test_nobody_at_the_address_is_one_sentence(
+def test_an_address_without_a_broker_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The C client would fill the terminal with its own attempts."""
     monkeypatch.setattr(admin, "PATIENCE", 0.3)
 
-    with pytest.raises(TransientError, match=NOBODY):
-        send(PLAN, NOBODY, {})
+    with pytest.raises(TransientError, match=UNREACHABLE):
+        send(PLAN, UNREACHABLE, {})
 
     assert capfd.readouterr() == ("", "")
 
@@ -151,7 +151,7 @@ def test_nobody_at_the_address_is_one_sentence(
 def test_an_option_that_the_client_does_not_know_is_named() -> None:
     """A typo in the options is no reason to start a broker."""
     with pytest.raises(DefinitionError, match=r"sasl\.mechanismm"):
-        send(PLAN, NOBODY, {"sasl.mechanismm": "PLAIN"})
+        send(PLAN, UNREACHABLE, {"sasl.mechanismm": "PLAIN"})
 
 
 def test_only_the_first_interrupt_is_held_back() -> None:

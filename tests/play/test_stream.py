@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 UNTIL = datetime.fromisoformat("2026-11-20T00:00:00+00:00")
 DAY = Plan(since=UNTIL - timedelta(days=1), until=UNTIL, events=20_000, seed=7)
 FINGERPRINT = "7b3a431822e40851745a65a7f0b13af46a272bdcb9aca0b7f94e9872ef1506dc"
-"""Of DAY. Whoever changes the stream changes it here, and benchmarks of both sides cannot be compared."""
+"""Of DAY. A change to the stream changes it, and benchmarks before and after cannot be compared."""
 
 
 def fingerprint(plan: Plan, size: int = 1_000) -> str:
@@ -38,7 +38,7 @@ def test_the_size_of_a_chunk_changes_no_byte(size: int) -> None:
 
 
 def test_the_stream_is_the_same_on_every_machine_and_in_every_release() -> None:
-    """Results of different days and machines are compared; whoever changes the stream says so here."""
+    """Results of different days and machines are compared, so a change to the stream must change the fingerprint."""
     assert fingerprint(DAY) == FINGERPRINT
 
 

@@ -1,4 +1,4 @@
-"""The events are what the truth says they are, judged here by other code than the one that made them."""
+"""The events are what the truth counts, judged here by other code than the one that made them."""
 
 import json
 from collections import Counter
@@ -211,7 +211,7 @@ def test_exactly_the_planned_number_arrives_in_the_planned_time_and_order(plan: 
 
 
 def test_about_a_tenth_is_dirt_and_every_variant_occurs() -> None:
-    """A kind that never occurs would be a promise that nobody tests."""
+    """A kind that never occurs would be a promise without a test."""
     silver = truth(replace(DAY, events=50_000)).tables["silver.device_telemetry"]
 
     shares = {name: count / 50_000 for name, count in silver.quarantined.items()}

@@ -149,7 +149,7 @@ def versions(lake: Lake) -> list[int]:
 
 
 def assert_complete(spark: SparkSession, lake: Lake, log: Sequence[Labelled]) -> None:
-    """Assert that a lake has what it must have, and what a lake has that nobody ever killed."""
+    """Assert that a lake has what it must have, and the rows of a lake that was never killed."""
     answers = answers_of(lake)
     calm = twin(lake, "calm")
     derive(spark, calm, *TABLES, mode=Batch())
@@ -159,7 +159,7 @@ def assert_complete(spark: SparkSession, lake: Lake, log: Sequence[Labelled]) ->
 
 
 def assert_accounted(answers: Answers, log: Sequence[Labelled]) -> None:
-    """Assert that good and bad rows are those that the log tells, and that all others are copies."""
+    """Assert that good and bad rows are those of the log, and that all others are copies."""
     places, held, copies = expected(log)
     good = [(int(row["_partition"]), int(row["_offset"])) for row in answers.silver]
     bad = Counter(row["reasons"] for row in answers.quarantine)

@@ -114,8 +114,8 @@ def test_a_flood_of_discovers_leaves_nothing_behind_and_loses_no_hold(
     derive(spark, lake, ip_holds.TABLE)
 
     after = state(spark, lake, ip_holds.TABLE, stateVarName="kept")
-    said = DeltaTable(lake.table(ip_holds.TABLE)).to_pyarrow_table().to_pylist()
+    found = DeltaTable(lake.table(ip_holds.TABLE)).to_pyarrow_table().to_pylist()
     print(f"{FLOOD:,} discovers: {during} rows of state, {after} once it had passed")  # noqa: T201  # the figure
     assert (during, after) == (100, 100)
-    assert sorted(row["mac"] for row in said) == sorted(f"real{n}" for n in range(100))
-    assert all(row["held_until"] is None for row in said)
+    assert sorted(row["mac"] for row in found) == sorted(f"real{n}" for n in range(100))
+    assert all(row["held_until"] is None for row in found)

@@ -1,4 +1,4 @@
-"""From one declaration come the verdict, the counters, the suite and Dagster's checks; all say the same of any row."""
+"""From one declaration come the verdict, the counters, the suite and Dagster's checks; all agree on any row."""
 
 import random
 from collections import Counter
@@ -51,7 +51,7 @@ HOSTILE: dict[type[DataType], list[object]] = {
 
 
 def hostile(kind: DataType, chance: random.Random) -> object:
-    """Return a value of a type that somebody might trip over."""
+    """Return a value at an edge of a type."""
     if isinstance(kind, DecimalType):
         most = Decimal(10 ** (kind.precision - kind.scale)) - Decimal(1).scaleb(-kind.scale)
         return chance.choice([None, Decimal(0), most, -most, Decimal(1).scaleb(-kind.scale)])
@@ -88,7 +88,7 @@ def _cells(columns: StructType, chance: random.Random) -> list[object]:
 def test_all_four_agree_on_hostile_values(
     spark: SparkSession, table: Table, chance: random.Random
 ) -> None:
-    """And no predicate throws, whatever stands in the row."""
+    """And no predicate throws, whatever the row has."""
     rows = hostile_rows(spark, table, chance).persist()
     handed_on = judged(rows, replace(table, transform=lambda events: events))
 
@@ -119,7 +119,7 @@ def test_all_four_agree_on_hostile_values(
     ids=lambda each: str(each) if isinstance(each, Table) else each.name,
 )
 def test_a_rule_keeps_its_own_examples(spark: SparkSession, table: Table, rule: Rule) -> None:
-    """Whoever adds a rule says what passes and what does not, and is held to it."""
+    """Each rule comes with a row that breaks it and a row that passes, and both are tried."""
     assert rule.bad is not None, f"{rule.name} has no example of a row that breaks it"
     columns = shape(spark, table)
 
@@ -134,7 +134,7 @@ def _breaks(
     spark: SparkSession, columns: StructType, rule: Rule, example: Mapping[str, object]
 ) -> bool:
     unknown = set(example) - set(columns.fieldNames())
-    assert not unknown, f"the example of {rule.name} speaks of {unknown}"
+    assert not unknown, f"the example of {rule.name} has the unknown columns {unknown}"
     cells = [
         F.lit(example.get(field.name)).try_cast(field.dataType).alias(field.name)
         for field in columns.fields

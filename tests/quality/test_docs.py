@@ -29,7 +29,7 @@ def pages(folder: Path) -> list[str]:
     return sorted(page.parents[1].name for page in (folder / SITE / "validations").rglob("*.html"))
 
 
-def test_the_pages_say_what_was_found(tmp_path: Path) -> None:
+def test_the_pages_show_what_was_found(tmp_path: Path) -> None:
     index = run(tmp_path, 0, failed=30)
 
     (page,) = (tmp_path / SITE / "validations").rglob("*.html")

@@ -53,11 +53,11 @@ def test_a_value_keeps_its_type_and_its_length_to_a_class(value: object, like: o
 )
 def test_a_sensitive_field_never_shows_however_it_is_written(written: bytes) -> None:
     """Names in other letters, escaped, deeper, twice, or wrong altogether."""
-    told = shown(written)
+    masked = shown(written)
 
-    assert NAME not in told
-    assert "bob" not in told
-    assert json.loads(told)["action"] == "login"
+    assert NAME not in masked
+    assert "bob" not in masked
+    assert json.loads(masked)["action"] == "login"
 
 
 @pytest.mark.parametrize(
@@ -73,19 +73,19 @@ def test_a_sensitive_field_never_shows_however_it_is_written(written: bytes) -> 
         b'{"a":' * 100_000 + b'"alice.example"',
     ],
 )
-def test_what_cannot_be_read_field_by_field_is_told_by_size_and_hash(written: bytes) -> None:
+def test_what_cannot_be_read_field_by_field_is_shown_as_size_and_hash(written: bytes) -> None:
     """Any part of it may be the name."""
-    told = shown(written)
+    masked = shown(written)
 
-    assert NAME not in told
-    assert told.startswith(f"[{len(written):,} bytes, sha256 ")
+    assert NAME not in masked
+    assert masked.startswith(f"[{len(written):,} bytes, sha256 ")
 
 
 def test_fields_that_are_harmless_are_shown_as_they_came() -> None:
-    """Otherwise nobody could see what was wrong with the row."""
-    told = shown(b'{"action_id":null,"action":"login","event_at":"yesterday","user_id":"alice"}')
+    """Otherwise the fault of the row could not be seen."""
+    masked = shown(b'{"action_id":null,"action":"login","event_at":"yesterday","user_id":"alice"}')
 
-    assert json.loads(told) == {
+    assert json.loads(masked) == {
         "action_id": None,
         "action": "login",
         "event_at": "yesterday",
@@ -94,7 +94,7 @@ def test_fields_that_are_harmless_are_shown_as_they_came() -> None:
 
 
 def test_where_nothing_is_sensitive_the_payload_is_shown() -> None:
-    """Bytes that are no text are written out, long ones are cut, and a tombstone says that it is one."""
+    """Bytes that are no text are written out, long ones are cut, and a tombstone is named."""
     assert payload(b'{"a": <b>', ()) == '{"a": <b>'
     assert payload(b"\xff!", ()) == "\\xff!"
     assert payload(b"x" * 1_000, ()) == "x" * 400 + "… (1,000 characters)"

@@ -43,7 +43,7 @@ def test_required_refuses_null_and_nothing_else(spark: SparkSession) -> None:
 
 
 def test_required_makes_a_rule_for_each_column() -> None:
-    """Each has its own reason, so that the ledger tells them apart."""
+    """Each has its own reason, so that the ledger counts them apart."""
     assert [rule.name for rule in required("a", "b")] == ["missing:a", "missing:b"]
     assert required() == ()
 
@@ -118,8 +118,8 @@ def test_a_rule_of_ones_own_is_any_predicate(spark: SparkSession) -> None:
     assert passing(spark, rule, "text", ["a", "b", "c", None]) == ["a", "b"]
 
 
-def test_the_unknown_is_broken_unless_the_rule_says_so(spark: SparkSession) -> None:
-    """A comparison with NULL is neither true nor false, and nobody judged the row."""
+def test_the_unknown_is_broken_unless_null_ok(spark: SparkSession) -> None:
+    """A comparison with NULL is neither true nor false, so the row was not judged."""
     rule = Rule(name="own", holds="text <> 'a'")
     tolerant = Rule(name="own", holds="text <> 'a'", null_ok=True)
 

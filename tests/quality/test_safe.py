@@ -1,4 +1,4 @@
-"""What may not stand in a rule is told before Spark starts, and nothing else is."""
+"""What a rule may not have is refused before Spark starts, and nothing else is."""
 
 import pytest
 
@@ -56,13 +56,15 @@ def test_what_cannot_throw_is_let_alone(predicate: str) -> None:
         ("rand() < 0.5", "tomorrow"),
     ],
 )
-def test_what_can_throw_or_change_is_told_with_what_to_write(predicate: str, instead: str) -> None:
+def test_what_can_throw_or_change_is_refused_with_what_to_write(
+    predicate: str, instead: str
+) -> None:
     """A stream that meets the row would end at it again and again."""
     (found,) = hazards(predicate)
 
     assert instead in found
 
 
-def test_each_hazard_is_told_once() -> None:
+def test_each_hazard_is_named_once() -> None:
     """Three casts are one lesson."""
     assert len(hazards("CAST(a AS INT) = CAST(b AS INT) AND c / d > 1")) == 2

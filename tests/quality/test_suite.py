@@ -1,4 +1,4 @@
-"""One suite, asked of counters and of rows: the same findings, one execution, and no verdict for somebody else."""
+"""One suite, asked of counters and of rows: the same findings, one execution, and each thread its own verdict."""
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -37,7 +37,7 @@ def counts(frame: DataFrame) -> Counts:
     return Counts(rows=len(verdicts), broke=found, figures={"rows": float(len(verdicts))})
 
 
-def told(findings: tuple[Finding, ...]) -> list[tuple[str, bool, bool, int, int]]:
+def compared(findings: tuple[Finding, ...]) -> list[tuple[str, bool, bool, int, int]]:
     return sorted(
         (each.name, each.holds, each.is_critical, each.failed, each.rows) for each in findings
     )
@@ -46,7 +46,7 @@ def told(findings: tuple[Finding, ...]) -> list[tuple[str, bool, bool, int, int]
 @pytest.mark.parametrize(
     ("bad", "of", "holds"), [(0, 50, True), (10, 40, True), (11, 54, False), (11, 55, True)]
 )
-def test_counters_and_rows_say_the_same(
+def test_counters_and_rows_give_the_same_findings(
     spark: SparkSession, bad: int, of: int, *, holds: bool
 ) -> None:
     """More than a fifth of the rows and more than a few of them: both, or the batch is believed."""
@@ -56,12 +56,12 @@ def test_counters_and_rows_say_the_same(
     by_counters = suite.of_counts(counts(frame))
     by_rows = suite.of_rows(frame)
 
-    assert told(by_counters) == told(by_rows)
+    assert compared(by_counters) == compared(by_rows)
     (value,) = [each for each in by_rows if each.name == "out_of_range:value"]
     assert (value.holds, value.failed, value.rows) == (holds, bad, of)
 
 
-def test_what_becomes_of_a_batch_is_what_the_rule_says(spark: SparkSession) -> None:
+def test_what_becomes_of_a_batch_is_what_its_rule_declares(spark: SparkSession) -> None:
     """One row is enough for a rule that fails, a warning lets pass, and without a share nothing shuts."""
     data = [("long name", 1.0, "z"), (None, 2.0, "z"), ("n", 3.0, "a")]
     frame = spark.createDataFrame(data, SCHEMA)
@@ -95,11 +95,11 @@ def test_a_figure_is_held_against_its_bounds(spark: SparkSession) -> None:
     by_counters = suite.of_counts(
         Counts(rows=30, figures={"rows": 30, "largest": 99}), {"rows": (40, 60)}
     )
-    assert told(by_counters) == told(asked)
+    assert compared(by_counters) == compared(asked)
 
 
 def test_what_cannot_be_asked_is_critical_and_leaves_the_others_right(spark: SparkSession) -> None:
-    """A rule over a column that went away says nothing about the rows, and nobody may believe them."""
+    """A rule over a column that went away judges no row, so the rows must not be believed."""
     gone = Rule(name="gone", holds="no_such_column > 1", severity=Severity.INFO)
 
     suite = Suite("silver.things", shares((*RULES, gone)))
@@ -183,6 +183,6 @@ def test_a_glance_at_counters_sees_what_the_suite_finds() -> None:
             figures={"rows": chance.randrange(60), "usual": chance.random()},
         )
         bounds = {"usual": chance.choice([(0.2, 0.8), (None, 0.5), (0.5, None), (None, None)])}
-        told = [each.name for each in suite.of_counts(found, bounds) if not each.holds]
+        failing = [each.name for each in suite.of_counts(found, bounds) if not each.holds]
         seen = [each.name for each in expected if fails(each, found, bounds)]
-        assert sorted(seen) == sorted(told), (seed, found, bounds)
+        assert sorted(seen) == sorted(failing), (seed, found, bounds)

@@ -110,7 +110,7 @@ def test_the_first_copy_is_kept_when_a_commit_has_many_files(
 
 
 def test_bad_rows_are_never_copies_of_each_other(spark: SparkSession, tmp_path: Path) -> None:
-    """Two equal events that nobody could read are two events; each must be found again."""
+    """Two equal events that could not be read are two events; each must be found again."""
     events = readings("""
         batch | partition | id | device | event_at | payload
         1     | 0         | x  | d1     | 09:00:00 | not json
@@ -136,9 +136,7 @@ def test_bad_rows_are_never_copies_of_each_other(spark: SparkSession, tmp_path: 
     assert [row["event_id"] for row in answers.silver] == ["g"]
 
 
-def test_a_key_of_several_columns_tells_rows_apart_by_all_of_them(
-    spark: SparkSession, lake: Lake
-) -> None:
+def test_rows_that_share_a_part_of_their_key_are_no_copies(spark: SparkSession, lake: Lake) -> None:
     """Most tables have no single id."""
     table = replace(TABLE, key=("device_id", "signal"))
     received(
@@ -172,7 +170,7 @@ def settled(entry: Entry) -> tuple[int, int, int, dict[str, int], int]:
 def test_what_the_watermark_drops_is_counted_to_the_row(spark: SparkSession, lake: Lake) -> None:
     """Old arrivals that are sent again after new ones are the one thing that state cannot admit.
 
-    Only an older lake has such rows, whose bronze did not say how far they lie behind; the ledger calls it a fault.
+    Only an older lake has such rows, whose bronze has no column for how far they lie behind; the ledger calls it a fault.
     What the third batch drops lies below the watermark that the second one began with, 12:00:00 less 75 minutes;
     a row exactly there is dropped.
     """
@@ -270,7 +268,7 @@ def test_a_source_without_rows_makes_empty_tables(
 
 
 def test_nested_fields_become_columns_of_their_own(spark: SparkSession) -> None:
-    """Firmware is asked for often, and nobody should have to know that it came inside meta."""
+    """Firmware is queried often, and a query should not depend on its place inside meta."""
     row = device_telemetry(frame(spark, readings("id | firmware\n a | 2.0.0"))).first()
 
     assert row is not None

@@ -4,7 +4,7 @@ from pyspark.sql import SparkSession
 
 from jobs.silver.device_telemetry import TABLE
 from tests.support.read import read
-from tests.support.sources import judged_as_the_truth_says
+from tests.support.sources import judged_as_the_truth
 
 OLDER = b"e1,dev-00207,temp,70.43,1795162530123,1.1.0,17"
 
@@ -46,6 +46,6 @@ def test_what_does_not_fit_when_it_is_translated_is_of_the_wrong_type(spark: Spa
     assert found[-1]["value"] == "5555555537.7777"
 
 
-def test_both_shapes_get_the_reasons_that_the_truth_says(spark: SparkSession) -> None:
+def test_both_shapes_get_the_reasons_of_the_truth(spark: SparkSession) -> None:
     """To the last event, against code that shares nothing with the table."""
-    assert judged_as_the_truth_says(spark, TABLE)
+    assert judged_as_the_truth(spark, TABLE)

@@ -4,7 +4,7 @@ from pyspark.sql import SparkSession
 
 from jobs.silver.dhcp_events import TABLE
 from tests.support.read import read
-from tests.support.sources import judged_as_the_truth_says
+from tests.support.sources import judged_as_the_truth
 
 CLEAN = b'{"dhcp_id": "x1", "kind": "ack", "mac": "02:00:00:00:00:2a", "device_id": "d1", "ip": "10.20.0.42", "lease_seconds": 7200, "event_at": "2026-11-20T08:15:30Z"}'
 
@@ -27,4 +27,4 @@ def test_a_clean_payload_is_a_row(spark: SparkSession) -> None:
 
 def test_every_kind_of_dirt_gets_its_reason(spark: SparkSession) -> None:
     """To the last event, against code that shares nothing with the table."""
-    assert judged_as_the_truth_says(spark, TABLE)
+    assert judged_as_the_truth(spark, TABLE)

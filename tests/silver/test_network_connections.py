@@ -4,7 +4,7 @@ from pyspark.sql import SparkSession
 
 from jobs.silver.network_connections import TABLE
 from tests.support.read import read
-from tests.support.sources import judged_as_the_truth_says
+from tests.support.sources import judged_as_the_truth
 
 CLEAN = b'{"connection_id": "n1", "src_ip": "10.20.0.42", "dst_ip": "198.51.100.7", "dst_port": 443, "bytes_out": 1200, "bytes_in": 90211, "event_at": "2026-11-20T08:15:30Z"}'
 
@@ -27,4 +27,4 @@ def test_a_clean_payload_is_a_row(spark: SparkSession) -> None:
 
 def test_every_kind_of_dirt_gets_its_reason(spark: SparkSession) -> None:
     """To the last event, against code that shares nothing with the table."""
-    assert judged_as_the_truth_says(spark, TABLE)
+    assert judged_as_the_truth(spark, TABLE)

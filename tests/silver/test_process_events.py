@@ -4,7 +4,7 @@ from pyspark.sql import SparkSession
 
 from jobs.silver.process_events import TABLE
 from tests.support.read import read
-from tests.support.sources import judged_as_the_truth_says
+from tests.support.sources import judged_as_the_truth
 
 CLEAN = b'{"ProcessGuid": "p1", "UtcTime": "2026-11-20T08:15:30Z", "Computer": "d1", "User": "CORP\\\\u1", "Image": "C:\\\\cmd.exe", "CommandLine": "cmd.exe /c \\"dir\\"", "ParentImage": "C:\\\\explorer.exe", "ParentCommandLine": "explorer.exe", "ProcessId": 4242, "Hashes": "SHA256=00"}'
 
@@ -42,4 +42,4 @@ def test_what_a_vendor_adds_is_kept_as_it_was_sent(spark: SparkSession) -> None:
 
 def test_every_kind_of_dirt_gets_its_reason(spark: SparkSession) -> None:
     """To the last event, against code that shares nothing with the table."""
-    assert judged_as_the_truth_says(spark, TABLE)
+    assert judged_as_the_truth(spark, TABLE)

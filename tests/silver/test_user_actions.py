@@ -4,7 +4,7 @@ from pyspark.sql import SparkSession
 
 from jobs.silver.user_actions import TABLE
 from tests.support.read import read
-from tests.support.sources import judged_as_the_truth_says
+from tests.support.sources import judged_as_the_truth
 
 CLEAN = b'{"action_id": "a1", "user_id": "u1", "action": "login", "device_id": "d1", "event_at": "2026-11-20T08:15:30.123Z"}'
 
@@ -25,4 +25,4 @@ def test_a_clean_payload_is_a_row(spark: SparkSession) -> None:
 
 def test_every_kind_of_dirt_gets_its_reason(spark: SparkSession) -> None:
     """To the last event, against code that shares nothing with the table."""
-    assert judged_as_the_truth_says(spark, TABLE)
+    assert judged_as_the_truth(spark, TABLE)

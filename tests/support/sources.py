@@ -18,7 +18,7 @@ from tests.support.rows import NOON
 PLAN = Plan(since=NOON - timedelta(days=1), until=NOON, events=12_000, seed=11, missing=0.05)
 
 
-def judged_as_the_truth_says(spark: SparkSession, table: Table) -> bool:
+def judged_as_the_truth(spark: SparkSession, table: Table) -> bool:
     """Run the dirty events of a silver table's sources through it, and assert what became of each kind."""
     parts = [part for part in domain(PLAN) if part.table == table.name]
     rows = spark.createDataFrame([row for part in parts for row in _received(part)], RECEIVED)

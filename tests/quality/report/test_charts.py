@@ -1,4 +1,4 @@
-"""Pictures are shapes whose sizes are the figures, and say in words what they show."""
+"""Pictures are shapes whose sizes are the figures, with the same in words."""
 
 import re
 

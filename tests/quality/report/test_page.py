@@ -1,4 +1,4 @@
-"""The page is one file, says exactly what the structure says, and obeys nothing that stands in the data."""
+"""The page is one file, shows exactly the figures of the structure, and executes nothing from the data."""
 
 import json
 import re
@@ -68,8 +68,8 @@ class Reader(HTMLParser):
 
 
 @pytest.mark.parametrize("odd", HOSTILE)
-def test_what_stands_in_data_is_text_of_the_page(odd: str) -> None:
-    """Payloads, reasons, names and what people type are all drawn by somebody else."""
+def test_what_is_in_data_is_text_of_the_page(odd: str) -> None:
+    """Payloads, reasons, names and what people type all come from outside."""
     plain, read = Reader(page(report("x"))), Reader(page(report(odd)))
 
     extra = [tag for tag in read.elements if tag not in {"span", "wbr"}]
@@ -115,12 +115,12 @@ def test_the_structure_is_in_the_page_and_is_the_one_that_is_printed(odd: str) -
     """A program that finds the page needs no second file."""
     found = report(odd)
 
-    told = re.search(
+    embedded = re.search(
         r'<script type="application/json" id="findings">(.*?)</script>', page(found), re.DOTALL
     )
 
-    assert told is not None
-    assert json.loads(told[1]) == json.loads(json.dumps(found.as_json()))
+    assert embedded is not None
+    assert json.loads(embedded[1]) == json.loads(json.dumps(found.as_json()))
 
 
 def test_every_figure_of_the_structure_is_read_in_the_page() -> None:
@@ -148,7 +148,7 @@ def test_every_figure_of_the_structure_is_read_in_the_page() -> None:
 
 
 def test_headings_descend_and_every_table_has_a_caption() -> None:
-    """Somebody has the page read to them."""
+    """Screen readers need both."""
     text = page(report())
 
     levels = [int(level) for level in re.findall(r"<h([1-6])", text)]
@@ -160,7 +160,7 @@ def test_headings_descend_and_every_table_has_a_caption() -> None:
 
 
 @pytest.mark.parametrize("verdict", list(Verdict))
-def test_a_verdict_is_a_word_and_a_sign_and_its_meaning_is_told(verdict: Verdict) -> None:
+def test_a_verdict_is_a_word_and_a_sign_with_its_meaning(verdict: Verdict) -> None:
     """Never a colour alone."""
     text = page(report(verdict=verdict))
 
@@ -170,7 +170,7 @@ def test_a_verdict_is_a_word_and_a_sign_and_its_meaning_is_told(verdict: Verdict
 
 
 @pytest.mark.parametrize("days", [1, 3, 7])
-def test_a_report_may_speak_of_many_days(days: int) -> None:
+def test_a_report_may_cover_many_days(days: int) -> None:
     """Long ones draw days instead of hours."""
     read = Reader(page(report(days=days))).text
 

@@ -52,7 +52,7 @@ def test_what_is_not_nothing_is_never_written_as_nothing(value: float, shown: st
 
 
 def test_lengths_of_time_have_the_unit_that_fits() -> None:
-    """Nobody reads 90,000 seconds."""
+    """90,000 seconds cannot be read; 25 h can."""
     assert [span(s) for s in (3, 90, 3_600, 90_000, 200_000)] == [
         "3 s",
         "1.5 min",
