@@ -1,4 +1,4 @@
-"""Whoever is on call hears of each run that fails, with its kind and what to do; an alarm that nobody takes is no secret."""
+"""The webhook gets each run that fails, with its kind and what to do; an alarm that is not accepted is kept and shown."""
 
 import json
 import os
@@ -30,26 +30,26 @@ ERRORS = {
 @pytest.fixture
 def heard(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, str]]]:
     """Listen where alarms are sent."""
-    told: list[dict[str, str]] = []
+    received: list[dict[str, str]] = []
 
     class Ear(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(204)
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Print no line."""
 
     with HTTPServer(("127.0.0.1", 0), Ear) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         monkeypatch.setenv("STRANDLINE_WEBHOOK", f"http://127.0.0.1:{server.server_port}/alarm")
-        yield told
+        yield received
         server.shutdown()
 
 
 @pytest.mark.parametrize("kind", list(ERRORS))
-def test_a_run_that_failed_is_told_with_what_is_to_be_done(
+def test_a_run_that_failed_is_an_alarm_with_what_to_do(
     kind: str, heard: list[dict[str, str]]
 ) -> None:
     fails(ERRORS[kind])
@@ -61,7 +61,7 @@ def test_a_run_that_failed_is_told_with_what_is_to_be_done(
     assert "hint:" in alarm["says"]
 
 
-def test_what_nobody_foresaw_is_told_as_that(heard: list[dict[str, str]]) -> None:
+def test_an_unforeseen_error_is_an_alarm_of_that_kind(heard: list[dict[str, str]]) -> None:
     fails(ZeroDivisionError("division by zero"))
 
     (alarm,) = heard
@@ -69,7 +69,7 @@ def test_what_nobody_foresaw_is_told_as_that(heard: list[dict[str, str]]) -> Non
     assert "division by zero" in alarm["says"]
 
 
-def test_an_alarm_that_nobody_takes_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_alarm_that_is_not_accepted_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STRANDLINE_WEBHOOK", "http://127.0.0.1:9/alarm")
 
     with pytest.raises(TransientError, match="was not accepted"):
@@ -113,7 +113,7 @@ def test_an_answer_that_never_ends_is_waited_for_no_longer_than_all_of_one(
         over.set()
 
 
-def test_an_alarm_that_nobody_takes_is_kept_and_sent_again(
+def test_an_alarm_that_is_not_accepted_is_kept_and_sent_again(
     tmp_path: Path, heard: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Dagster would not come back to the run."""
@@ -124,12 +124,12 @@ def test_an_alarm_that_nobody_takes_is_kept_and_sent_again(
         fails(ERRORS["data"])
     with pytest.raises(TransientError):
         tell_again()
-    told = succeeded("status", "--lake", tmp_path).out
+    status = succeeded("status", "--lake", tmp_path).out
     monkeypatch.setenv("STRANDLINE_WEBHOOK", listens)
     tell_again()
     tell_again()
 
-    assert "alarms  1 not accepted yet" in told
+    assert "alarms  1 not accepted yet" in status
     (alarm,) = heard
     assert alarm["kind"] == "data"
     assert list(Lake(tmp_path).alarms.iterdir()) == []
@@ -139,7 +139,7 @@ def test_an_alarm_that_nobody_takes_is_kept_and_sent_again(
 def answering(
     answer: Callable[[], Iterable[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
-    """Serve whatever is said."""
+    """Serve the given answers."""
 
     class Mouth(StreamRequestHandler):
         def handle(self) -> None:

@@ -53,7 +53,7 @@ def test_chosen_days_are_one_range_of_each_table(days: Lake) -> None:
 
 
 def test_a_day_that_the_stream_owns_is_refused_with_what_to_do(days: Lake) -> None:
-    """In the run's failure, where whoever pressed the button looks."""
+    """In the run's failure, which the page shows after the click."""
     refused = materialised(partition_key="2026-11-20")
 
     assert not refused.success

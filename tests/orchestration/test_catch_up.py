@@ -1,4 +1,4 @@
-"""The job says of every table what the asset would say; a step that a gate stops leaves out those above it."""
+"""The job reports every table as its asset would; a step that a gate stops leaves out the tables above."""
 
 import pytest
 from dagster import AssetCheckKey, DagsterInstance, ExecuteInProcessResult
@@ -52,17 +52,17 @@ def test_what_a_step_made_is_the_assets_and_what_is_not_believed_goes_no_further
     assert not stopped.success
     assert stopped.get_asset_materialization_events() == []
     for event in believed[-1].get_asset_materialization_events():
-        told = event.materialization.metadata
-        assert told["dagster/row_count"].value > 0
-        assert "device_id" in str(told["dagster/column_schema"].value)
-        assert "device_id" in str(told["dagster/column_lineage"].value)
+        metadata = event.materialization.metadata
+        assert metadata["dagster/row_count"].value > 0
+        assert "device_id" in str(metadata["dagster/column_schema"].value)
+        assert "device_id" in str(metadata["dagster/column_lineage"].value)
     assert passed == [True, True, False]
     begun = [e.step_key for e in stopped.all_events if e.event_type_value == "STEP_START"]
     assert begun == [STEPS[silver.TABLE]], "gold keeps what was believed last"
 
     open_(silver.TABLE, lake, because="calibration", who="test", at="now")
     after = caught_up(instance)
-    assert after.success, "the next tick of the schedule needs nobody"
+    assert after.success, "the next tick of the schedule needs no person"
     assert [e.asset_key for e in after.get_asset_materialization_events()] == [*map(key, tables)]
 
 

@@ -46,7 +46,7 @@ def materialised() -> ExecuteInProcessResult:
 def test_a_run_answers_every_check_and_a_shut_gate_fails_it(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the rule, the share and some rows, where whoever is on call looks first."""
+    """With the rule, the share and some rows, where a person on call looks first."""
     monkeypatch.setenv("STRANDLINE_LAKE", str(lake.root))
     received(spark, lake, GOOD)
     derive(spark, lake, silver.TABLE)
@@ -68,7 +68,7 @@ def test_a_run_answers_every_check_and_a_shut_gate_fails_it(
     failing = [name for name, each in answered.items() if not each.passed]
     assert failing == [plain(RULE)]
     assert answered[plain(RULE)].severity is AssetCheckSeverity.ERROR
-    assert "report" not in red.metadata, "nobody served it"
+    assert "report" not in red.metadata, "no server ran"
     (made,) = passed.get_asset_materialization_events()
     for metadata in (made.materialization.metadata, answered[plain(RULE)].metadata):
         assert str(metadata["report"].value).startswith(f"{address}/report-2")

@@ -1,7 +1,7 @@
 """What Dagster knows of the project, compared with what was agreed: a change to it is seen in a review.
 
 Renew the golden text with ``python -m tests.orchestration.test_definitions``, and read what changes.
-Only tables that are in the text are compared, so that one that somebody adds, or takes away with the example, is no
+Only tables that are in the text are compared, so that a table that is added, or removed with the example, is no
 difference: what is made of a table follows from the table, and the other tests here hold that each has its asset.
 """
 
@@ -46,7 +46,7 @@ print(json.dumps({
 SECONDS = 5.0
 
 
-def told() -> Iterator[str]:
+def definition_lines() -> Iterator[str]:
     """Describe every definition in lines."""
     for definition in DEFINITIONS.assets or ():
         if isinstance(definition, AssetSpec):
@@ -62,10 +62,10 @@ def told() -> Iterator[str]:
         for check in sorted(definition.check_specs, key=lambda each: each.name):
             severity = (check.metadata or {})["severity"]
             yield f"  check {check.name}: {severity}{', blocking' if check.blocking else ''}"
-    yield from _told_beside()
+    yield from _other_lines()
 
 
-def _told_beside() -> Iterator[str]:
+def _other_lines() -> Iterator[str]:
     for definition in DEFINITIONS.asset_checks or ():
         assert isinstance(definition, AssetChecksDefinition)
         for check in definition.check_specs:
@@ -93,7 +93,7 @@ def _by_subject(lines: Iterable[str]) -> dict[str, list[str]]:
 
 
 def test_the_definitions_are_those_that_were_agreed() -> None:
-    now, agreed = _by_subject(told()), _by_subject(GOLDEN.read_text().splitlines())
+    now, agreed = _by_subject(definition_lines()), _by_subject(GOLDEN.read_text().splitlines())
 
     assert "" in now
     for subject in now.keys() & agreed.keys():
@@ -113,7 +113,7 @@ def test_every_table_and_topic_is_one_asset_with_a_writer_of_its_own() -> None:
 
 
 def test_every_job_can_be_made_of_them() -> None:
-    """What a page asks for, and what a definition that is only made does not tell."""
+    """A page resolves every job; making the definitions resolves none."""
     found = {job.name for job in DEFINITIONS.get_repository_def().get_all_jobs()}
 
     assert found >= {job.name for job in DEFINITIONS.jobs or ()}
@@ -136,4 +136,4 @@ def test_loading_them_takes_five_seconds_of_one_core_and_starts_nothing() -> Non
 
 
 if __name__ == "__main__":
-    GOLDEN.write_text("\n".join(told()) + "\n")
+    GOLDEN.write_text("\n".join(definition_lines()) + "\n")

@@ -9,7 +9,7 @@ from orchestration.definitions import DEFINITIONS
 from orchestration.failures import TRIES, again_or_failed
 
 
-def test_what_is_transient_is_tried_again_and_then_told() -> None:
+def test_what_is_transient_is_tried_again_and_then_fails() -> None:
     away = TransientError("the broker is away", hint="wait.")
 
     found = [again_or_failed(away, tried) for tried in range(TRIES + 1)]
@@ -19,7 +19,7 @@ def test_what_is_transient_is_tried_again_and_then_told() -> None:
 
 
 @pytest.mark.parametrize("error", [DataError("x", hint="y."), DefinitionError("x", hint="y.")])
-def test_what_only_a_person_can_mend_is_told_at_once(error: LakeError) -> None:
+def test_what_only_a_person_can_mend_fails_at_once(error: LakeError) -> None:
     found = again_or_failed(error, 0)
 
     assert isinstance(found, Failure)

@@ -40,10 +40,10 @@ def test_the_last_closed_days_are_one_range(days: Lake, monkeypatch: pytest.Monk
     assert (found.tags[START], found.tags[END]) == ("2026-11-17", "2026-11-19")
 
 
-def test_a_table_that_is_not_what_bronze_says_fails_the_night_and_its_check(
+def test_a_table_that_differs_from_bronze_fails_the_night_and_its_check(
     spark: SparkSession, days: Lake
 ) -> None:
-    """First all is well; then somebody takes a row of gold away."""
+    """First both succeed; then a row of gold is deleted."""
     instance = ephemeral()
 
     assert certified(instance) == (True, True)
@@ -59,7 +59,7 @@ def test_a_table_that_is_not_what_bronze_says_fails_the_night_and_its_check(
 
 
 def asked() -> RunRequest | SkipReason:
-    """Let the schedule say what it wants."""
+    """Return what the schedule asks for."""
     context = build_schedule_context(instance=ephemeral())
     found = re_read_nightly(context, lake=LakeResource())
     assert isinstance(found, RunRequest | SkipReason)
@@ -67,7 +67,7 @@ def asked() -> RunRequest | SkipReason:
 
 
 def certified(instance: DagsterInstance) -> tuple[bool, bool]:
-    """Prove all tables; return whether the run succeeded, and what the check of gold says."""
+    """Prove all tables; return whether the run succeeded, and whether the check of gold did."""
     config = {"ops": {nightly.certify_tables.name: {"config": {"splits": 2, "kills": 0}}}}
     done = nightly.certify.execute_in_process(
         run_config=config, instance=instance, resources=RESOURCES, raise_on_error=False

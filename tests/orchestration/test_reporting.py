@@ -1,4 +1,4 @@
-"""The job ``report`` makes the page of the command line, says the same, and fails where the command line does."""
+"""The job ``report`` makes the page of the command line, with the same figures, and fails where the command line does."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -37,8 +37,8 @@ def ran(day: str | None = None) -> ExecuteInProcessResult:
     )
 
 
-def told(done: ExecuteInProcessResult) -> dict[str, object]:
-    """Return what the run says beside its log."""
+def metadata(done: ExecuteInProcessResult) -> dict[str, object]:
+    """Return the metadata of the run's output."""
     (event,) = done.filter_events(lambda each: each.event_type_value == "STEP_OUTPUT")
     return {name: entry.value for name, entry in event.step_output_data.metadata.items()}
 
@@ -55,26 +55,26 @@ def test_it_makes_the_very_page_that_the_command_line_makes(past: Lake) -> None:
     made = json.loads(page.partition('id="findings">')[2].partition("</script>")[0])
     assert done.success
     assert {**made, "made_at": ""} == {**typed, "made_at": ""}
-    assert told(done) == {
+    assert metadata(done) == {
         "verdict": typed["verdict"],
         "sentence": "The numbers of 21 November 2026 can be trusted.",
         "page": str(past.report("2026-11-21")),
     }
 
 
-def test_while_somebody_serves_the_reports_it_says_where_the_page_is(past: Lake) -> None:
+def test_while_the_reports_are_served_it_gives_the_address_of_the_page(past: Lake) -> None:
     """Of the day that it is about, not of today."""
     with report_server.served(past) as address:
         done = ran("2026-11-20")
 
-    assert told(done)["report"] == f"{address}/report-2026-11-20.html"
+    assert metadata(done)["report"] == f"{address}/report-2026-11-20.html"
     assert past.report("2026-11-20").exists()
 
 
 def test_numbers_that_cannot_be_trusted_are_a_failed_run_and_a_page_all_the_same(
     past: Lake,
 ) -> None:
-    """What is red in the list of runs is a day that somebody must look at; trying again changes nothing."""
+    """A red run is a day that a person must look at; trying again changes nothing."""
     DeltaTable(past.root / "silver/device_telemetry").delete("event_id = '1-0'")
 
     with report_server.served(past) as address:
@@ -82,11 +82,11 @@ def test_numbers_that_cannot_be_trusted_are_a_failed_run_and_a_page_all_the_same
 
     (failed,) = done.filter_events(lambda each: each.event_type_value == "STEP_FAILURE")
     assert not done.success
-    said = failed.step_failure_data.user_failure_data
-    assert said is not None
-    assert "silver.device_telemetry is unbalanced" in str(said.description)
-    assert said.metadata["verdict"].value == "unbalanced"
-    assert said.metadata["report"].value == f"{address}/report-2026-11-21.html"
+    failure = failed.step_failure_data.user_failure_data
+    assert failure is not None
+    assert "silver.device_telemetry is unbalanced" in str(failure.description)
+    assert failure.metadata["verdict"].value == "unbalanced"
+    assert failure.metadata["report"].value == f"{address}/report-2026-11-21.html"
     assert past.report("2026-11-21").exists()
     assert not [e for e in done.all_events if e.event_type_value == "STEP_UP_FOR_RETRY"]
 
@@ -99,12 +99,12 @@ def test_a_lake_without_tables_is_refused_with_what_to_do(
     done = ran()
 
     (failed,) = done.filter_events(lambda each: each.event_type_value == "STEP_FAILURE")
-    said = failed.step_failure_data.user_failure_data
-    assert said is not None
-    assert "strandline run" in str(said.metadata["hint"].value)
+    failure = failed.step_failure_data.user_failure_data
+    assert failure is not None
+    assert "strandline run" in str(failure.metadata["hint"].value)
 
 
-def test_every_morning_the_day_before_is_told() -> None:
+def test_every_morning_the_report_is_of_the_day_before() -> None:
     """The day that was due, however late the daemon looks."""
     due = datetime(2026, 11, 21, 6, tzinfo=UTC)
 

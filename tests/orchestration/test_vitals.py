@@ -61,14 +61,14 @@ def test_what_a_look_does_not_come_to_is_the_first_of_the_next(
     monkeypatch.setattr(vitals, "LONG", 0.0)
     cursor, found = None, []
     for _ in ALL:
-        told, cursor = looked(cursor)
-        found += told
+        news, cursor = looked(cursor)
+        found += news
 
     assert len(found) == len(ALL)
     assert set(found) == ALL
 
 
-def test_a_table_that_nobody_writes_is_looked_at_now_and_then(small: Lake) -> None:
+def test_a_table_without_commits_is_looked_at_now_and_then(small: Lake) -> None:
     """It may be late, which is no news in its log."""
     at = 1_000.0
     seen = {table.id: (0, at + n) for n, table in enumerate((GOLD, SILVER, BRONZE))}

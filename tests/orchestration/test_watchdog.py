@@ -1,4 +1,4 @@
-"""The watchdog asks for a run when a stream that is to run is gone, one at a time, and says on every table what is wrong."""
+"""The watchdog asks for a run when a stream that is to run is gone, one at a time, and the check of every table names what is wrong."""
 
 import json
 from dataclasses import replace
@@ -50,7 +50,7 @@ def looked(instance: DagsterInstance, cursor: str | None = None) -> Any:  # noqa
 
 
 def died(lake: Lake) -> None:
-    """Leave what a stream that was killed has said last."""
+    """Leave the last heartbeat of a stream that was killed."""
     tables = {
         table.id: {"at": None, "batches": 0, "read": 0, "lag": 0, "watermark": None, "gate": None}
         | {"state": 0}
@@ -68,7 +68,7 @@ def test_it_rests_where_no_stream_is_to_run(lake: Lake, instance: DagsterInstanc
     assert isinstance(looked(instance), SkipReason)
 
 
-def test_a_stream_that_died_is_revived_by_one_run_and_stands_on_every_table(
+def test_a_stream_that_died_is_revived_by_one_run_and_fails_the_check_of_every_table(
     lake: Lake, instance: DagsterInstance
 ) -> None:
     write(lake, ASKED)
@@ -78,9 +78,9 @@ def test_a_stream_that_died_is_revived_by_one_run_and_stands_on_every_table(
 
     assert isinstance(found, SensorResult)
     (asked,) = found.run_requests or ()
-    told = asked.run_config["ops"][on_call.revive_stream.name]["config"]
-    assert told["ill"] == "dead"
-    assert not told["gives_up"]
+    config = asked.run_config["ops"][on_call.revive_stream.name]["config"]
+    assert config["ill"] == "dead"
+    assert not config["gives_up"]
     answers = found.asset_events
     assert len(answers) == len(catalog.tables())
     assert not any(each.passed for each in answers)  # type: ignore[union-attr]  # all are checks
@@ -110,7 +110,7 @@ def test_it_waits_between_attempts_and_gives_up_after_the_last(
     assert looked(instance).run_requests == [], "a person was asked, once"
 
 
-def test_the_run_that_gives_up_says_what_to_do_and_why(
+def test_the_run_that_gives_up_has_what_to_do_and_why(
     lake: Lake, instance: DagsterInstance
 ) -> None:
     """The last error, the section of the runbook that fits, and a hint; it is not tried again."""
@@ -128,21 +128,21 @@ def test_the_run_that_gives_up_says_what_to_do_and_why(
     )
 
     (failed,) = done.get_step_failure_events()[:1]
-    told = failed.step_failure_data.user_failure_data
-    assert told is not None
-    assert "a person is needed" in str(told.description)
-    assert "hint:" in str(told.description)
-    assert told.metadata["last error"].value == (
+    failure = failed.step_failure_data.user_failure_data
+    assert failure is not None
+    assert "a person is needed" in str(failure.description)
+    assert "hint:" in str(failure.description)
+    assert failure.metadata["last error"].value == (
         "error: Spark's JVM is gone hint: type the same again."
     )
-    assert str(told.metadata["runbook"].value).startswith("## dead")
+    assert str(failure.metadata["runbook"].value).startswith("## dead")
     assert not [e for e in done.all_events if e.event_type_value == "STEP_UP_FOR_RETRY"]
     left = order(lake)
     assert left is not None
     assert left.gave_up
 
 
-def test_a_table_that_falls_behind_is_told_over_several_looks(
+def test_a_table_that_falls_behind_fails_its_check_after_several_looks(
     lake: Lake, instance: DagsterInstance
 ) -> None:
     moment = now()
@@ -163,7 +163,7 @@ def test_a_table_that_falls_behind_is_told_over_several_looks(
     assert "falls behind" in str(found.asset_events[0].description)
 
 
-def test_of_a_table_that_fails_alone_a_person_is_told_once_and_again_when_it_fails_anew(
+def test_a_table_that_fails_alone_asks_for_a_person_once_and_again_when_it_fails_anew(
     lake: Lake, instance: DagsterInstance
 ) -> None:
     """The stream is not started again, and the pages show it at that table alone."""
@@ -179,11 +179,11 @@ def test_of_a_table_that_fails_alone_a_person_is_told_once_and_again_when_it_fai
         run_config=asked.run_config, instance=instance, resources=RESOURCES, raise_on_error=False
     )
     (failed,) = done.get_step_failure_events()[:1]
-    told = failed.step_failure_data.user_failure_data
-    assert told is not None
-    assert "The other tables go on" in str(told.description)
-    assert str(told.metadata["runbook"].value).startswith("## failing")
-    assert looked(instance).run_requests == [], "a person was told, once"
+    failure = failed.step_failure_data.user_failure_data
+    assert failure is not None
+    assert "The other tables go on" in str(failure.description)
+    assert str(failure.metadata["runbook"].value).startswith("## failing")
+    assert looked(instance).run_requests == [], "a person was asked, once"
 
     lives(lake, {})
     looked(instance)
@@ -192,7 +192,7 @@ def test_of_a_table_that_fails_alone_a_person_is_told_once_and_again_when_it_fai
 
 
 def lives(lake: Lake, failing: dict[str, Any]) -> None:
-    """Leave what a stream says that lives, and of what some of its tables fail."""
+    """Leave the heartbeat of a live stream of which some tables fail."""
     tables = {
         name: {"at": None, "batches": 0, "read": 0, "lag": 0, "watermark": None, "gate": None}
         | {"state": 0, "failing": failing.get(name)}

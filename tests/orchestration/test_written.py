@@ -1,4 +1,4 @@
-"""What a stream wrote without a run stands in Dagster: its batches once, its checks, and each day that it has closed."""
+"""Dagster shows what a stream wrote without a run: each batch once, the checks, and each day that it has closed."""
 
 import threading
 from datetime import date
@@ -47,7 +47,7 @@ def test_the_days_that_a_stream_has_left_are_closed_from_the_first_row_on(days: 
     assert [str(day) for day in closed_days(silver.TABLE, days, date(2026, 11, 19))] == CLOSED[2:]
 
 
-def test_batches_are_told_once_with_their_checks_and_days_when_they_close(
+def test_batches_are_events_once_with_their_checks_and_days_when_they_close(
     spark: SparkSession, days: Lake
 ) -> None:
     instance = ephemeral()
@@ -55,9 +55,9 @@ def test_batches_are_told_once_with_their_checks_and_days_when_they_close(
     first = looked(instance, None)
     again = looked(instance, first.cursor)
 
-    told = [e for e in first.asset_events if isinstance(e, AssetMaterialization)]
+    materialized = [e for e in first.asset_events if isinstance(e, AssetMaterialization)]
     for table in (silver.TABLE, gold.TABLE):
-        assert [e.partition for e in told if e.asset_key == key(table)] == CLOSED
+        assert [e.partition for e in materialized if e.asset_key == key(table)] == CLOSED
     assert again.asset_events == []
 
     received(spark, days, noon(4, batch=4))
