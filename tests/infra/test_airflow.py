@@ -1,4 +1,4 @@
-"""The example for Airflow says only what the command line understands; Airflow itself is in tests/e2e/test_airflow.py."""
+"""The example for Airflow types only what the command line understands; Airflow itself is in tests/e2e/test_airflow.py."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ GIVEN = {"table": "silver.device_telemetry", "since": "2026-11-01", "until": "20
 
 
 def assigned(name: str) -> ast.expr:
-    """Return what a name of the example stands for."""
+    """Return the value of a name in the example."""
     (found,) = (
         node.value
         for node in ast.walk(EXAMPLE)
@@ -25,11 +25,11 @@ def assigned(name: str) -> ast.expr:
     return found
 
 
-def listed(said: ast.expr) -> list[str]:
+def listed(words_node: ast.expr) -> list[str]:
     """Return the texts of a list, with those of the lists that are spread in it."""
-    assert isinstance(said, ast.List)
+    assert isinstance(words_node, ast.List)
     words: list[str] = []
-    for each in said.elts:
+    for each in words_node.elts:
         if isinstance(each, ast.Starred):
             words += listed(assigned(ast.unparse(each.value)))
         else:
@@ -38,20 +38,20 @@ def listed(said: ast.expr) -> list[str]:
 
 
 def filled(word: str) -> str:
-    """Put what somebody gives to a run in the places that Airflow fills."""
+    """Put the parameters of a run in the places that Airflow fills."""
     return re.sub(r"\{\{ params\.(\w+) \}\}", lambda found: GIVEN[found[1]], word)
 
 
 def commands() -> list[list[str]]:
     """Return the words of each task, with the parameters of a run in their places."""
-    told = [
+    lists = [
         keyword.value
         for node in ast.walk(EXAMPLE)
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "Strandline"
         for keyword in node.keywords
         if keyword.arg == "words"
     ]
-    return [[filled(word) for word in listed(each)] for each in told]
+    return [[filled(word) for word in listed(each)] for each in lists]
 
 
 @pytest.mark.parametrize("words", commands(), ids=lambda words: words[0])

@@ -31,7 +31,7 @@ def test_a_whole_set_of_jars_is_given(venv: Path) -> None:
 
 @pytest.mark.parametrize("left", [b"ab", None])
 def test_a_set_with_a_jar_cut_short_or_lost_does_not_count(venv: Path, left: bytes | None) -> None:
-    """A full disk cuts files short, and Java's words about that help nobody."""
+    """A full disk cuts files short, and Java's message about that names neither the jar nor the cause."""
     jar = venv / "jars" / "broker" / "a.jar"
     jar.unlink() if left is None else jar.write_bytes(left)
 

@@ -45,7 +45,7 @@ def test_no_java_is_found_where_there_is_none(machine: Path) -> None:
 def test_java_home_comes_before_the_path_and_the_usual_folders(
     machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever sets JAVA_HOME means it."""
+    """JAVA_HOME was set on purpose."""
     a_java(machine / "jvm" / "a")
     assert java.find() == java.Java(home=machine / "jvm" / "a", major=17)
 
@@ -74,7 +74,7 @@ def test_a_java_that_refuses_sparks_argument_is_passed_over(machine: Path) -> No
 
 
 def test_a_shim_on_the_path_gives_the_home_of_the_java_behind_it(machine: Path) -> None:
-    """Version managers put a script on the PATH that stands in no Java's folder."""
+    """Version managers put a script on the PATH, outside any Java's folder."""
     a_java(machine / "path", home=machine / "real")
 
     assert java.find() == java.Java(home=machine / "real", major=17)
@@ -93,9 +93,9 @@ def test_what_was_written_down_holds_until_it_is_gone(machine: Path) -> None:
 
 def test_the_wrapper_drops_one_argument_and_keeps_every_other(tmp_path: Path) -> None:
     """Spark passes options with spaces, quotes and stars in them."""
-    told = tmp_path / "a folder"
-    told.mkdir()
-    real = told / "java"
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    real = folder / "java"
     real.write_text(f"#!{sys.executable}\nimport sys, json\nprint(json.dumps(sys.argv[1:]))\n")
     real.chmod(0o755)
     home = java.wrap(tmp_path, real)

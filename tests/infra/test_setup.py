@@ -75,7 +75,7 @@ def test_an_environment_without_its_python_or_pip_is_made_anew(
 
 
 def test_an_environment_that_was_moved_is_made_anew(place: setup.Place, tmp_path: Path) -> None:
-    """Its scripts have the old folder inside them and would start somebody else's Python."""
+    """Its scripts have the old folder inside them and would start another environment's Python."""
     there = tmp_path / "there"
     there.mkdir()
     for name in ("infra", "pyproject.toml", ".venv"):
@@ -116,7 +116,7 @@ def _done(place: setup.Place) -> list[str]:
 
 
 def test_a_failed_step_shows_the_log_and_the_next_set_up_carries_on(place: setup.Place) -> None:
-    """Nobody should have to open a log to learn that the network is down."""
+    """A person need not open a log to learn that the network is down."""
     with pytest.raises(SetupError, match="two failed") as failure:
         setup.set_up(place, [a_step("one"), a_step("two", fails=True), a_step("three")])
     assert "two at work" in failure.value.tail
