@@ -1,4 +1,4 @@
-"""The example for Airflow, in a real Airflow on a real lake: a scheduled run, and what somebody must look at."""
+"""The example for Airflow, in a real Airflow on a real lake: a scheduled run, and a failure that a person must look at."""
 
 import json
 import sqlite3
@@ -21,8 +21,8 @@ LOOK = """
 import json, sys
 from airflow.dag_processing.dagbag import DagBag
 found = DagBag()
-told = {name: {t.task_id: sorted(t.downstream_task_ids) for t in dag.tasks} for name, dag in found.dags.items()}
-print(json.dumps([found.import_errors, told]))
+dags = {name: {t.task_id: sorted(t.downstream_task_ids) for t in dag.tasks} for name, dag in found.dags.items()}
+print(json.dumps([found.import_errors, dags]))
 """
 STATES = """
 SELECT task_id, task_instance.state, try_number FROM task_instance JOIN dag_run USING (dag_id, run_id)
@@ -44,7 +44,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def airflow(lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Airflow:
-    """Return an Airflow that is told where the lake is, and nothing else."""
+    """Return an Airflow with one setting, the place of the lake."""
     return prepared(tmp_path_factory.mktemp("home"), {"STRANDLINE_LAKE": str(lake)})
 
 
@@ -55,7 +55,7 @@ def states(airflow: Airflow, dag: str) -> dict[str, tuple[str, int]]:
 
 
 def test_airflow_reads_it_and_knows_what_follows_what(airflow: Airflow) -> None:
-    """Linked into the folder of DAGs, as infra/docs/airflow.md says."""
+    """Linked into the folder of DAGs, as in infra/docs/airflow.md."""
     read = airflow.ran("python", "-c", LOOK)
 
     errors, dags = json.loads(read.stdout.splitlines()[-1])
@@ -67,7 +67,7 @@ def test_airflow_reads_it_and_knows_what_follows_what(airflow: Airflow) -> None:
 
 
 def test_a_day_in_the_life_of_a_lake_under_airflow(airflow: Airflow, lake: Path) -> None:
-    """A scheduled run, and then a balance that somebody broke, which is not tried again."""
+    """A scheduled run, and then a broken balance, which is not tried again."""
     ran = airflow.ran("airflow", "dags", "test", "strandline")
     assert ran.returncode == 0, ran.stdout[-3000:]
     assert states(airflow, "strandline") == dict.fromkeys(

@@ -1,4 +1,4 @@
-"""Somebody deletes every table that came with the project and brings their own."""
+"""Every table that came with the project is deleted, and others take their place."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -93,7 +93,7 @@ def test_its_answers_are_right(filled: Path) -> None:
 
 
 def test_its_tables_have_certificates(filled: Path) -> None:
-    """One batch and a stream that was killed give the same rows, whoever wrote the functions."""
+    """One batch and a stream that was killed give the same rows, also with other people's functions."""
     found = json.loads(typed(filled, "verify", "--all", "--splits", "2", "--kills", "1", "--json"))
 
     assert {each["table"]: each["equal"] for each in found} == {
@@ -122,13 +122,13 @@ def test_set_up_prepares_spark_with_whatever_tables_there_are(project: Path) -> 
 
 
 @pytest.mark.parametrize("verb", ["demo", "produce"])
-def test_the_playground_says_that_it_is_gone(verb: str, project: Path) -> None:
-    """With a sentence, and the help goes on without it."""
+def test_a_verb_of_the_removed_playground_is_an_error_with_a_hint(verb: str, project: Path) -> None:
+    """And the help goes on without it."""
     done = tried(project, "-c", TYPED, verb)
 
     assert done.returncode == 2
     assert "hint:" in done.stderr
     assert "Traceback" not in done.stderr
-    told = typed(project, "--help")
-    assert " verify " in told
-    assert f" {verb} " not in told
+    help_text = typed(project, "--help")
+    assert " verify " in help_text
+    assert f" {verb} " not in help_text

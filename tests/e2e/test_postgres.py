@@ -1,4 +1,4 @@
-"""Dagster's history in PostgreSQL by one setting: nothing else is typed, and nobody reads the password."""
+"""Dagster's history in PostgreSQL by one setting: nothing else is typed, and the password is shown nowhere."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,7 +48,7 @@ def page(setting: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> I
 def test_runs_and_events_are_in_the_database_and_not_in_the_lake(
     page: Console, server: Server
 ) -> None:
-    """A run that is stopped before its Spark starts, and what somebody else reports of an asset."""
+    """A run that is stopped before its Spark starts, and a materialization that is reported from outside."""
     run = page.launch("catch_up")
     page.ask(STOP, id=run)
     # The slash in the end is needed.
@@ -66,16 +66,16 @@ def test_runs_and_events_are_in_the_database_and_not_in_the_lake(
 
 def test_the_password_stays_in_the_environment(page: Console) -> None:
     """Not in a file of the lake, not in a list of processes, not on the page that shows the settings."""
-    told = page.ask("{ instance { info } }")["instance"]["info"]
+    info = page.ask("{ instance { info } }")["instance"]["info"]
     family = psutil.Process(page.program.pid).children(recursive=True)
     words = [word for each in family for word in each.cmdline()]
     files = [file for file in page.lake.rglob("*") if file.is_file()]
 
-    assert "run_retries" in told
+    assert "run_retries" in info
     assert "STRANDLINE_POSTGRES" in (page.lake / "_dagster/dagster.yaml").read_text()
     assert words
     for secret in SECRETS:
-        assert secret not in told
+        assert secret not in info
         assert [word for word in words if secret in word] == []
         assert [file for file in files if secret.encode() in file.read_bytes()] == []
 
@@ -94,7 +94,7 @@ def test_another_lake_cannot_share_the_database_meanwhile(
     assert {path.name for path in lake.rglob("*")} == {"_dagster", "lock"}
 
 
-def test_a_database_that_is_not_there_is_told_before_anything_starts(tmp_path: Path) -> None:
+def test_a_database_that_does_not_answer_is_refused_before_anything_starts(tmp_path: Path) -> None:
     """With what to do, and without the password."""
     lake = tmp_path / "lake"
     nowhere = {"STRANDLINE_POSTGRES": "postgresql://dagster:hunter2@127.0.0.1:1/history"}

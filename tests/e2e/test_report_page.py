@@ -62,7 +62,7 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_page_can_be_read(
     browser: Browser, pictures: Path, tmp_path: Path, size: str, *, dark: bool
 ) -> None:
-    """Nothing stands beyond the edge, nothing is too faint or too small, and the browser has nothing to say."""
+    """Nothing is beyond the edge, too faint or too small, and the browser reports no error."""
     file = tmp_path / "report.html"
     file.write_text(page(report(ODD)), encoding="utf-8")
     width, height = SIZES[size]

@@ -37,7 +37,7 @@ CLOSED = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """A lake that was filled as the issue says, its broker, and what was sent."""
+    """A lake that was filled by the issue's sequence, its broker, and what was sent."""
 
     lake: Path
     address: str
@@ -60,8 +60,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             "produce", "--events", EVENTS, "--seed", 7, "--truth", truth, "--lake", lake
         )
         typed.succeeded("run", "--lake", lake)
-        told = json.loads(truth.read_text())
-        yield World(lake=lake, address=up["address"], truth=told)
+        expected = json.loads(truth.read_text())
+        yield World(lake=lake, address=up["address"], truth=expected)
     finally:
         typed.succeeded("down", "--lake", lake)
 
@@ -82,7 +82,7 @@ def same(world: World, other: Path) -> None:
 
 
 def test_the_ledger_is_the_truth(world: World) -> None:
-    """What the lake says of itself is what was really sent, to the event and the reason."""
+    """The lake counts what was really sent, to the event and the reason."""
     found = sheets(world.lake)
 
     silver = found[TABLES[1]]
@@ -145,9 +145,9 @@ def test_a_stream_gives_the_same_rows(world: World, tmp_path: Path) -> None:
         process.kill()
         process.wait()
 
-    words_said = tmp_path.with_suffix(".log").read_text()
-    assert "Traceback" not in words_said
-    assert "Error" not in words_said
+    log_text = tmp_path.with_suffix(".log").read_text()
+    assert "Traceback" not in log_text
+    assert "Error" not in log_text
     same(world, tmp_path)
 
 
@@ -160,8 +160,10 @@ def caught_up(lake: Path, wanted: dict[str, dict[str, Any]]) -> None:
     while there != rows:
         assert time.monotonic() < deadline, f"the stream has {there} rows, not {rows}"
         time.sleep(1)
-        told = strandline("ledger", "--lake", lake, "--json")  # refused while there is no table yet
-        found = {sheet["table"]: sheet for sheet in json.loads(told.out or "[]")}
+        answer = strandline(
+            "ledger", "--lake", lake, "--json"
+        )  # refused while there is no table yet
+        found = {sheet["table"]: sheet for sheet in json.loads(answer.out or "[]")}
         there = {
             name: (found[name]["rows"], found[name]["waiting"]) for name in names if name in found
         }

@@ -1,4 +1,4 @@
-"""``strandline ui`` as whoever operates the lake has it: one command, a run from the page, Ctrl-C, and all is gone."""
+"""``strandline ui`` as an operator uses it: one command, a run from the page, Ctrl-C, and no process is left."""
 
 import signal
 import socket

@@ -1,4 +1,4 @@
-"""Whoever operates the lake from Dagster's page, in a real browser: all tables to be seen, every backfill a click."""
+"""A lake is operated from Dagster's page, in a real browser: every table is visible, every backfill a click."""
 
 import time
 from collections.abc import Iterator
@@ -69,7 +69,7 @@ def page(tmp_path: Path) -> Iterator[Tab]:
 
 
 def test_a_lake_is_operated_by_clicks(console: Console, page: Tab, first: date) -> None:
-    """From its first event to the report, scheduled, always on and scheduled again; nobody types a command."""
+    """From its first event to the report, scheduled, always on and scheduled again, without a typed command."""
     today = first + timedelta(days=DAYS)
 
     launch(console, page, "catch_up")
@@ -108,21 +108,23 @@ def see_the_stream_write(console: Console) -> None:
 
 def streamed(console: Console) -> int:
     """Return how often the stream has written."""
-    told = entries(Lake(console.lake).table(silver.TABLE))
-    return sum(is_streamed(entry) for _, entry in told)
+    commits = entries(Lake(console.lake).table(silver.TABLE))
+    return sum(is_streamed(entry) for _, entry in commits)
 
 
 def is_streamed(entry: Entry) -> bool:
-    """Tell whether a commit is the always-on stream's."""
+    """Return whether a commit is the always-on stream's."""
     return entry.mode == MicroBatch().name
 
 
 def around_the_backfill(console: Console) -> tuple[list[Entry], Entry, list[Entry]]:
     """Return what the stream committed before the backfill, the backfill, and what the stream committed after it."""
-    told = [entry for _, entry in entries(Lake(console.lake).table(silver.TABLE))]
-    (at,) = (number for number, entry in enumerate(told) if entry.mode == "backfill")
-    before, after = ([e for e in part if is_streamed(e)] for part in (told[:at], told[at:]))
-    return before, told[at], after
+    committed = [entry for _, entry in entries(Lake(console.lake).table(silver.TABLE))]
+    (at,) = (number for number, entry in enumerate(committed) if entry.mode == "backfill")
+    before, after = (
+        [e for e in part if is_streamed(e)] for part in (committed[:at], committed[at:])
+    )
+    return before, committed[at], after
 
 
 @contextmanager
@@ -219,7 +221,7 @@ def asset_runs(console: Console, many: int) -> list[str]:
 
 
 def read_the_report(console: Console, page: Tab) -> None:
-    """Follow the link that stands beside the answer of a check; each batch of the stream answers it again."""
+    """Follow the link beside the answer of a check; each batch of the stream answers it again."""
     asked = checks.specs(silver.TABLE, key(silver.TABLE))[0].name
     page.go(f"{console.address}{ASSET}?view=checks&checkDetail={asked}")
     report = page.click_out("/report-", on="a", exact=False)
