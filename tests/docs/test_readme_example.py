@@ -42,9 +42,9 @@ def test_the_catalog_finds_the_new_table_by_itself(project: Path) -> None:
 @pytest.mark.slow
 def test_the_test_of_the_example_passes(project: Path) -> None:
     """As a reader would run it."""
-    said = ran(project, "-m", "pytest", "-q", examples()[1].path)
+    output = ran(project, "-m", "pytest", "-q", examples()[1].path)
 
-    assert "1 passed" in said
+    assert "1 passed" in output
 
 
 @pytest.mark.parametrize(
