@@ -39,7 +39,7 @@ def life(
 
 
 def log(lake: Path) -> Path:
-    """Return the file with everything that the lives of a lake's stream have said."""
+    """Return the log of all lives of a lake's stream."""
     return lake.with_suffix(".stream.log")
 
 
@@ -100,6 +100,6 @@ def finished(lake: Path, address: str, truth: Mapping[str, Any]) -> None:
 
 
 def heartbeat(lake: Path) -> dict[str, Any]:
-    """Return the last word of the stream."""
+    """Return the last heartbeat of the stream."""
     beat: dict[str, Any] = json.loads(Lake(lake).heartbeat.read_text())
     return beat

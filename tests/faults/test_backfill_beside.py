@@ -29,10 +29,10 @@ def test_a_closed_range_is_replaced_while_the_stream_commits(
         before = fingerprints(fresh, since, until)
 
         words = (SILVER, "--since", since, "--until", until, "--downstream", "--json")
-        told: Any = succeeded("backfill", *words, "--lake", fresh).json
+        backfilled: Any = succeeded("backfill", *words, "--lake", fresh).json
 
-        assert [entry["table"] for entry in told][:2] == [SILVER, GOLD]
-        assert {(entry["came"], entry["gone"]) for entry in told} == {(0, 0)}
+        assert [entry["table"] for entry in backfilled][:2] == [SILVER, GOLD]
+        assert {(entry["came"], entry["gone"]) for entry in backfilled} == {(0, 0)}
         assert fingerprints(fresh, since, until) == before
         moved(fresh, process, (*progress(fresh)[:2], -2))
         assert received(fresh) < sent, "the stream had read everything too early to prove anything"
@@ -59,7 +59,7 @@ def closed(lake: Path) -> tuple[str, str]:
         lake,
     ).json
     first, last, final = (datetime.fromisoformat(answer[0][name]) for name in ("a", "b", "c"))
-    # Gold may be far behind silver; and what it said last it has not left by the length of a window.
+    # Gold may be far behind silver, and less than a window's length past the end of the last window that it emitted.
     return first.isoformat(), min(
         last - timedelta(hours=6), final - timedelta(minutes=30)
     ).isoformat()

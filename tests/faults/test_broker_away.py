@@ -1,4 +1,4 @@
-"""A broker that is away is nobody's fault: the stream waits for it, whatever bronze has goes on, and nobody is asked."""
+"""A broker that is away is an outage, no failure: the stream waits for it, silver and gold go on with what bronze has, and no person is asked."""
 
 import time
 from collections.abc import Callable
@@ -26,7 +26,7 @@ BRONZE = SLICE[0]
 
 
 def until(seen: Callable[[], bool], lake: Path) -> None:
-    """Wait for a state; what the stream said last is shown when it does not come."""
+    """Wait for a state; the end of the stream's log is shown when it does not come."""
     deadline = time.monotonic() + PATIENCE
     while not seen():
         beat, log = alive(Lake(lake), now()), Lake(lake).log("stream")
@@ -37,7 +37,7 @@ def until(seen: Callable[[], bool], lake: Path) -> None:
 
 
 def waits(lake: Path) -> bool:
-    """Tell whether bronze says that it waits for what is away."""
+    """Return whether bronze reports that it waits for the broker."""
     return bool(heartbeat(lake)["tables"][BRONZE].get("away"))
 
 
@@ -55,7 +55,7 @@ def attempts(lake: Path) -> tuple[str, ...]:
     return asked.attempts
 
 
-def test_a_stream_outlives_its_broker_and_nobody_types_anything(fresh: Path) -> None:
+def test_a_stream_outlives_its_broker_without_a_command(fresh: Path) -> None:
     succeeded("produce", "--events", 1_000, "--hours", 3, "--lake", fresh)
     typed.succeeded("resume", *OPTIONS, "--lake", fresh)
     try:

@@ -121,7 +121,7 @@ def die_half_way(lake: Lake, site: Site, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_the_other_half_is_not_written_by_other_rules(
     lake: Lake, site: Site, undisturbed: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A row would be in both places, or in none; so whoever changed the rules meanwhile is told to go back first."""
+    """A row would be in both places, or in none; so rules that changed meanwhile are refused until the batch is whole."""
     fill(lake, site, FIRST, SILVER, GOLD)
     die_half_way(lake, site, monkeypatch)
     never = Rule(name="never", holds="false")
@@ -139,7 +139,7 @@ def test_the_other_half_is_not_written_by_other_rules(
 def test_a_crash_between_the_table_and_sparks_own_note_writes_nothing_twice(
     table: Table, lake: Lake, site: Site, undisturbed: dict[str, list[str]]
 ) -> None:
-    """Spark then plays the batch again; the ledger says that it was written."""
+    """Spark then plays the batch again; the ledger shows that it was written."""
     fill(lake, site, FIRST, SILVER, GOLD)
     fill(lake, site, SECOND, SILVER, GOLD)
     version = latest_version(lake.table(table))
@@ -167,7 +167,7 @@ def test_a_replayed_batch_still_brings_the_state_forward(
 
 
 def test_what_a_killed_writer_left_lying_about_is_not_believed(tmp_path: Path) -> None:
-    """Drafts of commits, a torn pointer to the checkpoint: the log is what stands under its right name."""
+    """Drafts of commits, a torn pointer to the checkpoint: only files with the right name are the log."""
     written(tmp_path, numbers(1), entry(SILVER, batch=3).encoded())
     log = tmp_path / "_delta_log"
     (log / ".00000000000000000001.json.1234.tmp").write_text('{"commitInfo":{"userMe')

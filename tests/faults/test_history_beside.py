@@ -32,7 +32,7 @@ catch_up(Lake(Path(sys.argv[1])), [t for t in catalog.tables() if Lake(Path(sys.
 
 
 def test_several_may_begin_the_history_of_a_lake_at_the_same_time(tmp_path: Path) -> None:
-    """Delta tells all but one that the table's protocol changed under them."""
+    """Delta refuses all but one, because the table's protocol changed under them."""
     for attempt in range(10):
         lake = Lake(tmp_path / str(attempt))
         together = Barrier(6)
@@ -62,7 +62,7 @@ def test_processes_that_catch_up_at_the_same_time_write_each_commit_once(tmp_pat
 
 
 def test_a_catch_up_that_was_killed_leaves_nothing_twice_and_nothing_out(tmp_path: Path) -> None:
-    """Wherever it was: a file without a commit is nobody's."""
+    """Wherever it was: a file without a commit belongs to no version."""
     lake = morning(tmp_path)
     for wait in (0.0, 0.01, 0.02, 0.04, 0.08):
         with started(lake) as process:
@@ -77,7 +77,7 @@ def test_a_catch_up_that_was_killed_leaves_nothing_twice_and_nothing_out(tmp_pat
 
 
 def started(lake: Lake) -> "subprocess.Popen[str]":
-    """Start a process that has imported everything and waits for a word."""
+    """Start a process that has imported everything and waits for a line."""
     return subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(lake.root)],
         stdin=subprocess.PIPE,
@@ -93,7 +93,7 @@ def listens(process: "subprocess.Popen[str]") -> None:
 
 
 def let_go(process: "subprocess.Popen[str]") -> None:
-    """Say the word."""
+    """Send the line."""
     assert process.stdin is not None
     process.stdin.write("go\n")
     process.stdin.flush()

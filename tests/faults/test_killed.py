@@ -50,12 +50,12 @@ def test_kills_at_random_moments_change_nothing(
     reached = progress(fresh)
     for number in range(kills):
         with life(fresh, "--max-offsets", 300) as process:
-            # The first life fills all tables; a later one may find little for gold to say, and nothing at all
+            # The first life fills all tables; a later one may find little for gold to emit, and nothing at all
             # when those before it have read everything.
             if number == 0:
                 reached = moved(fresh, process, reached)
             else:
-                no_more = lambda: received(fresh) == total(sent)  # noqa: E731  # one line says it
+                no_more = lambda: received(fresh) == total(sent)  # noqa: E731  # shorter than a function
                 reached = moved(fresh, process, (*reached[:2], -2), unless=no_more)
             time.sleep(chance.uniform(0, 1.5))
             victims = family(process.pid)
@@ -71,7 +71,7 @@ def test_kills_at_random_moments_change_nothing(
     succeeded("compare", fresh, clean)
 
 
-def test_a_jvm_that_is_killed_is_told_with_what_to_type(fresh: Path) -> None:
+def test_a_jvm_that_is_killed_is_an_error_with_what_to_type(fresh: Path) -> None:
     """The kernel takes the largest process when memory is short, and that is the JVM."""
     succeeded("produce", "--events", 2000, "--hours", 12, "--lake", fresh)
     with life(fresh) as process:

@@ -57,7 +57,7 @@ def test_a_replay_that_was_killed_is_finished_by_the_next(
 
 
 def waited_for_its_first_commit(lake: Lake, process: "Popen[bytes]", log: Path) -> None:
-    """Wait until a replay has said which rows are released; version 0 only makes the table."""
+    """Wait until a replay has committed which rows are released; version 0 only makes the table."""
     deadline = time.monotonic() + PATIENCE
     while latest_version(lake.resolutions(silver.TABLE)) < 1:
         assert process.poll() is None, log.read_text()[-3000:]

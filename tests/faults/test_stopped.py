@@ -1,4 +1,4 @@
-"""Ctrl-C at every moment of a run: it says that it was stopped, exits as a shell expects, and the next run carries on."""
+"""Ctrl-C at every moment of a run: it prints that it was stopped, exits as a shell expects, and the next run carries on."""
 
 import signal
 import subprocess
@@ -40,25 +40,26 @@ def moments(lake: Lake) -> dict[str, Path]:
     }
 
 
-def test_it_says_that_it_was_stopped_and_the_next_run_carries_on(
+def test_it_prints_that_it_was_stopped_and_the_next_run_carries_on(
     filled: Path, tmp_path: Path
 ) -> None:
     lake = Lake(filled)
     lake.log("spark").unlink(missing_ok=True)
 
     ends = {
-        moment: stopped(filled, seen, tmp_path / "said") for moment, seen in moments(lake).items()
+        moment: stopped(filled, seen, tmp_path / "printed")
+        for moment, seen in moments(lake).items()
     }
 
     assert {moment: code for moment, (code, _) in ends.items()} == dict.fromkeys(ends, 130)
-    assert all(said.splitlines()[-1].startswith("stopped") for _, said in ends.values()), ends
-    assert not any("JVM is gone" in said for _, said in ends.values()), ends
+    assert all(text.splitlines()[-1].startswith("stopped") for _, text in ends.values()), ends
+    assert not any("JVM is gone" in text for _, text in ends.values()), ends
     succeeded("run", *SLICE, "--lake", filled)
     assert all(sheet["balanced"] for sheet in sheets(filled).values())
 
 
 def stopped(lake: Path, seen: Path, log: Path) -> tuple[int, str]:
-    """Run, type Ctrl-C as soon as something is there, and return how it ended and what it said."""
+    """Run, type Ctrl-C as soon as something is there, and return how it ended and what it printed."""
     with log.open("wb") as words:
         run = subprocess.Popen(
             [PROGRAM, "run", *SLICE, "--lake", str(lake)],

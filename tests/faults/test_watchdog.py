@@ -36,7 +36,7 @@ QUICK = tuple(timedelta(seconds=n) for n in (0, 1, 2, 3, 4))
 
 
 def test_killed_under_dagster_it_runs_again_within_two_looks(tmp_path: Path) -> None:
-    """And the run that started it stands in the list, where whoever is on call reads what happened."""
+    """And the run that started it is in the list, where a person on call reads what happened."""
     truth = tmp_path / "truth.json"
     with opened(tmp_path) as page:
         lake = page.lake
@@ -86,7 +86,7 @@ def asked(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Always]:
 def test_killed_again_and_again_it_backs_off_and_a_person_is_asked(
     asked: Always, fresh: Path
 ) -> None:
-    """Ten kills in a row, of which five are answered; then a person says when to go on."""
+    """Ten kills in a row, of which five are answered; then a person resumes it."""
     succeeded("produce", "--events", 500, "--hours", 3, "--lake", fresh)
     asked.resume([*SLICE, "--every", "500ms"])
     instance, kills, ends = ephemeral(), 0, []
@@ -130,7 +130,7 @@ def test_the_watchdog_is_awake_from_the_start() -> None:
     assert watchdog.default_status is DefaultSensorStatus.RUNNING
 
 
-def status(lake: Path) -> Any:  # noqa: ANN401  # whatever the lake says
+def status(lake: Path) -> Any:  # noqa: ANN401  # any JSON
     return succeeded("status", "--lake", lake, "--json").json
 
 
