@@ -38,7 +38,7 @@ def drop(address: str, topic: Topic) -> None:
 
 def expire(address: str, topic: Topic, partition: int, before: int) -> None:
     """Let the records of a partition before an offset go, as retention does."""
-    client = admin(address)  # it answers only as long as somebody has it
+    client = admin(address)  # it answers only as long as it is referenced
     part = TopicPartition(topic.name, partition, before)
     for deleted in client.delete_records([part]).values():
         deleted.result(20)

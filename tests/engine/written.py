@@ -32,7 +32,7 @@ def written(
 
 
 def entry(table: Table, **fields: object) -> Entry:
-    """Return an entry with what a test does not speak of filled in."""
+    """Return an entry whose other fields have usual values."""
     usual: dict[str, object] = {"mode": "available-now", "stream": "s", "batch": 0, "source": "x"}
     return Entry(table=table.id, **{**usual, **fields})  # type: ignore[arg-type]  # a test's own values
 

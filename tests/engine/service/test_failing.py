@@ -25,7 +25,7 @@ from jobs.engine.storage.locks import is_written
 from tests.engine.records import drop, make, put
 
 PATIENCE = 120
-SAYS = "does not exist"
+MESSAGE = "does not exist"
 
 
 @pytest.fixture
@@ -102,7 +102,9 @@ def test_a_deleted_topic_ends_no_other_table(
         stream.until(lambda: [pulse.read for pulse in pulses.values()] == [5, 5])
 
         drop(address, gone.topics[0])
-        stream.until(lambda: (fails := pulses[gone.id].failing) is not None and SAYS in fails.says)
+        stream.until(
+            lambda: (fails := pulses[gone.id].failing) is not None and MESSAGE in fails.says
+        )
         put(address, other.topics[0], [(0, n) for n in range(5, 10)])
         stream.until(lambda: pulses[other.id].read == 10)
         assert (is_written(gone, lake), is_written(other, lake)) == (False, True)

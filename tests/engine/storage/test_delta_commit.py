@@ -91,7 +91,7 @@ def test_tasks_without_rows_leave_no_file_in_the_commit(spark: SparkSession, tab
     assert len(DeltaTable(table).file_uris()) <= 2
 
 
-def test_a_commit_without_rows_still_says_what_was_read(spark: SparkSession, table: Path) -> None:
+def test_a_commit_without_rows_still_has_its_entry(spark: SparkSession, table: Path) -> None:
     """A batch whose rows are all quarantined must advance the ledger."""
     commit = delta_commit.Commit(spark, table)
     written = commit.write(rows(spark, 0))
