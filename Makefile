@@ -1,6 +1,6 @@
 # The verbs of this project. Hands, hooks and CI all use these.
 
-# Both report usage to their makers unless told not to.
+# Both report usage to their makers unless switched off.
 export DAGSTER_DISABLE_TELEMETRY := yes
 export GX_ANALYTICS_ENABLED := false
 
@@ -29,7 +29,7 @@ demo: setup ## send 100,000 events, a tenth of them dirty, through the lake and 
 
 # A real browser reads the report (tests/e2e/test_report_page.py) and works with Dagster (tests/e2e/test_ui_browser.py), and
 # a real PostgreSQL keeps Dagster's history (tests/e2e/test_postgres.py). A machine of its own, such as CI's, gets both;
-# where one may not install, those tests are skipped and say so.
+# where one may not install, those tests are skipped, with the reason.
 guests:
 	@wanted=; \
 	command -v chromium >/dev/null || wanted="chromium"; \

@@ -1,4 +1,4 @@
-"""What all tests share: one Spark session a process, a lake of their own, a clock that stands still."""
+"""What all tests share: one Spark session a process, a lake of their own, a clock that does not advance."""
 
 import os
 import random
@@ -23,11 +23,11 @@ time.tzset()
 os.environ[engine.JAVA_OPTIONS] = engine.QUICK
 
 EXPECTED = ("notimpl", "upstream")
-"""Marks of a test that must fail until somebody moves; one that passes is a failure as well."""
+"""Marks of a test that must fail until its cause is gone; one that passes is a failure as well."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the word that `make prove` says."""
+    """Add the option that `make prove` uses."""
     what = "run the long proofs, in their long form or a share of it"
     parser.addoption("--prove", nargs="?", const=1.0, type=float, metavar="SHARE", help=what)
 
@@ -61,7 +61,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Say how to run the same examples again, also where the header is hidden."""
+    """Print how to run the same examples again, also where the header is hidden."""
     chosen = _seed(config)
     if chosen is not None:
         terminalreporter.write_line(f"the same order and examples again: --randomly-seed={chosen}")
@@ -69,7 +69,7 @@ def pytest_terminal_summary(
 
 @pytest.fixture(scope="session", autouse=True)
 def _engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Give Spark its place, and stop it at the end if anybody wanted it."""
+    """Give Spark its place, and stop it at the end if a test started it."""
     with engine.hosted(tmp_path_factory.mktemp("spark")):
         yield
 
@@ -82,13 +82,13 @@ def spark(_engine: None) -> SparkSession:
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    """Return an empty lake that nobody else sees."""
+    """Return an empty lake of the test's own."""
     return Lake(tmp_path / "lake").open_for_writing()
 
 
 @pytest.fixture
 def clock() -> Callable[[], datetime]:
-    """Return a clock that stands at noon."""
+    """Return a clock that is always noon."""
     return lambda: NOON
 
 

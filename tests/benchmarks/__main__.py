@@ -38,7 +38,7 @@ DAY = datetime(2026, 10, 1, tzinfo=UTC)
 CONTESTANTS = ("strandline", "tuned", "tutorial")
 EVENT_ROWS = ("bronze", "silver", "gold", "gold on_change")
 COUNTED = {"engine", "verify"}
-"""Those of which ``--events`` says the size."""
+"""Those whose size ``--events`` sets."""
 PARTS = {"engine": "events,batch,chain", "history": "age,measure"}
 BATCH_ROWS = ("bronze", "silver", "gold on_change")
 
@@ -116,7 +116,7 @@ def _engine(wanted: Wanted, work: Path, address: str) -> Report:
             plan=plan,
             workers=started,
             samples=samples,
-            tell=lambda line: screen.print(line, markup=False, soft_wrap=True),
+            show=lambda line: screen.print(line, markup=False, soft_wrap=True),
         )
         if "events" in wanted.parts:
             catch_up.run(ground, wanted.rounds, EVENT_ROWS)
@@ -133,8 +133,8 @@ def _engine(wanted: Wanted, work: Path, address: str) -> Report:
 
 def _history(wanted: Wanted, work: Path, address: str) -> HistoryReport:
     samples = Samples(work / "samples.jsonl")
-    tell = partial(screen.print, markup=False, soft_wrap=True)
-    history.measure(work, address, wanted.tables, wanted.parts, samples, tell)
+    show = partial(screen.print, markup=False, soft_wrap=True)
+    history.measure(work, address, wanted.tables, wanted.parts, samples, show)
     return HistoryReport(command=wanted.command, machine=machine.facts(), samples=samples)
 
 
@@ -151,8 +151,8 @@ def _share(wanted: Wanted, work: Path, address: str) -> ShareReport:
 
 
 def _verify(wanted: Wanted, work: Path, address: str) -> VerifyReport:
-    tell = partial(screen.print, markup=False, soft_wrap=True)
-    weighed = verify_memory.measure(work, address, wanted.events, tell)
+    show = partial(screen.print, markup=False, soft_wrap=True)
+    weighed = verify_memory.measure(work, address, wanted.events, show)
     return VerifyReport(command=wanted.command, machine=machine.facts(), weighed=weighed)
 
 

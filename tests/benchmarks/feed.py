@@ -1,6 +1,6 @@
 """Gives a stream its input a hundred rows at a time: versions of a prepared table, or events of a plan.
 
-Versions are hard links: a commit becomes visible at once, costs nobody anything, and is the same for all.
+Versions are hard links: a commit becomes visible at once, costs nothing, and is the same for all.
 """
 
 import json
@@ -48,7 +48,7 @@ class Versions:
     """A prepared table that appears again elsewhere, one version after another."""
 
     def __init__(self, prepared: Path, target: Path) -> None:
-        """Begin with the empty table, or where the other one stands."""
+        """Begin with the empty table, or after the newest version of the target."""
         self._prepared = prepared
         self._target = target
         self.has_rows = False
@@ -60,14 +60,14 @@ class Versions:
         self.give()
 
     def give_until(self, version: int) -> bool:
-        """Make all versions up to one appear; tell whether a row is among what is new."""
+        """Make all versions up to one appear; return whether one of them has rows."""
         has_rows = False
         while self._next <= version and self.give():
             has_rows |= self.has_rows
         return has_rows
 
     def give(self) -> bool:
-        """Make the next version appear, its files first; tell whether there was one."""
+        """Make the next version appear, its files first; return whether there was one."""
         name = f"_delta_log/{self._next:020d}"
         if not (self._prepared / f"{name}.json").exists():
             self.has_rows = False
@@ -86,19 +86,19 @@ class Versions:
         return True
 
     def _give_checkpoint(self) -> None:
-        """Give the checkpoint that was written behind the version, and the note that says so."""
+        """Give the checkpoint that was written behind the version, and the note that names it."""
         name = f"{self._next:020d}.checkpoint.parquet"
         prepared, target = self._prepared / "_delta_log", self._target / "_delta_log"
         if not (prepared / name).exists():
             return
         _link(prepared / name, target / name)
-        said = {"version": self._next, "size": pq.read_metadata(prepared / name).num_rows}
+        pointer = {"version": self._next, "size": pq.read_metadata(prepared / name).num_rows}
         draft = target / ".last_checkpoint"
-        draft.write_text(json.dumps(said))
+        draft.write_text(json.dumps(pointer))
         draft.replace(target / "_last_checkpoint")
 
     def _give_sum(self, name: str) -> None:
-        """Give the checksum file that stood beside the version when it was new."""
+        """Give the checksum file that was beside the version when it was new."""
         for folder in (SUMS, "_delta_log"):
             if (self._prepared / folder / name).exists():
                 _link(self._prepared / folder / name, self._target / "_delta_log" / name)

@@ -1,4 +1,4 @@
-"""``strandline`` with a clock around every function in which a gate stands; the seconds go to a file.
+"""``strandline`` with a clock around every function that checks a gate; the seconds go to a file.
 
 Run as ``python -m tests.benchmarks.gates_timed FILE WORDS``.
 """

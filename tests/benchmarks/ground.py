@@ -12,7 +12,7 @@ from tests.benchmarks.machine import Noise
 from tests.benchmarks.samples import Sample, Samples
 from tests.benchmarks.workers import Cost, Worker
 
-Tell = Callable[[str], None]
+Show = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,9 +20,9 @@ class Row:
     """What is compared.
 
     Args:
-        name: As the report says it.
+        name: In the report.
         table: The table that is filled.
-        on_change: Gold says at once what changed.
+        on_change: Gold emits a window on each change.
         contestants: Who takes part.
         source: The table that it reads; bronze reads Kafka.
         slow: Those who take part in the first round only, because they would take hours otherwise.
@@ -58,7 +58,7 @@ class Ground:
         plan: Those events.
         workers: The contestants.
         samples: What was measured so far.
-        tell: Hears of each step.
+        show: Called with a line about each step.
     """
 
     work: Path
@@ -67,7 +67,7 @@ class Ground:
     plan: Plan
     workers: Mapping[str, Worker]
     samples: Samples
-    tell: Tell
+    show: Show
 
     def worker(self, name: str) -> Worker:
         """Return the process of a contestant."""
@@ -78,7 +78,7 @@ class Ground:
         return Place(root=root, address=self.address, topic=topic)
 
     def fresh(self, row: Row, name: str, *, topic: str | None = None) -> Place:
-        """Return a place that nobody has used; the last one is removed."""
+        """Return a new place; the last one is removed."""
         runs = self.work / "run"
         shutil.rmtree(runs, ignore_errors=True)
         # Never the same folder again: a state store of the run before may still write to it.
@@ -94,7 +94,7 @@ class Ground:
         if not (root / "whole").exists():
             shutil.rmtree(root, ignore_errors=True)
             root.mkdir(parents=True)
-            self.tell(f"preparing {name}")
+            self.show(f"preparing {name}")
             make(self.place(root, topic))
             (root / "whole").touch()
         return root
@@ -113,7 +113,7 @@ class Ground:
         missing = [n for n in range(rounds) if not self.samples.has(part, row.name, n)]
         for name in row.contestants if missing else ():
             cost, _ = once(name)
-            self.tell(f"{part:6} {row.name:14} {name:10} warm-up  {cost.wall:7.3f} s wall")
+            self.show(f"{part:6} {row.name:14} {name:10} warm-up  {cost.wall:7.3f} s wall")
         for number in missing:
             takers = [who for who in row.contestants if number == 0 or who not in row.slow]
             self.samples.add(
@@ -134,7 +134,7 @@ class Ground:
         before, spent = Noise.now(), self.worker(name).cpu()
         cost, slowest = once(name)
         noise = Noise.now().since(before, own=self.worker(name).cpu() - spent)
-        self.tell(
+        self.show(
             f"{part:6} {row.name:14} {name:10} round {number + 1}  {cost.wall:7.3f} s wall "
             f"{cost.cpu:7.3f} s CPU, others {noise['others']:.0f} %"
         )

@@ -4,7 +4,7 @@ Each table runs alone, from versions of its sources that appear one after the ot
 what the tables above are fed with. Three days of events in many parts, so that windows close, holds end and devices
 move as they do in life.
 
-First all tables grow old, two at a time because nobody looks at the clock. Then each is measured beside a new table in
+First all tables grow old, two at a time because this part is not timed. Then each is measured beside a new table in
 the same warm JVM, because a JVM that compiles its code would make the young batch dear, and in turns, because a
 machine is not as fast now as it was a minute ago: ten seconds of one stream differ from the next ten by a quarter.
 """
@@ -43,7 +43,7 @@ PARTS_OF_A_DAY = WHOLE // 3
 ALIKE = ", like with like"
 """What computes whole days reads more of a day the later it is, and the days beside it, of which the first has none."""
 
-SPEAKS_AT = {"gold.ip_holds": 30}
+EMITS_AT = {"gold.ip_holds": 30}
 """From batch 40 to 56 no hold ends, so the young table writes nothing, and around 400 every other batch does."""
 
 DAY = datetime(2026, 10, 1, tzinfo=UTC)
@@ -62,7 +62,7 @@ class History:
         address: host:port of a broker.
         names: The tables, with what they rest on; all when there is none.
         samples: What an earlier run has measured stays.
-        tell: Hears of each table.
+        show: Called with a line about each table.
     """
 
     work: Path
@@ -70,7 +70,7 @@ class History:
     address: str
     names: Sequence[str]
     samples: Samples
-    tell: Callable[[str], None]
+    show: Callable[[str], None]
 
     def age(self) -> None:
         """Let every table that has not yet grown old do so."""
@@ -83,7 +83,7 @@ class History:
             each.result()
 
     def measure(self) -> None:
-        """Measure every table that nobody has measured."""
+        """Measure every table that was not measured yet."""
         hadoop = self.spark.sparkContext._jsc.hadoopConfiguration()
         hadoop.set("parquet.hadoop.vectored.io.enabled", "false")  # such reads are not counted
         for table in wanted(self.names):
@@ -96,8 +96,8 @@ class History:
             source.result()
         try:
             self._age(table)
-        except Exception as error:  # told at once: the others go on for an hour
-            self.tell(f"{table.id:28} {type(error).__name__}: {error}")
+        except Exception as error:  # shown at once: the others go on for an hour
+            self.show(f"{table.id:28} {type(error).__name__}: {error}")
             raise
 
     def _age(self, table: Table) -> None:
@@ -118,15 +118,15 @@ class History:
         life.grow(WHOLE - life.age)
         life.prove()
         (lake / "whole").touch()
-        self.tell(f"{table.id:28} is {life.age} batches old")
+        self.show(f"{table.id:28} is {life.age} batches old")
 
     def _rows(self, table: Table) -> Iterator[tuple[str, int]]:
         """Yield under which names a table is measured, and how young the young one is."""
         yield table.id, YOUNG
         if computes_days(table):
             yield f"{table.id}{ALIKE}", self._old(table) - PARTS_OF_A_DAY
-        if table.id in SPEAKS_AT:
-            yield f"{table.id}{ALIKE}", SPEAKS_AT[table.id]
+        if table.id in EMITS_AT:
+            yield f"{table.id}{ALIKE}", EMITS_AT[table.id]
 
     def _measured(self, table: Table, row: str, young: int) -> list[Sample]:
         for age in AGES:
@@ -139,14 +139,14 @@ class History:
         for round_ in range(ROUNDS):
             for age in AGES if round_ % 2 else reversed(AGES):
                 cost = lives[age].costs(STEPS + 1)
-                told = {"part": PART, "row": row, "contestant": age, "number": round_}
-                found.append(Sample(**told, **asdict(cost), at=at[age]))
+                keys = {"part": PART, "row": row, "contestant": age, "number": round_}
+                found.append(Sample(**keys, **asdict(cost), at=at[age]))
         for age, life in lives.items():
             life.prove()
             rmtree(life.lake.root, ignore_errors=True)  # Spark may still tidy up there
             mine = sorted(each.wall for each in found if each.contestant == age)
             shown = ", ".join(f"{wall * 1e3:.0f}" for wall in mine)
-            self.tell(f"{row:28} batch {at[age]:3}: {shown} ms")
+            self.show(f"{row:28} batch {at[age]:3}: {shown} ms")
         return found
 
     def _old(self, table: Table) -> int:
@@ -185,7 +185,7 @@ class History:
 
 
 def computes_days(table: Table) -> bool:
-    """Tell whether a table computes whole days again when a part of them changes."""
+    """Return whether a table computes whole days again when a part of them changes."""
     return table.emits is Emit.RECOMPUTED and length(table) >= timedelta(days=1)
 
 
@@ -206,7 +206,7 @@ def measure(  # noqa: PLR0913, PLR0917  # where, with what, which, and what of i
     names: Sequence[str],
     parts: Sequence[str],
     samples: Samples,
-    tell: Callable[[str], None],
+    show: Callable[[str], None],
 ) -> None:
     """Do what was not done yet: ``age`` the tables, ``measure`` them, or both."""
     sent = work / "sent"
@@ -216,7 +216,7 @@ def measure(  # noqa: PLR0913, PLR0917  # where, with what, which, and what of i
     spark = start(settings(lake=work), work / "spark.log")
     try:
         history = History(
-            work=work, spark=spark, address=address, names=names, samples=samples, tell=tell
+            work=work, spark=spark, address=address, names=names, samples=samples, show=show
         )
         if "age" in parts:
             history.age()

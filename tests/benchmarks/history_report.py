@@ -18,7 +18,7 @@ When all have grown old, each goes on in turns with a new table in the same warm
 Time is from the end of one batch to the end of the next, the median of a round; bytes are the mean of a round; a ratio is taken within its round, and its median and its ends are shown.
 Bytes are what the JVM read through Hadoop's file system, whose vectored reads were switched off because it does not count them, and what Python asked the system for, whether it came from the disk or from memory.
 Once in a hundred commits Delta writes a checkpoint of a table's log and reads all of it for that; a round in which that falls costs more, in a young table as in an old one.
-Two tables have a second row, for which the target is: one that computes whole days again is measured against the same hour of the day before, because it reads more of its day the later the hour, and of the days beside it; and one that says nothing around batch 40, and much around 400, against batches that speak.
+Two tables have a second row, for which the target is: one that computes whole days again is measured against the same hour of the day before, because it reads more of its day the later the hour, and of the days beside it; and one that emits nothing around batch 40, and much around 400, against batches that emit.
 After each run the table's ledger must balance; where it does not, the benchmark ends.
 """
 

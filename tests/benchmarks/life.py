@@ -1,4 +1,4 @@
-"""One table in a lake of its own, which grows a batch at a time and says what each batch cost."""
+"""One table in a lake of its own, which grows a batch at a time and measures what each batch costs."""
 
 import threading
 import time
@@ -57,7 +57,7 @@ class Life:
     _afresh: Afresh | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        """Begin where the lake stands."""
+        """Begin at the lake's newest batch."""
         self.lake.open_for_writing()
         self._feed = self._given()
         path = self.lake.table(self.table)
@@ -173,7 +173,7 @@ def _is_batch(entry: Entry) -> bool:
 
 
 def _within(patience: float, over: threading.Event, table: Table) -> Callable[[], bool]:
-    """Return what says whether to stop, and raises when nothing came for too long after it was asked first."""
+    """Return a function that answers whether to stop, and raises when nothing came for too long after its first call."""
     seen = [time.monotonic()]
 
     def stopped() -> bool:

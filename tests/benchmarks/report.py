@@ -1,4 +1,4 @@
-"""The report: figures for programs, and a page for people that says what was compared and how."""
+"""The report: figures for programs, and a page for people with what was compared and how."""
 
 import json
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ METHOD = """\
 Each contestant is a process with a JVM of its own that stays, so that its code is compiled; the first run of each is not counted.
 Runs go there and back (A B C C B A, then C B A A B C); a ratio is taken within a round, and the table gives the median of the rounds and their ends.
 CPU is user and system time of the whole process tree, processes that it started and that ended included, the broker not.
-Each run has fresh tables and a fresh checkpoint; silver and gold read the same source tables whoever runs.
+Each run has fresh tables and a fresh checkpoint; silver and gold read the same source tables for every contestant.
 After each run its rows are counted by DuckDB and compared with the truth of the events; a run with wrong rows ends the benchmark.
 
 * **strandline**: this engine, `run(table, AvailableNow(), …)`.
@@ -52,7 +52,9 @@ class Report:
     def missed(self) -> list[str]:
         """Return every target that was not reached."""
         return [
-            f"{part} {row}: {said}" for part, row, said, is_met in self._verdicts() if not is_met
+            f"{part} {row}: {verdict}"
+            for part, row, verdict, is_met in self._verdicts()
+            if not is_met
         ]
 
     def page(self) -> str:

@@ -119,10 +119,10 @@ class Rules:
     spark: SparkSession
     address: str
     samples: Samples
-    tell: Callable[[str], None]
+    show: Callable[[str], None]
 
     def run(self) -> None:
-        """Measure the rounds that nobody has measured."""
+        """Measure the rounds that were not measured yet."""
         for size in SIZES:
             prepared = self._prepared(size)
             if not self.samples.has(PART, str(size), ROUNDS - 1):
@@ -179,7 +179,7 @@ class Rules:
             cpu=mean(cpus[warm:]),
             slowest=max(walls[warm:]),
         )
-        self.tell(
+        self.show(
             f"{size:6} rows  {who:6} {found.wall * 1e3:6.0f} ms, {found.cpu * 1e3:6.0f} ms CPU"
         )
         return found
@@ -215,10 +215,10 @@ def _clock() -> datetime:
     return datetime.now(UTC)  # noqa: TID251  # the benchmark is its own composition root
 
 
-def measure(work: Path, address: str, samples: Samples, tell: Callable[[str], None]) -> None:
+def measure(work: Path, address: str, samples: Samples, show: Callable[[str], None]) -> None:
     """Measure what is not measured yet."""
     spark = start_spark(settings(lake=work), work / "spark.log")
     try:
-        Rules(work=work, spark=spark, address=address, samples=samples, tell=tell).run()
+        Rules(work=work, spark=spark, address=address, samples=samples, show=show).run()
     finally:
         spark.stop()

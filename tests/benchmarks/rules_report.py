@@ -78,8 +78,8 @@ class RulesReport:
         figures = [self.samples.figure(PART, row, who, "wall") for who in CONTESTANTS]
         times = [f"{each.median * 1e3:.0f}" if each else "-" for each in figures]
         ratios = [self._ratio(row, who) for who in CONTESTANTS[1:]]
-        told = [f"{r.median:.2f} ({r.low:.2f} to {r.high:.2f})" if r else "-" for r in ratios]
-        return f"| {' | '.join([f'{int(row):,}', *times, *told])} |"
+        spreads = [f"{r.median:.2f} ({r.low:.2f} to {r.high:.2f})" if r else "-" for r in ratios]
+        return f"| {' | '.join([f'{int(row):,}', *times, *spreads])} |"
 
     def _ratio(self, row: str, who: str) -> Spread | None:
         return self.samples.ratio(PART, row, "none", "wall", who)

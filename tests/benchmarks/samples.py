@@ -1,7 +1,7 @@
 """What was measured, kept at once, so that an interrupted run goes on where it was.
 
 A round is the unit: its samples are taken in the order A B C C B A, so that a machine that grows slower or
-faster during the round favours nobody, and the ratio is taken within the round.
+faster during the round favours none of them, and the ratio is taken within the round.
 """
 
 import json
@@ -70,7 +70,7 @@ class Samples:
         self.all += taken
 
     def has(self, part: str, row: str, number: int) -> bool:
-        """Tell whether a round was measured."""
+        """Return whether a round was measured."""
         return any((s.part, s.row, s.number) == (part, row, number) for s in self.all)
 
     def of(self, part: str, row: str, contestant: str) -> list[Sample]:

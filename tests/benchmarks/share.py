@@ -5,7 +5,7 @@ process and a JVM of its own that did nothing before. The lake has been brought 
 out once per version of the code, such as from which columns a column is made, no run pays for again. ``dagster`` is launched as the schedule launches it: through the queue and the
 daemon of ``strandline ui``, which goes on answering its page meanwhile. What ``strandline run`` takes for the same
 tables is the work; the rest is Dagster's. The time in the gates is taken within ``strandline run``, by a clock around
-every function in which a gate stands (tests/benchmarks/gates_timed.py).
+every function that checks a gate (tests/benchmarks/gates_timed.py).
 """
 
 import json
@@ -52,10 +52,10 @@ class Share:
     work: Path
     address: str
     samples: Samples
-    tell: Callable[[str], None]
+    show: Callable[[str], None]
 
     def run(self) -> None:
-        """Measure the rounds that nobody has measured."""
+        """Measure the rounds that were not measured yet."""
         self._prepare()
         for number in range(ROUNDS):
             if self.samples.has(PART, ROW, number):
@@ -74,8 +74,8 @@ class Share:
         before = Noise.now()
         found = one(lake)
         noise = Noise.now().since(before, own=0.0)
-        told = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in found.items())
-        self.tell(f"round {number + 1}: {told}, steal {noise['steal']:.0f} %")
+        seconds_of = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in found.items())
+        self.show(f"round {number + 1}: {seconds_of}, steal {noise['steal']:.0f} %")
         return [
             Sample(
                 part=PART,
@@ -92,8 +92,8 @@ class Share:
 
     def _by_hand(self, lake: Lake) -> dict[str, float]:
         """Run the tables from the command line."""
-        told, log = lake.root.with_name("gates.json"), lake.root.with_name("run.log")
-        words = ["-m", "tests.benchmarks.gates_timed", str(told), "run", "--lake", str(lake.root)]
+        gates, log = lake.root.with_name("gates.json"), lake.root.with_name("run.log")
+        words = ["-m", "tests.benchmarks.gates_timed", str(gates), "run", "--lake", str(lake.root)]
         began = time.monotonic()
         with log.open("wb") as stream:
             subprocess.run(
@@ -107,7 +107,7 @@ class Share:
         return {
             "run": wall,
             "run tables": self._in_tables(lake),
-            "gates": json.loads(told.read_text()),
+            "gates": json.loads(gates.read_text()),
         }
 
     def _by_dagster(self, lake: Lake) -> dict[str, float]:
@@ -145,7 +145,7 @@ class Share:
         self._launched(self._lake)
         plan = Plan(since=SINCE, until=SINCE + timedelta(days=1), events=EVENTS, seed=7)
         sent = send(plan, self.address, {})
-        self.tell(f"sent {sent.events:,} events in {sent.seconds:.1f} s")
+        self.show(f"sent {sent.events:,} events in {sent.seconds:.1f} s")
 
     def _in_tables(self, lake: Lake) -> float:
         """Return the seconds that the new batches of all tables say they took, having seen that every event is in its place."""
@@ -166,6 +166,6 @@ def _topics(address: str) -> list[Topic]:
     return [topic for topic in own if topic.name in there]
 
 
-def measure(work: Path, address: str, samples: Samples, tell: Callable[[str], None]) -> None:
+def measure(work: Path, address: str, samples: Samples, show: Callable[[str], None]) -> None:
     """Measure what is not measured yet."""
-    Share(work=work, address=address, samples=samples, tell=tell).run()
+    Share(work=work, address=address, samples=samples, show=show).run()

@@ -82,13 +82,13 @@ class ShareReport:
         )
 
     def _line(self, number: int) -> str:
-        def said(name: str) -> str:
+        def seconds(name: str) -> str:
             return f"{self._wall(name, number):.1f}"
 
         return (
-            f"| {number + 1} | {said('dagster')} | {said('run')} | "
-            f"{said('dagster tables')}, {said('run tables')} | {said('before the first step')} | "
-            f"{said('queued')} | {self._wall('gates', number):.2f} | "
+            f"| {number + 1} | {seconds('dagster')} | {seconds('run')} | "
+            f"{seconds('dagster tables')}, {seconds('run tables')} | {seconds('before the first step')} | "
+            f"{seconds('queued')} | {self._wall('gates', number):.2f} | "
             f"{self._dagsters(number):.1%} | {self._gates(number):.1%} |"
         )
 

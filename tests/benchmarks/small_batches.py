@@ -60,7 +60,7 @@ class Clock:
         self.ends.append((time.monotonic(), self.worker.cpu()))
 
     def is_full(self, *, coming: int = 0) -> bool:
-        """Tell whether enough was seen, or will be when the ``coming`` batches have ended."""
+        """Return whether enough was seen, or will be when the ``coming`` batches have ended."""
         if time.monotonic() - self.begun > self.budget:
             self.warm = min(self.warm, max(len(self.ends) - 1, 1))
             self.batches = FEW_BATCHES

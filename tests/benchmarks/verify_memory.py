@@ -61,29 +61,29 @@ class Weighed:
     load: float
 
 
-def measure(work: Path, address: str, events: int, tell: Callable[[str], None]) -> Weighed:
+def measure(work: Path, address: str, events: int, show: Callable[[str], None]) -> Weighed:
     """Fill the lake unless that was done, and verify it unless that was done."""
     result = work / "weighed.json"
     if result.exists():
         return Weighed(**json.loads(result.read_text()))
     lake, env = Lake(work / "lake"), {"STRANDLINE_KAFKA": address, "STRANDLINE_MEMORY": HEAP}
-    _send(address, events, tell)
+    _send(address, events, show)
     names = [table.id for table in TABLES]
     succeeded("run", *names, "--lake", lake.root, env=env, timeout=3600)
-    tell(f"filled the lake with {events:,} rows")
+    show(f"filled the lake with {events:,} rows")
     found = _verified(lake, env, work / "verify.log", events)
     result.write_text(json.dumps(asdict(found)))
     return found
 
 
-def _send(address: str, events: int, tell: Callable[[str], None]) -> None:
+def _send(address: str, events: int, show: Callable[[str], None]) -> None:
     for topic in bronze.TABLE.topics:
         create_topic(address, topic.name, topic.partitions, {})
     if has_all(address, bronze.TABLE.topics, events):
         return
     plan = Plan(since=SINCE, until=SINCE + timedelta(days=1), events=events, seed=SEED)
     sent = send(plan, address, {}, parts=readings(plan))
-    tell(f"sent {sent.events:,} events in {sent.seconds:.1f} s")
+    show(f"sent {sent.events:,} events in {sent.seconds:.1f} s")
 
 
 def _verified(lake: Lake, env: Mapping[str, str], log: Path, events: int) -> Weighed:

@@ -1,6 +1,6 @@
-"""A process with one contestant and its JVM, which does what it is told on stdin, a line at a time.
+"""A process with one contestant and its JVM, which runs commands from stdin, a line each.
 
-Why a process that stays: a JVM compiles its hot code in its first minute, and whoever is measured within it
+Why a process that stays: a JVM compiles its hot code in its first minute, and a contestant measured within it
 pays for that. The parent measures, so that measuring costs the contestants nothing.
 
 The end of stdin is the end of the process, also when the parent was killed; the JVM then loses its own stdin and goes.
@@ -51,7 +51,7 @@ def serve(contestant: Contestant, log: Path, commands: TextIO) -> Iterator[dict[
                 case "stop" if stop is not None:
                     stop()
             yield {"done": command["do"]}
-        except Exception as error:  # noqa: BLE001  # the parent tells it
+        except Exception as error:  # noqa: BLE001  # the parent reports it
             traceback.print_exc()
             yield {"failed": f"{type(error).__name__}: {str(error)[:500]}"}
 

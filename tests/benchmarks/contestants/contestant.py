@@ -24,7 +24,7 @@ class Place:
         root: A folder that nothing else writes.
         address: host:port of a broker.
         topic: The topic that bronze reads.
-        on_change: Gold says at once what changed, instead of each window once.
+        on_change: Gold emits a window on each change, instead of once.
         partitions: Shuffle partitions of a contestant that has not chosen its own.
     """
 

@@ -1,7 +1,7 @@
 """The engine's strict parse and verdict, written inline for one table, as a hand-written job would have it.
 
 It refuses the same payloads for the same reasons, so that the difference in time is the engine's frame alone.
-The tricks (an end mark, one parse for the clean ones) are those of jobs/core/parse.py, where the reasons stand.
+The tricks (an end mark, one parse for the clean ones) are those of jobs/core/parse.py, with the reasons.
 """
 
 import secrets

@@ -22,7 +22,7 @@ from tests.benchmarks.contestants.contestant import BRONZE, GOLD, SILVER, Place,
 from tests.benchmarks.contestants.queries import Query, drain, run_on
 
 DELAY = "75 minutes"
-"""An hour late, five minutes early, ten minutes of disorder: as the engine's table says."""
+"""An hour late, five minutes early, ten minutes of disorder: as the engine's table declares."""
 
 BRONZE_STATS = "_partition,_offset,_arrived_at,_batch"
 SILVER_STATS = "event_at,_partition,_offset,_arrived_at"
@@ -30,7 +30,7 @@ QUARANTINE_STATS = "_partition,_offset,_arrived_at,event_at"
 
 
 class Tuned:
-    """Plain PySpark by somebody who has read everything."""
+    """Plain PySpark as an expert writes it."""
 
     def session(self, log: Path) -> SparkSession:
         """Start Spark with the engine's own settings."""

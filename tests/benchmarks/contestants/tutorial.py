@@ -26,7 +26,7 @@ DEMANDED = (
 
 
 class Tutorial:
-    """Plain PySpark by somebody who has read the first page."""
+    """Plain PySpark as a beginner's tutorial has it."""
 
     def session(self, log: Path) -> SparkSession:
         """Start Spark with Delta and nothing else."""
