@@ -1,14 +1,20 @@
-"""Docstrings, comments and messages use the field's words; a sentence that must be solved first is a defect."""
+"""Docstrings, comments, messages, pages and names of tests use the field's words.
 
+A sentence that must be solved first is a defect. The list grew from what readers had to read twice.
+"""
+
+import ast
 import io
 import re
 import tokenize
 from collections.abc import Iterator
+from pathlib import Path
 
-from tests.architecture.tree import library
+from tests.architecture.tree import ROOT, modules, tracked
 
+WORDS = "speaks?|speaking|spoken|whoever|stands?|stood|told|tells?|somebody|nobody|anybody"
 BANNED = re.compile(
-    r"\b(?:speaks?|speaking|spoken|whoever|stands?|stood|told|tells?|somebody|nobody|anybody)\b"
+    rf"\b(?:{WORDS})\b"
     r"|\bput(?:s|ting)? (?:\w+ ){0,3}right\b"
     r"|\bsays a word\b|\b(?:last|later) words?\b|\bof which time\b|\blies behind\b",
     re.IGNORECASE,
@@ -23,18 +29,52 @@ NAMED = {
 CALLBACK = re.compile(r"``tell``|\btell: ")
 """The name of an argument, which its docstring repeats."""
 
+THIS = Path(__file__)
+"""Has the list."""
+
 
 def test_no_sentence_has_a_word_that_the_field_does_not_use() -> None:
-    """The list grew from what readers had to read twice."""
+    """In the library and in the tests alike: a claim is read more often than the code that it is about."""
     found = [
-        f"{file}:{line}: {match[0]}"
-        for file, text in library()
-        for line, words in _written(text)
-        if (file, words) not in NAMED
+        f"{_name(path)}:{line}: {match[0]}"
+        for path in modules()
+        if path != THIS
+        for line, words in _written(path.read_text())
+        if (_name(path), words) not in NAMED
         for match in BANNED.finditer(CALLBACK.sub("", words))
     ]
 
     assert not found
+
+
+def test_no_page_and_no_comment_of_a_setting_has_one() -> None:
+    """The README, the pages, the help, the Makefile, the pins: every file that is no module."""
+    found = [
+        f"{_name(path)}:{line}: {match[0]}"
+        for path in tracked()
+        if path.suffix != ".py"
+        for line, words in enumerate(path.read_text().splitlines(), 1)
+        for match in BANNED.finditer(words)
+    ]
+
+    assert not found
+
+
+def test_no_name_in_a_test_has_one() -> None:
+    """The name of a test is its claim."""
+    found = [
+        f"{_name(path)}:{line}: {name}"
+        for path in modules()
+        if path.is_relative_to(ROOT / "tests")
+        for line, name in _defined(path.read_text())
+        if BANNED.search(name.replace("_", " "))
+    ]
+
+    assert not found
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
 
 
 def _written(text: str) -> Iterator[tuple[int, str]]:
@@ -43,3 +83,15 @@ def _written(text: str) -> Iterator[tuple[int, str]]:
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type in kinds:
             yield token.start[0], token.string
+
+
+def _defined(text: str) -> Iterator[tuple[int, str]]:
+    """Yield every name that a module gives to a function, a class, an argument or a value, with its line."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield node.lineno, name
+            case ast.ClassDef(name=name):
+                yield node.lineno, name
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
+                yield node.lineno, name

@@ -40,12 +40,12 @@ def is_noticed(mutant: Mutant, project: Path, most: float) -> tuple[bool, str]:
     finally:
         file.write_text(text)
     failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    says = failed[0].split(" - ")[0] if failed else done.stdout.strip().rpartition("\n")[2]
-    return done.returncode == FAILED, says
+    line = failed[0].split(" - ")[0] if failed else done.stdout.strip().rpartition("\n")[2]
+    return done.returncode == FAILED, line
 
 
 def main() -> int:
-    """Return how many faults nobody noticed."""
+    """Return 1 if a fault was not noticed."""
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
     parser.add_argument("words", nargs="*", help="only faults whose description has one of these")
     parser.add_argument("--most", type=float, default=300.0, help="seconds for one fault")
@@ -56,11 +56,11 @@ def main() -> int:
         project = copied(Path(folder) / "project", "tests")
         for number, mutant in enumerate(chosen, 1):
             began = time.monotonic()
-            noticed, says = is_noticed(mutant, project, asked.most)
+            noticed, line = is_noticed(mutant, project, asked.most)
             missed += not noticed
             print(  # noqa: T201  # a program for people
                 f"{number:2}/{len(chosen)} {'noticed' if noticed else 'MISSED '} {time.monotonic() - began:4.0f} s  "
-                f"{mutant.what}: {says}",
+                f"{mutant.what}: {line}",
                 flush=True,
             )
     print(f"{len(chosen) - missed} of {len(chosen)} faults noticed")  # noqa: T201  # as above

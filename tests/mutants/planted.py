@@ -1,6 +1,6 @@
-"""Faults that somebody could put into the engine, each with the tests that must notice.
+"""Faults that a change could put into the engine, each with the tests that must notice.
 
-A suite that is green says little until it has been seen red for the right reason. Each fault is one that was made once,
+A suite that is green proves little until it has been seen red for the right reason. Each fault is one that was made once,
 here or elsewhere: a row dropped, an error swallowed, a lock skipped, an offset off by one, a sign reversed.
 """
 
@@ -181,7 +181,7 @@ MUTANTS = (
         "a batch that breaks a rule is published",
         "jobs/engine/gates/batch_check.py",
         "raise GateShutError.before(shut)",
-        "return told",
+        "return checked",
         ("tests/engine/gates/test_batch_check.py",),
     ),
     Mutant(

@@ -154,7 +154,7 @@ def test_a_stream_goes_on_past_a_producer_that_counts_nanoseconds(
         )
     heard: list[Entry] = []
 
-    def tell(entry: Entry) -> None:
+    def hear(entry: Entry) -> None:
         heard.append(entry)
         if len(heard) == 1:
             send(site, topic, "n6", at(NOON))
@@ -164,7 +164,7 @@ def test_a_stream_goes_on_past_a_producer_that_counts_nanoseconds(
         MicroBatch(every=0.05),
         lake,
         site=site,
-        tell=tell,
+        tell=hear,
         stopped=lambda: sum(entry.read for entry in heard) >= 7,
     )
 
