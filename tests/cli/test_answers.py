@@ -67,7 +67,7 @@ def test_an_imbalance_is_an_error_that_names_the_batch(filled: Path, tmp_path: P
     assert "hint:" in answer.err
 
 
-def test_the_tables_say_what_they_read_and_hold(filled: Path) -> None:
+def test_the_tables_are_listed_with_what_they_read_and_hold(filled: Path) -> None:
     """The first thing that one asks of a lake."""
     found = {row["table"]: row for row in asked("tables", "--lake", filled)}
 
@@ -145,7 +145,7 @@ def test_square_brackets_in_data_are_data(filled: Path) -> None:
 
 
 def test_on_a_terminal_the_answer_fits_its_width(filled: Path) -> None:
-    """Only there is a width that anything could be fitted to."""
+    """Only a terminal has a width."""
     main, side = pty.openpty()
     with subprocess.Popen(
         [PROGRAM, "tables", "--lake", str(filled)],
@@ -163,7 +163,7 @@ def test_on_a_terminal_the_answer_fits_its_width(filled: Path) -> None:
     assert b"silver.device_telemetry" in output
 
 
-def test_a_reader_that_goes_away_is_no_error_worth_a_word(filled: Path) -> None:
+def test_a_reader_that_goes_away_is_no_error(filled: Path) -> None:
     """``strandline query … | head`` must end quietly."""
     sql = "SELECT * FROM range(300000)"
     command = f"'{PROGRAM}' query '{sql}' --lake '{filled}' --json | head -1"

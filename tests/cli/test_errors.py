@@ -1,4 +1,4 @@
-"""Whatever is wrong outside, a person gets one sentence and a hint, and nothing is half-written."""
+"""Whatever fails outside, a person gets one sentence and a hint, and nothing is half-written."""
 
 import fcntl
 import json
@@ -93,7 +93,7 @@ def test_a_variable_with_a_typing_mistake(place: Path) -> None:
 
 @pytest.mark.parametrize("words", [("up",), ("run",), ("stream",), ("demo",)])
 def test_a_lake_that_cannot_be_written(words: tuple[str, ...], unwritable: str) -> None:
-    """Said before Spark takes its seconds to start."""
+    """Refused before Spark takes its seconds to start."""
     answer = strandline(*words, "--lake", unwritable)
 
     refused(answer, 2, f"the lake folder {unwritable} cannot be written", "--lake")
@@ -151,7 +151,7 @@ def test_a_table_without_its_source(place: Path) -> None:
 
 @pytest.mark.parametrize("verb", ["ledger", "query"])
 def test_a_lake_that_is_not_there(verb: str, place: Path) -> None:
-    """Asking makes nothing."""
+    """A question creates nothing."""
     words = ["SELECT 1"] if verb == "query" else []
 
     refused(strandline(verb, *words, "--lake", place), 2, f"there is no lake at {place}")

@@ -1,4 +1,4 @@
-"""One table with a writer is no reason to leave the others where they are, and a log is not flooded."""
+"""A table with another writer is passed over, the others are run, and the log is not flooded."""
 
 import subprocess
 import sys
@@ -74,7 +74,7 @@ def test_a_table_with_a_writer_is_passed_over_and_what_reads_it_is_run(unread: L
 
 
 def test_nothing_is_begun_when_every_table_has_a_writer(unread: Lake) -> None:
-    """The refusal comes at once, without Spark, as ever."""
+    """The refusal comes at once, without Spark."""
     with written_by_another(unread, silver.TABLE), pytest.raises(TransientError, match="a writer"):
         free([silver.TABLE], unread)
 
@@ -93,7 +93,7 @@ def test_what_reads_a_table_that_another_process_is_making_waits_for_it(tmp_path
     assert refused.value.exit_code == 3
 
 
-def test_a_log_hears_of_the_same_thing_once_a_minute() -> None:
+def test_a_repeated_message_is_logged_once_a_minute() -> None:
     """By a clock of the test."""
     now = [0.0]
     late, early = (Throttle(at_once=each, clock=lambda: now[0]) for each in (False, True))

@@ -23,7 +23,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_last_batches_are_shown_with_what_was_not_as_usual(lake: Path) -> None:
-    """The question of who was called at night: since when, and how much."""
+    """It answers the question on call: since when, and how much."""
     answer = succeeded("history", "silver.device_telemetry", "--last", "3", "--lake", lake)
 
     rows = [line for line in answer.out.splitlines() if line.strip().startswith("1")]

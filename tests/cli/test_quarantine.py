@@ -90,7 +90,7 @@ def test_a_row_is_discarded_and_taken_back_with_the_name_of_who_typed_it(
 
 
 def test_to_see_sensitive_fields_one_gives_a_reason_which_is_logged(tmp_path: Path) -> None:
-    """As for a question."""
+    """As for ``query``."""
     lake = Lake(tmp_path / "lake")
     written(lake.table(user_actions.TABLE), [{"action_id": "1", "user_id": "alice"}])
     written(lake.quarantine(user_actions.TABLE), [HELD])
@@ -124,7 +124,7 @@ def test_to_see_sensitive_fields_one_gives_a_reason_which_is_logged(tmp_path: Pa
     ],
     ids=" ".join,
 )
-def test_what_cannot_be_meant_is_refused_with_a_hint(words: tuple[str, ...], filled: Path) -> None:
+def test_impossible_arguments_are_refused_with_a_hint(words: tuple[str, ...], filled: Path) -> None:
     """Before Spark is started for it."""
     answer = strandline("quarantine", *words, "--lake", filled)
 

@@ -37,7 +37,7 @@ def test_a_person_gets_the_sentence_first(filled: Path) -> None:
     [("nowhere/0/1",), ("e1", "--in", "gold.nothing"), ("e1", "--in", "bronze.device_telemetry")],
 )
 def test_a_question_about_nothing_is_refused(filled: Path, words: tuple[str, ...]) -> None:
-    """As every other wrong word is."""
+    """As every other wrong argument is."""
     answer = strandline("why", *words, "--lake", filled)
 
     assert answer.code == 2

@@ -67,7 +67,7 @@ def succeeded(*words: object, env: Mapping[str, str] | None = None, timeout: flo
 def start(
     *words: object, log: Path, env: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start the program in a session of its own, its words in a log."""
+    """Start the program in a session of its own, its output in a log."""
     with log.open("ab") as stream:
         return subprocess.Popen(
             [PROGRAM, *map(str, words)],
