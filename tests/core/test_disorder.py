@@ -233,8 +233,10 @@ def test_a_log_with_broken_clocks_is_verified_however_it_is_cut(
     assert balance(silver.TABLE, lake).quarantined == {"from_the_future": 3}
 
 
-def test_however_early_an_event_may_be_an_arrival_may_not(spark: SparkSession, lake: Lake) -> None:
-    """Bronze, which knows no table's law, leaves it out of the newest arrival; so no table may believe it."""
+def test_an_arrival_ahead_of_the_clock_is_held_even_where_early_events_are_allowed(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """Bronze, which does not know a table's lateness, leaves it out of the newest arrival; so every table holds it."""
     generous = replace(silver.TABLE, lateness=Lateness(early=timedelta(hours=2)))
     received(spark, lake, [of_a_broken_clock(0, SKEW * 2), of_a_broken_clock(1, SKEW)])
     derive(spark, lake, generous)

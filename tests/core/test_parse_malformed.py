@@ -1,4 +1,4 @@
-"""Whatever is not exactly one JSON object is malformed, however it pretends."""
+"""Whatever is not exactly one JSON object is malformed, however close it is to one."""
 
 import json
 
@@ -131,7 +131,7 @@ JUDGED_BY_PYTHON = (
 
 
 def test_what_python_refuses_as_json_is_malformed_and_nothing_else(parsed: Parse) -> None:
-    """Spark's reader is lenient by tradition; a second opinion shows where."""
+    """Spark's reader is lenient; Python's shows where."""
     found = problems(parsed(JUDGED_BY_PYTHON))
 
     reasons = dict(zip(JUDGED_BY_PYTHON, found, strict=True))

@@ -28,7 +28,7 @@ def test_a_number_that_does_not_fit_is_a_wrong_type(parsed: Parse) -> None:
 
 
 def test_a_quoted_number_is_a_wrong_type_whatever_its_value(parsed: Parse) -> None:
-    """Spark reads some texts as numbers when it is asked kindly; a device that sends them is broken."""
+    """Spark reads some texts as numbers; a device that sends them is broken."""
     texts = ["21.5", "NaN", "Infinity", "-Infinity", "+INF", "INF", "", " ", "1e3"]
     payloads = [with_value(json.dumps(text).encode()) for text in texts]
 

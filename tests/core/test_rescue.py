@@ -1,4 +1,4 @@
-"""What is rescued of an undeclared field is what the reference promises, digit by digit."""
+"""The value of an undeclared field is kept as documented, digit by digit."""
 
 import json
 

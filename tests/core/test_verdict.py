@@ -63,7 +63,7 @@ def test_the_bounds_are_those_of_the_table(reasons: Judge) -> None:
 
 
 def test_an_arrival_beyond_the_readers_clock_is_from_the_future(reasons: Judge) -> None:
-    """A producer with a broken clock would push the watermark past everybody else's rows."""
+    """A producer with a broken clock would push the watermark past the rows of all others."""
     events = readings("""
         event_at | arrived_at      | ingested_at
         12:05:00 | 12:05:00        | 12:00:00

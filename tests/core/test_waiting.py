@@ -1,4 +1,4 @@
-"""What waits for its time lies in pieces: each is where it belongs, and only those that matter are read."""
+"""Waiting rows are a sorted list in pieces, of which a batch reads only those that it needs."""
 
 import json
 import random
@@ -119,7 +119,7 @@ def test_a_batch_costs_the_same_however_much_waits() -> None:
 
 
 def test_a_key_with_little_to_remember_is_one_value() -> None:
-    """Most keys are; a second place to look would cost each of them a call to the engine."""
+    """Most keys have little; a second value would cost each of them a call to the engine."""
     pieces = Counted()
     memory = FOLD.recall(None, pieces)
     FOLD.step(memory, [connection(n) for n in range(PIECE)], -1)
@@ -130,6 +130,6 @@ def test_a_key_with_little_to_remember_is_one_value() -> None:
 
 
 def test_state_of_later_code_is_refused() -> None:
-    """It is neither read by half nor forgotten."""
+    """It is neither half read nor dropped."""
     with pytest.raises(DataError, match="form 2"):
         FOLD.recall('{"form": 2, "head": {}, "waiting": {}, "next": 0}', InMemory())
