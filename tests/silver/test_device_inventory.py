@@ -1,4 +1,4 @@
-"""silver.device_inventory believes what is whole, of the declared types, in time and not there yet."""
+"""silver.device_inventory has the events that are whole, of the declared types, in time and no copies."""
 
 from pyspark.sql import SparkSession
 

@@ -73,7 +73,7 @@ COPIES = """
 
 
 def test_of_copies_the_first_in_bronzes_order_is_kept(spark: SparkSession, tmp_path: Path) -> None:
-    """Copies that differ must be settled alike by a backfill next year and the stream today."""
+    """Of copies that differ, a backfill next year must keep the one that the stream keeps today."""
     answers = in_every_mode(spark, tmp_path, readings(COPIES), (TABLE,), STEPWISE)
 
     assert answers.of("silver", "event_id", "value", "firmware") == rows("""

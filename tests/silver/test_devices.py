@@ -1,4 +1,4 @@
-"""What is known of a device holds from one change to the next, also when changes come late or at one moment."""
+"""The attributes of a device are valid from one change to the next, also with late or simultaneous changes."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""silver.network_connections believes what is whole, of the declared types, in time and not there yet."""
+"""silver.network_connections has the events that are whole, of the declared types, in time and no copies."""
 
 from pyspark.sql import SparkSession
 

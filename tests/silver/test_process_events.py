@@ -1,4 +1,4 @@
-"""silver.process_events believes what is whole, of the declared types, in time and not there yet."""
+"""silver.process_events has the events that are whole, of the declared types, in time and no copies."""
 
 from pyspark.sql import SparkSession
 

@@ -1,4 +1,4 @@
-"""silver.user_confirmations believes what is whole, of the declared types, in time and not there yet."""
+"""silver.user_confirmations has the events that are whole, of the declared types, in time and no copies."""
 
 from pyspark.sql import SparkSession
 
