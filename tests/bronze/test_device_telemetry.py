@@ -13,15 +13,15 @@ from tests.support.modes import proven
 from tests.support.rows import NOON
 
 
-def test_it_reads_both_shapes_and_makes_nothing_of_them() -> None:
-    """What is in it was sent; everything else can be made again from it."""
+def test_it_reads_both_topics_and_changes_nothing() -> None:
+    """Every other table can be computed again from it."""
     assert [topic.name for topic in TABLE.topics] == ["device-telemetry", "device-telemetry-v1"]
     assert TABLE.transform is None
     assert silver.TABLE.reads == (TABLE,)
 
 
 def test_identity_and_order_are_columns_of_every_bronze_table() -> None:
-    """Silver, quarantine and replay all rest on them."""
+    """Silver, quarantine and replay all need them."""
     assert isinstance(RECEIVED, StructType)
     assert {*IDENTITY, *ORDER} <= {*RECEIVED.fieldNames()}
     assert all(name.startswith("_") for name in RECEIVED.fieldNames())

@@ -4,8 +4,8 @@ from jobs.bronze.process_events import TABLE
 from jobs.silver import process_events as silver
 
 
-def test_it_reads_its_topic_and_makes_nothing_of_it() -> None:
-    """What is in it was sent; everything else can be made again from it."""
+def test_it_reads_its_topic_and_changes_nothing() -> None:
+    """Every other table can be computed again from it."""
     assert [topic.name for topic in TABLE.topics] == ["process-events"]
     assert TABLE.transform is None
     assert silver.TABLE.reads == (TABLE,)
