@@ -1,4 +1,4 @@
-"""Bytes are counted where the device of the connection was at that moment, and move when that turns out otherwise."""
+"""Bytes count for the site of the connection's device at that time, and move when a late change corrects the site."""
 
 from decimal import Decimal
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.support.shapes import arrived
 
 
 @pytest.mark.slow
-def test_traffic_follows_late_words_about_holders_and_places(
+def test_traffic_follows_late_changes_of_holders_and_sites(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """In the second commit c2 gets a holder, and in the third d1 turns out to have moved at 09:05.
@@ -73,7 +73,7 @@ def test_traffic_follows_late_words_about_holders_and_places(
 
 
 def test_two_largest_numbers_have_a_sum(spark: SparkSession) -> None:
-    """A device that lies about its bytes must not end the stream for everybody."""
+    """A device with absurd byte counts must not end the stream."""
     largest = 2**63 - 1
     connections = spark.createDataFrame(
         [("d1", NOON, largest, -largest)] * 2,
