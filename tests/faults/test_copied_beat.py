@@ -1,4 +1,4 @@
-"""A lake that was copied while its stream lived, or whose container starts anew, has a stream again when one is asked for."""
+"""A lake that was copied while its stream ran, or whose container was restarted, gets a new stream on request."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Crashes between two exact steps, made by hand, so that no luck is needed to meet them."""
+"""Crashes between two exact steps, planted by hand, so that each run meets them."""
 
 from dataclasses import replace
 from pathlib import Path

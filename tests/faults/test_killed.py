@@ -39,7 +39,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1200)]
 def test_kills_at_random_moments_change_nothing(
     fresh: Path, address: str, tmp_path: Path, times: Times
 ) -> None:
-    """Python, its JVM, or both, between slices of a backlog. The seed is printed, though the moments are not its alone."""
+    """Python, its JVM, or both, between slices of a backlog. The seed is printed, though the moments depend on the machine too."""
     kills = times(2, 200)
     seed = random.SystemRandom().randrange(10**6)
     chance = random.Random(seed)  # noqa: S311  # moments, not secrets

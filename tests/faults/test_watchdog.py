@@ -1,4 +1,4 @@
-"""A stream that is killed is running again soon, one writer at a time; one that does not stay is given up, and a person is asked."""
+"""A stream that is killed is running again soon, one writer at a time; one that dies again and again is given up, and a person is asked."""
 
 import json
 import os
