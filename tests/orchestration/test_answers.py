@@ -1,4 +1,4 @@
-"""No answer is lost, and none is taken for one about an older table."""
+"""No answer of a check is lost, and each is later than the table that it is about."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ NAMES = ("first", "second")
 
 @op
 def make_a_table(context: OpExecutionContext, answers: Answers) -> None:
-    """Say that a table was made, and answer two checks of it."""
+    """Report that a table was made, and answer two checks of it."""
     context.log_event(AssetMaterialization(TABLE))
     for name in NAMES:
         answers.keep(AssetCheckEvaluation(asset_key=TABLE, check_name=name, passed=True))

@@ -22,7 +22,7 @@ from tests.support.poison import GOOD, POISONED, RULE
 
 
 def test_every_rule_of_every_table_is_a_check_of_its_own() -> None:
-    """Names that Dagster accepts must not make one of two."""
+    """Two rules must not share a name once it is one that Dagster accepts."""
     for table in catalog.tables():
         found = checks.specs(table, key(table))
         assert len({spec.name for spec in found}) == len(found)

@@ -1,4 +1,4 @@
-"""Only what is transient is tried again, and not for ever; nothing makes Dagster try again what was asked to end."""
+"""Only transient errors are tried again, a limited number of times; a run that was asked to end is not."""
 
 import pytest
 from dagster import AssetsDefinition, Failure, RetryRequested

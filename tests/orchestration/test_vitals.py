@@ -57,7 +57,7 @@ def test_a_table_is_looked_at_again_when_it_was_written(small: Lake) -> None:
 def test_what_a_look_does_not_come_to_is_the_first_of_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """So a lake whose ledgers are long is looked at more seldom, and not never."""
+    """So the tables of a lake with long ledgers are looked at less often, but all of them."""
     monkeypatch.setattr(vitals, "LONG", 0.0)
     cursor, found = None, []
     for _ in ALL:
@@ -69,7 +69,7 @@ def test_what_a_look_does_not_come_to_is_the_first_of_the_next(
 
 
 def test_a_table_without_commits_is_looked_at_now_and_then(small: Lake) -> None:
-    """It may be late, which is no news in its log."""
+    """It may become stale without a new commit."""
     at = 1_000.0
     seen = {table.id: (0, at + n) for n, table in enumerate((GOLD, SILVER, BRONZE))}
 
