@@ -1,4 +1,4 @@
-"""The check that imports point one way would notice if they did not; that they do is seen by `make check`."""
+"""Each import contract fails when it is violated; `make check` runs the contracts on the project itself."""
 
 import os
 import re

@@ -13,7 +13,7 @@ AT_LEAST = 25
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.what)
 def test_a_fault_can_be_planted_and_leaves_a_module_that_can_be_read(mutant: Mutant) -> None:
-    """Its text occurs once, so that nothing else is changed; and a module that is none fails every test."""
+    """Its text occurs once, so that nothing else is changed; and a module with a syntax error would fail every test."""
     text = (ROOT / mutant.file).read_text()
 
     assert text.count(mutant.old) == 1

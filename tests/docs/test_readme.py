@@ -1,4 +1,4 @@
-"""What the front page and the pages behind it claim is so: paths exist, commands parse, lists are complete."""
+"""The claims of the front page and of its pages are true: paths exist, commands parse, lists are complete."""
 
 import re
 import shlex

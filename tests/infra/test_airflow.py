@@ -66,7 +66,7 @@ def test_a_task_types_what_the_command_line_understands(words: list[str]) -> Non
 
 
 def test_what_is_not_tried_again_is_what_would_fail_again() -> None:
-    """The meaning of an exit code is decided in one place, and this is another."""
+    """Exit codes are decided in jobs/core/errors.py; the example repeats two of them."""
     fix, look = ast.literal_eval(assigned("FIX"))
 
     assert (fix, look) == (DefinitionError.exit_code, DataError.exit_code)

@@ -1,4 +1,4 @@
-"""Which jars count as there. No network, no JVM."""
+"""A set of jars counts only whole and from the current list. No network, no JVM."""
 
 import hashlib
 import json

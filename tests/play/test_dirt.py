@@ -1,4 +1,4 @@
-"""Each odd payload is odd in the one way that it is called by."""
+"""Each variant of a payload is spoilt in the one way of its name."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""All sources together: each event has its share, its topic and its place in the story of the others."""
+"""All sources together: each has its share and its topic, and its events agree with those of the others."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta

@@ -84,7 +84,7 @@ def stream(plan: Plan, size: int = 1_000) -> Iterator[Event]:
 
 
 def reasons(event: Event, plan: Plan) -> list[str]:
-    """Say by the laws of the data alone why an event is no row."""
+    """Return by the laws of the data alone why an event is no row."""
     fields = parsed(event.value)
     if fields is None:
         return ["malformed"]
@@ -260,7 +260,7 @@ def test_good_events_lie_on_the_bounds_of_the_law_or_seconds_from_them() -> None
 
 
 def test_skewed_keys_make_the_first_device_the_hottest() -> None:
-    """A hot key is what brings a partitioned state store to its knees."""
+    """A hot key is the worst case of a partitioned state store."""
     even = Counter(event.key for event in stream(DAY))
     skewed = Counter(event.key for event in stream(replace(DAY, key_skew=1.0)))
 

@@ -125,7 +125,7 @@ def kill_at(patch: pytest.MonkeyPatch, table: Table, nth: int) -> None:
 
 
 def forget(lake: Lake, table: Table, batches: int) -> None:
-    """Let a checkpoint not know that its newest batches were ended, nor of those after the first of them."""
+    """Remove the commits of the newest batches from a checkpoint, and the offsets of all but the first of them."""
     checkpoint = lake.checkpoint(table)
     done = sorted(
         int(file.name) for file in (checkpoint / "commits").iterdir() if file.name.isdigit()

@@ -1,4 +1,4 @@
-"""State is what may still matter and nothing else: once the watermark has passed, the rest is gone."""
+"""State has only rows that may still matter: what the watermark has passed is gone."""
 
 from pathlib import Path
 

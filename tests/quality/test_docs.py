@@ -1,4 +1,4 @@
-"""Data Docs show what was found, forget old runs, and know no value of any row."""
+"""Data Docs show what was found, drop old runs, and contain no value of any row."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a value was like is shown; what it was is not, in whatever shape it comes."""
+"""The type and rough length of a sensitive value are shown, and never the value, whatever the payload."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Each word of the vocabulary, with values that pass, that fail, and none at all."""
+"""Each kind of rule, with values that pass, values that fail, and NULL."""
 
 from collections.abc import Sequence
 from decimal import Decimal

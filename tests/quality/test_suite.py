@@ -113,7 +113,7 @@ def test_what_cannot_be_asked_is_critical_and_leaves_the_others_right(spark: Spa
 
 
 def test_a_batch_without_rows_is_as_expected(spark: SparkSession) -> None:
-    """Nothing is wrong with nothing."""
+    """Without rows no rule is broken."""
     suite = Suite(
         "silver.things", (*shares(RULES), Within(name="newest", aggregate="max(value)", low=1))
     )

@@ -1,4 +1,4 @@
-"""Nothing from data is ever anything but text of the page."""
+"""Data is only ever text of the page."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def test_a_name_may_be_broken_where_it_has_joints() -> None:
     ],
 )
 def test_what_is_not_nothing_is_never_written_as_nothing(value: float, shown: str) -> None:
-    """Nor what is not all as all."""
+    """And what is less than all is never written as all."""
     assert share(value) == shown.replace(">", "&gt;")
 
 
