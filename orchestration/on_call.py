@@ -25,7 +25,7 @@ from jobs.cli.again import again
 from jobs.core.errors import LakeError
 from jobs.core.table import Table
 from jobs.engine.repair.rewind import rewind
-from jobs.engine.runtime.log_files import last_error
+from jobs.engine.runtime.log_records import last_error
 from jobs.engine.service.background_stream import Always
 from jobs.engine.service.desired_state import order
 from jobs.engine.service.orphan_files import left, take_away

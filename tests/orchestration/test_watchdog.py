@@ -17,8 +17,10 @@ from dagster import (
 
 from jobs import catalog
 from jobs.cli.place import now
+from jobs.core.errors import TransientError
 from jobs.engine.runtime.atomic_file import put
 from jobs.engine.runtime.holders import own
+from jobs.engine.runtime.log_writer import logger
 from jobs.engine.service.desired_state import DELAYS, Order, order, write
 from jobs.engine.storage.lake import Lake
 from orchestration import on_call
@@ -115,9 +117,13 @@ def test_the_run_that_gives_up_has_what_to_do_and_why(
 ) -> None:
     """The last error, the section of the runbook that fits, and a hint; it is not tried again."""
     write(lake, ASKED)
-    log = lake.log("stream")
-    log.parent.mkdir()
-    log.write_text("batch 7\nerror: Spark's JVM is gone\n\nhint: type the same again.\n")
+    lines: list[str] = []
+    log = logger(lines.append, now, as_json=True)
+    log.info("progress", table="silver.device_telemetry", batch=7)
+    error = TransientError("Spark's JVM is gone", hint="type the same again.")
+    log.critical("ended", exc_info=error)
+    lake.log("stream").parent.mkdir()
+    lake.log("stream").write_text("\n".join(lines) + "\n")
     incident = {"ill": "dead", "says": "the stream is not running", "gives_up": True}
 
     done = on_call.revive.execute_in_process(

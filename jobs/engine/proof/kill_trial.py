@@ -24,7 +24,8 @@ from jobs.core.errors import TransientError
 from jobs.core.table import Layer, Table
 from jobs.engine.accounting.balance_sheet import waiting
 from jobs.engine.pipeline.query import is_settled
-from jobs.engine.runtime.log_files import last_error, last_lines
+from jobs.engine.runtime.log_files import last_lines
+from jobs.engine.runtime.log_records import last_error
 from jobs.engine.runtime.processes import family
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import latest_version

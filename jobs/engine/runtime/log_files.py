@@ -3,29 +3,47 @@
 A program that outlives its starter writes to a file that its starter opened, so the log cannot be rotated by renaming.
 It appends at the end of the file, wherever that is: the file is copied and then truncated, and the program goes on
 writing. Each log has at most two files of this size.
+
+No reader holds a log in memory: it steps back from the end, block by block, to the line at which it begins, and from
+there reads forward (jobs/engine/runtime/log_reader.py).
 """
 
 import os
 import shutil
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 
 MOST = 20_000_000
 """Bytes; as much as Spark's own log has in one file (infra/spark/log4j2.properties)."""
 
-END = 65_536
-"""Bytes from the end in which the last error is searched."""
+BLOCK = 65_536
+"""Bytes that are read at once."""
 
-LAST = 20
-"""Lines from the end among which the last error is searched."""
+LONGEST = 1_000_000
+"""Bytes; a longer line is read in pieces."""
 
 
 def bound(log: Path, most: int = MOST) -> bool:
     """Truncate a log that has grown too long, keep a copy beside it, and return whether that was done."""
     if not log.exists() or log.stat().st_size <= most:
         return False
-    shutil.copyfile(log, log.with_name(f"{log.name}.1"))
+    with log.open("rb") as old, earlier(log).open("wb") as copy:
+        shutil.copyfileobj(old, copy)
+        shutil.copyfileobj(old, copy)  # what another process appended during the long copy
     os.truncate(log, 0)
     return True
+
+
+def earlier(log: Path) -> Path:
+    """Return the file with the copy of the earlier lines of a log."""
+    return log.with_name(f"{log.name}.1")
+
+
+def names(folder: Path) -> list[str]:
+    """Return the names of the logs in a folder."""
+    return sorted(path.stem for path in folder.glob("*.log"))
 
 
 def add(log: Path, line: str, most: int = MOST) -> None:
@@ -40,15 +58,40 @@ def last_lines(log: Path, count: int) -> list[str]:
     if not log.exists():
         return []
     with log.open("rb") as file:
-        start = max(0, file.seek(0, os.SEEK_END) - END)
+        lines = (text(line).strip() for _, line in backwards(file, file.seek(0, os.SEEK_END)))
+        return list(islice(filter(None, lines), count))[::-1]
+
+
+def backwards(file: BinaryIO, end: int) -> Iterator[tuple[int, bytes]]:
+    """Yield each line before a position with its offset, the last one first."""
+    rest, is_last = b"", True
+    while end > 0:
+        start = max(0, end - BLOCK)
         file.seek(start)
-        found = file.read(END).decode(errors="replace").splitlines()
-    whole = found[1:] if start else found  # the first line may be cut
-    return [line.strip() for line in whole if line.strip()][-count:]
+        block = file.read(end - start)
+        if is_last and block.endswith(b"\n"):
+            block = block[:-1]
+        rest, is_last, end = block + rest, False, start
+        at = start + len(rest)
+        first, *whole = rest.split(b"\n")
+        for line in reversed(whole):
+            at -= len(line)
+            yield at, line
+            at -= 1
+        rest = first
+        if start == 0 or len(rest) > LONGEST:
+            yield start, rest
+            rest = b""
 
 
-def last_error(log: Path) -> str:
-    """Return the last error in a log with the lines after it, or its last line."""
-    lines = last_lines(log, LAST)
-    errors = [number for number, line in enumerate(lines) if line.startswith("error")]
-    return " ".join(lines[errors[-1] :]) if errors else lines[-1] if lines else "its log is empty"
+def forwards(file: BinaryIO, start: int, end: int) -> Iterator[bytes]:
+    """Yield each line between two positions."""
+    file.seek(start)
+    while start < end and (line := file.readline(min(LONGEST, end - start))):
+        start += len(line)
+        yield line.removesuffix(b"\n")
+
+
+def text(line: bytes) -> str:
+    """Return a line as text, whatever a program wrote into it."""
+    return line.decode(errors="replace")

@@ -15,7 +15,8 @@ from datetime import datetime
 from jobs.core.errors import DefinitionError, TransientError
 from jobs.engine.runtime import processes
 from jobs.engine.runtime.holders import is_there, own
-from jobs.engine.runtime.log_files import bound, last_error
+from jobs.engine.runtime.log_files import bound
+from jobs.engine.runtime.log_records import last_error
 from jobs.engine.service.desired_state import Order, order, write
 from jobs.engine.service.heartbeat import heartbeat
 from jobs.engine.service.stream_options import merged

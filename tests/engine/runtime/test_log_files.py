@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 from jobs.engine.gates.gate_files import Shut, Where, write
-from jobs.engine.runtime.log_files import END, MOST, add, bound, last_error, last_lines
+from jobs.engine.runtime.log_files import MOST, add, bound, last_lines
+from jobs.engine.runtime.log_records import last_error
 from jobs.engine.storage.lake import Lake
 from jobs.silver import device_telemetry as silver
 
@@ -52,7 +53,7 @@ def test_a_gate_that_shuts_and_opens_for_years_has_a_log_of_two_files(
 
     write(Shut(table=silver.TABLE.id, where=Where.BEFORE, stream="s", batch=1), silver.TABLE, lake)
 
-    assert log.stat().st_size < END
+    assert log.stat().st_size < MOST
     assert log.with_name("log.jsonl.1").stat().st_size == MOST + 1
 
 
