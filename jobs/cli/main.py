@@ -18,8 +18,9 @@ from typing import Annotated
 import typer
 
 from jobs.cli import completion, stopping
+from jobs.cli.ending import UNFORESEEN, foreseen
 from jobs.cli.screen import complain
-from jobs.core.errors import DefinitionError, LakeError, TransientError
+from jobs.core.errors import DefinitionError, LakeError
 
 VERBS = {
     "demo": "demo",
@@ -28,11 +29,12 @@ VERBS = {
     "down": "broker",
     "produce": "events",
     "run": "work",
-    "stream": "work",
+    "stream": "streaming",
     "resume": "oncall",
     "pause": "oncall",
     "drain": "oncall",
     "restart": "oncall",
+    "logs": "logs",
     "ui": "ui",
     "tables": "answers",
     "ledger": "answers",
@@ -103,26 +105,23 @@ def _exit_code(error: BaseException) -> int | str | None:
     match error:
         case SystemExit():
             return error.code
-        case LakeError():
-            complain(str(error))
-            return error.exit_code
         case KeyboardInterrupt() | typer.Abort():
             complain("stopped")
             return stopping.EXIT_CODE
         case BrokenPipeError():
             return 141
+    known = foreseen(error)
+    if known is not None:
+        complain(str(known))
+        return known.exit_code
     # Not imported above, because it takes longer than most answers.
-    from jobs.engine.runtime.outage import first_line, transient  # noqa: PLC0415
+    from jobs.engine.runtime.outage import first_line  # noqa: PLC0415
 
-    away = transient(error)
-    if away is not None:
-        complain(str(away))
-        return TransientError.exit_code
     complain(
         f"something unforeseen happened: {type(error).__name__}: {first_line(error)}\n\n"
         f"hint: the stack trace is in {_kept(error)}."
     )
-    return 70
+    return UNFORESEEN
 
 
 def _prepare(words: list[str]) -> None:

@@ -7,7 +7,8 @@ import typer
 from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.screen import emit, note, say
-from jobs.cli.work import EVERY, MaxOffsets, catch_up, seconds
+from jobs.cli.streaming import EVERY, seconds
+from jobs.cli.work import MaxOffsets, catch_up
 from jobs.engine.runtime.settings import Settings, environment
 from jobs.engine.service.background_stream import Always
 from jobs.engine.service.stream_options import EVERY as EVERY_OPTION

@@ -7,7 +7,7 @@ Colour never carries a meaning alone.
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -15,6 +15,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table as Grid
+from rich.text import Text
 from rich.tree import Tree
 
 ENDLESS = 1_000_000
@@ -47,6 +48,22 @@ def complain(text: str) -> None:
 def emit(value: object) -> None:
     """Print JSON to a program."""
     sys.stdout.write(json.dumps(value, indent=2, default=str) + "\n")
+
+
+def record(line: str) -> None:
+    """Print a line to a program that reads on while this one runs."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def lines(parts: Iterable[Sequence[tuple[str, str]]]) -> None:
+    """Print lines of parts, each part with its style; a style is for a terminal alone."""
+    for each in parts:
+        if OUT.is_terminal:
+            OUT.print(Text.assemble(*each))
+        else:
+            sys.stdout.write("".join(text for text, _ in each) + "\n")
+    sys.stdout.flush()
 
 
 def number(value: object) -> str:

@@ -1,35 +1,51 @@
-"""The log of a stream without a terminal: progress when there is some, waiting tables once a minute, each failure.
+"""What a stream logs: progress when there is some, waiting tables once a minute, each failure.
 
 A log that is written for months must not repeat itself: twenty-one idle tables wrote 15,000 lines an hour.
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
+from jobs.engine.service.failing import Failing
 from jobs.engine.service.stream_host import Pulse
 
 EVERY = 5.0
-"""Seconds between two lines about a table that commits."""
+"""Seconds between two records about a table that commits."""
 
 MINUTE = 60.0
 
 
-class StreamLog:
-    """Prints what is new; remembers what it printed."""
+class Log(Protocol):
+    """What a stream needs of a logger of structlog (jobs/engine/runtime/log_writer.py)."""
 
-    def __init__(
-        self, note: Callable[[str], None], clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """Begin with nothing printed; ``note`` prints a line."""
-        self._note = note
+    def info(self, event: str, *words: object, **figures: object) -> object:
+        """Log what is as it should be."""
+
+    def warning(self, event: str, *words: object, **figures: object) -> object:
+        """Log what passes by itself."""
+
+    def error(self, event: str, *words: object, **figures: object) -> object:
+        """Log what may need a person."""
+
+    def critical(self, event: str, *words: object, **figures: object) -> object:
+        """Log what ends the stream."""
+
+
+class StreamLog:
+    """Logs what is new; remembers what it logged."""
+
+    def __init__(self, log: Log, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin with nothing logged."""
+        self._log = log
         self._clock = clock
         self._due = self._minute = clock()
-        self._printed: dict[str, tuple[int, str | None]] = {}
+        self._logged: dict[str, tuple[int, str | None]] = {}
         self._waited: set[str] = set()
         self._failures: dict[str, int] = {}
 
-    def look(self, pulses: Iterable[Pulse]) -> None:
-        """Print what is new of the tables."""
+    def look(self, pulses: Iterable[Pulse], errors: Mapping[str, Exception]) -> None:
+        """Log what is new of the tables, and the errors of those that fail."""
         found = list(pulses)
         if self._clock() >= self._due:
             self._due = self._clock() + EVERY
@@ -37,28 +53,52 @@ class StreamLog:
                 self._account(pulse)
         self._absences(found)
         for pulse in found:
-            self._failure(pulse)
+            self._failure(pulse, errors.get(pulse.table))
 
     def _account(self, pulse: Pulse) -> None:
         now = (pulse.batches, pulse.gate)
-        if not (pulse.away or pulse.failing) and self._printed.get(pulse.table) != now:
-            self._printed[pulse.table] = now
-            self._note(line(pulse))
+        if pulse.away or pulse.failing or self._logged.get(pulse.table) == now:
+            return
+        self._logged[pulse.table] = now
+        if pulse.gate is not None:
+            self._log.warning("gate shut", table=pulse.table, lag=pulse.lag, message=pulse.gate)
+            return
+        self._log.info(
+            "progress",
+            table=pulse.table,
+            batch=pulse.batch,
+            batches=pulse.batches,
+            rows=pulse.read,
+            rows_per_second=round(pulse.rate, 1),
+            lag=pulse.lag,
+            watermark=pulse.watermark,
+            last_ms=pulse.last_ms,
+        )
 
-    def _failure(self, pulse: Pulse) -> None:
-        """Print each failure as it happens, and its end."""
+    def _failure(self, pulse: Pulse, error: Exception | None) -> None:
+        """Log each failure as it happens, and its end."""
         found = pulse.failing
         before = self._failures.pop(pulse.table, 0)
         if found is None:
             if before:
-                self._note(f"{pulse.table} goes on")
+                self._log.info("goes on", table=pulse.table)
             return
         self._failures[pulse.table] = found.tries
         if found.tries != before:
-            self._note(
-                f"{fails(pulse.table, found.tries, found.says)}; the other tables go on, and it is tried again in "
-                f"{found.pause:,.0f} s\n  hint: {found.hint}"
-            )
+            self._fails(pulse, found, error)
+
+    def _fails(self, pulse: Pulse, found: Failing, error: Exception | None) -> None:
+        self._log.error(
+            "failed",
+            table=pulse.table,
+            message=found.says,
+            tries=found.tries,
+            since=found.since,
+            again_in_seconds=found.pause,
+            kind=found.kind,
+            hint=found.hint,
+            exc_info=error,
+        )
 
     def _absences(self, pulses: list[Pulse]) -> None:
         waiting: dict[str, list[str]] = {}
@@ -67,24 +107,13 @@ class StreamLog:
                 waiting.setdefault(pulse.away, []).append(pulse.table)
         names = {name for each in waiting.values() for name in each}
         for name in sorted(self._waited - names):
-            self._note(f"{name} goes on")
+            self._log.info("goes on", table=name)
         self._waited &= names
         if names and self._clock() >= self._minute:
             self._minute = self._clock() + MINUTE
             self._waited = names
-            reasons = (f"{_some(tables)}: {why}" for why, tables in waiting.items())
-            self._note("waiting, and trying again: " + "; ".join(reasons))
-
-
-def line(pulse: Pulse) -> str:
-    """Return the progress of a table as a line."""
-    lag = "?" if pulse.lag is None else f"{pulse.lag:,}"
-    if pulse.gate is not None:
-        return f"{pulse.gate}, lag {lag}"
-    return (
-        f"{pulse.table}: {pulse.batches} batches, {pulse.read:,} rows, {pulse.rate:,.0f} rows/s, "
-        f"lag {lag}, watermark {pulse.watermark or 'none yet'}"
-    )
+            for why, tables in waiting.items():
+                self._log.warning("waiting", tables=tables, message=why)
 
 
 def waits_for(pulse: Pulse) -> str:
@@ -99,7 +128,3 @@ def waits_for(pulse: Pulse) -> str:
 def fails(table: str, tries: int, says: str) -> str:
     """Return the failure of a table as a sentence."""
     return f"{table} has failed {tries:,} times in a row: {says}"
-
-
-def _some(tables: list[str]) -> str:
-    return tables[0] if len(tables) == 1 else f"{tables[0]} and {len(tables) - 1} more"

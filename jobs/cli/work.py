@@ -1,4 +1,4 @@
-"""``run`` and ``stream``: the verbs that write tables."""
+"""``run``: bring tables up to date, for this verb and for others."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -6,30 +6,22 @@ from enum import StrEnum
 from typing import Annotated
 
 import typer
-from rich.table import Table as Grid
 
 from jobs.cli import engine, place, stopping
 from jobs.cli.passing import free
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
-from jobs.cli.screen import Throttle, emit, grid, is_terminal, is_watched, live, note, show
-from jobs.cli.stream_log import StreamLog, waits_for
-from jobs.core.errors import DefinitionError
-from jobs.core.modes import AvailableNow, Batch, MicroBatch, Mode
+from jobs.cli.screen import Throttle, emit, is_watched, note, show
+from jobs.core.modes import AvailableNow, Batch, Mode
 from jobs.core.table import Layer, Table
 from jobs.engine.gates.gate_files import GateShutError
-from jobs.engine.kafka import local_broker
 from jobs.engine.pipeline.run_summary import Report
 from jobs.engine.pipeline.runner import Site, refuse_without_source, run
-from jobs.engine.runtime.log_files import bound
 from jobs.engine.runtime.settings import Settings
-from jobs.engine.service.stream_host import Host
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
-from jobs.engine.storage.locks import HasWriterError, refuse_if_taken
+from jobs.engine.storage.locks import HasWriterError
 
 COLUMNS = ("table", "batches", "read", "good", "duplicates", "quarantined", "dropped", "seconds")
-EVERY = "5s"
-MAX_OFFSETS = 500_000
 
 
 class RunMode(StrEnum):
@@ -45,9 +37,8 @@ MaxOffsets = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verbs."""
+    """Add the verb."""
     app.command("run")(run_tables)
-    app.command("stream")(stream)
 
 
 def run_tables(
@@ -114,71 +105,16 @@ def catch_up(
     passed.refuse(len(chosen))
 
 
-def stream(
-    tables: TablesArgument = None,
-    every: Annotated[str, typer.Option(help="Time from batch to batch: 500ms, 5s, 1m.")] = EVERY,
-    max_offsets: MaxOffsets = MAX_OFFSETS,
-    patient: Annotated[
-        bool, typer.Option("--patient", help="Start even without Kafka, and wait for it.")
-    ] = False,
-    lake: LakeOption = None,
-) -> None:
-    r"""Keep tables up to date until Ctrl-C, all of them in one process.
-
-    \b
-    strandline stream
-    strandline stream bronze.device_telemetry silver.device_telemetry --every 1s
-    """
-    found, where = place.configured(lake)
-    chosen = place.named(tables)
-    mode = MicroBatch(every=seconds(every), max_offsets=max_offsets)
-    asked = stopping.asked()  # from here on, also while Spark starts
-    for table in chosen:
-        refuse_if_taken(table, where)
-    host = Host(chosen, mode, where, _ready_to_stay(found, where, chosen, patient), asked)
-    note(f"streaming {len(chosen)} tables of {where.root}; Ctrl-C stops after the running batch")
-    with live(lambda: _pulses(host)) as refresh:
-        log = StreamLog(note)
-
-        def look(host: Host) -> None:
-            refresh()
-            if not is_terminal():
-                log.look(host.pulses.values())
-                bound(where.log("stream"))  # the log of a background stream
-
-        try:
-            host.serve(look)
-        finally:
-            stopping.deaf()
-    show(
-        "stopped",
-        ("table", "batches", "read"),
-        [(pulse.table, pulse.batches, pulse.read) for pulse in host.pulses.values()],
-    )
-
-
 def _ready(found: Settings, where: Lake, chosen: list[Table]) -> Site:
     """Refuse early what cannot work, before Spark takes its seconds to start."""
-    _refuse_early(where, chosen)
+    refuse_early(where, chosen)
     needs_kafka = any(table.layer is Layer.BRONZE for table in chosen)
     address = place.demanded_address(found, where) if needs_kafka else None
     return engine.site(found, where, address)
 
 
-def _ready_to_stay(found: Settings, where: Lake, chosen: list[Table], patient: bool) -> Site:  # noqa: FBT001  # an option
-    """Do the same for a stream: the lake's own broker is located whenever it is needed."""
-    _refuse_early(where, chosen)
-
-    def locate() -> str | None:
-        return place.address(found, where) or local_broker.remembered(where.root)
-
-    needs_kafka = any(table.layer is Layer.BRONZE for table in chosen)
-    if needs_kafka and not (patient and locate()):
-        place.demanded_address(found, where)
-    return engine.site(found, where, found.kafka, locate=locate)
-
-
-def _refuse_early(where: Lake, chosen: list[Table]) -> None:
+def refuse_early(where: Lake, chosen: list[Table]) -> None:
+    """Refuse a lake that cannot be written, and a table without its source."""
     where.open_for_writing()
     ids = {table.id for table in chosen}
     for table in chosen:
@@ -213,28 +149,4 @@ def _row(report: Report) -> tuple[object, ...]:
         report.quarantined.total(),
         report.dropped_by_watermark,
         report.seconds,
-    )
-
-
-def _pulses(host: Host) -> Grid:
-    columns = ("table", "batches", "rows/s", "lag", "watermark", "last batch ms", "at", "waits")
-    rows = [
-        (p.table, p.batches, p.rate, p.lag, p.watermark, p.last_ms, p.at, waits_for(p))
-        for p in host.pulses.values()
-    ]
-    return grid(None, columns, rows)
-
-
-def seconds(text: str) -> float:
-    """Parse a time from batch to batch.
-
-    Raises:
-        DefinitionError: It is not one.
-    """
-    for suffix, factor in (("ms", 0.001), ("s", 1.0), ("m", 60.0)):
-        digits = text.removesuffix(suffix)
-        if text.endswith(suffix) and digits.replace(".", "", 1).isdigit() and float(digits) > 0:
-            return float(digits) * factor
-    raise DefinitionError(
-        f"{text!r} is no time from batch to batch", hint="write it like 500ms, 5s or 1m."
     )

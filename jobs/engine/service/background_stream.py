@@ -172,7 +172,7 @@ class Always:
             log.parent.mkdir(parents=True, exist_ok=True)
             bound(log)
             program = [sys.executable, "-X", self._mark, "-m", "jobs.cli", "stream"]
-            program += ["--patient", *words]
+            program += ["--patient", "--json", *words]
             pid = processes.spawn(
                 program, folder=self.lake.root, log=log, environment=self.environment
             )

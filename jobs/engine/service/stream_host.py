@@ -40,6 +40,8 @@ class Pulse:
     """The figures of one table in the heartbeat."""
 
     table: str
+    batch: int | None = None
+    """The number of its last batch."""
     batches: int = 0
     read: int = 0
     lag: int | None = None
@@ -76,7 +78,7 @@ class Host:
         self._site = site
         self._stop = stop
         self._ended_by: BaseException | None = None
-        self._errors: dict[str, Exception] = {}
+        self.errors: dict[str, Exception] = {}
         """The last error of each failing table."""
         self._unborn: set[str] = set()
         """The tables that wait for a source to be made."""
@@ -118,7 +120,7 @@ class Host:
         finally:
             with without_room():
                 self._beat(is_alive=False)
-        left = [self._ended_by, *self._errors.values()]
+        left = [self._ended_by, *self.errors.values()]
         for error in left:
             if error is not None:
                 raise error
@@ -157,7 +159,7 @@ class Host:
 
     def _ends_all(self, table: Table, error: Exception) -> bool:
         """Return whether an error ends the whole process: the JVM is lost, or a table had another writer from the start."""
-        comes_second = isinstance(error, HasWriterError) and table.id not in self._errors
+        comes_second = isinstance(error, HasWriterError) and table.id not in self.errors
         return comes_second or loss(error) is not None
 
     def _fails(self, table: Table, error: Exception) -> float:
@@ -165,15 +167,15 @@ class Host:
         pulse = self.pulses[table.id]
         now = self._site.clock().isoformat(timespec="seconds")
         failure = failing(error, table, self._lake, before=pulse.failing, at=now)
-        pulse.failing, self._errors[table.id] = failure, error
+        self.errors[table.id], pulse.failing = error, failure
         return failure.pause
 
     def _end_without_any(self) -> None:
         """End when no table can run, by an error that a retry may survive if there is one."""
-        able = self.pulses.keys() - self._errors.keys() - self._unborn
-        if not able and self._errors:
+        able = self.pulses.keys() - self.errors.keys() - self._unborn
+        if not able and self.errors:
             errors = sorted(
-                self._errors.values(), key=lambda each: isinstance(each, DefinitionError)
+                self.errors.values(), key=lambda each: isinstance(each, DefinitionError)
             )
             self._end(errors[0])
 
@@ -188,13 +190,14 @@ class Host:
         pulse.away = error.message if error and not is_gate else None
         if error is None:
             pulse.failing = None
-            self._errors.pop(table.id, None)
+            self.errors.pop(table.id, None)
 
     def _holds(self, table: Table, rows: int) -> None:
         self.pulses[table.id].state = rows
 
     def _committed(self, table: Table, entry: Entry) -> None:
         pulse = self.pulses[table.id]
+        pulse.batch = entry.batch
         pulse.batches += 1
         pulse.read += entry.read
         pulse.watermark = entry.watermark

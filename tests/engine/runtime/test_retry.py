@@ -1,14 +1,18 @@
 """Half an hour without a broker: a table tries again with growing pauses, reports it once a minute, and goes on."""
 
+import json
 from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
 
-from jobs.cli.stream_log import StreamLog
+from jobs.cli.stream_log import Log, StreamLog
 from jobs.core.errors import DataError, TransientError
+from jobs.engine.runtime.log_records import Record
+from jobs.engine.runtime.log_writer import logger
 from jobs.engine.runtime.retry import LONGEST, Patience, soon
 from jobs.engine.service.stream_host import Pulse
+from tests.support.rows import NOON
 
 HALF_AN_HOUR = 1800.0
 AWAY = TransientError("no Kafka broker answers at 127.0.0.1:9092", hint="start it.")
@@ -35,17 +39,23 @@ def fast() -> Fast:
     return Fast()
 
 
+def into(records: list[Record]) -> Log:
+    """Return a logger whose records can be looked at."""
+    return logger(lambda line: records.append(json.loads(line)), lambda: NOON, as_json=True)
+
+
 def test_it_outlasts_half_an_hour_and_reports_once_a_minute(fast: Fast) -> None:
     """The pauses grow to half a minute at most, so a broker is found that soon after its return."""
-    pulse, printed, asked = Pulse(table="bronze.device_telemetry"), [], []
-    log = StreamLog(printed.append, clock=fast)
+    pulse, asked = Pulse(table="bronze.device_telemetry"), []
+    records: list[Record] = []
+    log = StreamLog(into(records), clock=fast)
 
     def report(error: TransientError | None) -> None:
         pulse.away = error.message if error else None
 
     def sleep(seconds: float) -> None:
         fast.sleep(seconds)
-        log.look([pulse])
+        log.look([pulse], {})
 
     patience = Patience(report, lambda: False, clock=fast, sleep=sleep)
 
@@ -54,7 +64,7 @@ def test_it_outlasts_half_an_hour_and_reports_once_a_minute(fast: Fast) -> None:
         if fast.now < HALF_AN_HOUR:
             raise AWAY
         patience.well()
-        log.look([pulse])
+        log.look([pulse], {})
 
     patience.outlast(work)
 
@@ -62,9 +72,10 @@ def test_it_outlasts_half_an_hour_and_reports_once_a_minute(fast: Fast) -> None:
     assert pauses == sorted(pauses)
     assert pauses[:5] == [1, 2, 4, 8, 16]
     assert HALF_AN_HOUR <= asked[-1] <= HALF_AN_HOUR + LONGEST
-    waiting = [line for line in printed if "no Kafka broker answers" in line]
+    waiting = [each for each in records if each.get("message") == AWAY.message]
     assert 29 <= len(waiting) <= 31
-    assert "bronze.device_telemetry goes on" in printed
+    goes_on = [each for each in records if each["event"] == "goes on"]
+    assert [each["table"] for each in goes_on] == ["bronze.device_telemetry"]
 
 
 def test_the_pause_is_short_again_after_the_work_went_on(fast: Fast) -> None:
@@ -112,28 +123,29 @@ def test_a_fault_is_not_waited_for(fast: Fast) -> None:
     assert fast.now == 0.0
 
 
-def test_one_line_reports_all_tables_that_wait_for_the_same(fast: Fast) -> None:
-    printed: list[str] = []
+def test_one_record_reports_all_tables_that_wait_for_the_same(fast: Fast) -> None:
+    records: list[Record] = []
     waiting = [Pulse(table=f"bronze.{name}", away=AWAY.message) for name in "abc"]
 
-    StreamLog(printed.append, clock=fast).look(waiting)
+    StreamLog(into(records), clock=fast).look(waiting, {})
 
-    assert printed == [f"waiting, and trying again: bronze.a and 2 more: {AWAY.message}"]
+    (found,) = records
+    assert (found["event"], found["message"]) == ("waiting", AWAY.message)
+    assert found["tables"] == ["bronze.a", "bronze.b", "bronze.c"]
 
 
-def test_an_idle_stream_prints_nothing(fast: Fast) -> None:
+def test_an_idle_stream_logs_nothing(fast: Fast) -> None:
     """Twenty-one idle tables printed 15,000 lines an hour."""
-    printed: list[str] = []
-    log = StreamLog(printed.append, clock=fast)
+    records: list[Record] = []
+    log = StreamLog(into(records), clock=fast)
     pulse = Pulse(table="bronze.a")
     for _ in range(3600):
-        log.look([pulse])
+        log.look([pulse], {})
         fast.sleep(1.0)
     pulse.batches = 1
-    log.look([pulse])
+    log.look([pulse], {})
 
-    assert len(printed) == 2
-    assert "1 batches" in printed[-1]
+    assert [each["batches"] for each in records] == [0, 1]
 
 
 def test_a_run_fails_at_once() -> None:

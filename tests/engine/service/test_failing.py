@@ -1,5 +1,6 @@
 """A table that fails ends no other table: it is retried, an alarm is sent, and the stream's exit reports it."""
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,12 +18,15 @@ from jobs.core.modes import MicroBatch
 from jobs.core.table import Table, Topic
 from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.pipeline.runner import Site, run
+from jobs.engine.runtime.log_records import Record
+from jobs.engine.runtime.log_writer import logger
 from jobs.engine.service.failing import LONGEST, Failing, failing
 from jobs.engine.service.stream_host import Host, Pulse
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import last_entry
 from jobs.engine.storage.locks import is_written
 from tests.engine.records import drop, make, put
+from tests.support.rows import NOON
 
 PATIENCE = 120
 MESSAGE = "does not exist"
@@ -219,22 +223,30 @@ def test_the_pauses_grow_to_ten_minutes_and_unforeseen_failures_leave_their_trac
     assert "of ours" in log.read_text()
 
 
-def test_the_log_has_each_failure_once_and_its_end() -> None:
-    lines: list[str] = []
-    log = StreamLog(lines.append)
+def test_the_log_has_each_failure_once_with_its_traceback_and_its_end() -> None:
+    records: list[Record] = []
+    log = StreamLog(
+        logger(lambda line: records.append(json.loads(line)), lambda: NOON, as_json=True)
+    )
     failure = Failing(says="no topic", hint="make it.", kind="definition", since="noon")
     pulse = Pulse(table="bronze.a", failing=failure)
+    known = {"bronze.a": DefinitionError("no topic", hint="make it.", topic="a")}
+    try:
+        raise ValueError("a mistake of ours")  # noqa: TRY301  # as it comes
+    except ValueError as error:
+        unforeseen = {"bronze.a": error}
 
-    log.look([pulse])
-    log.look([pulse])
+    log.look([pulse], known)
+    log.look([pulse], known)
     pulse.failing = replace(failure, tries=2)
-    log.look([pulse])
+    log.look([pulse], unforeseen)
     pulse.failing = None
-    log.look([pulse])
+    log.look([pulse], {})
 
-    assert [line.partition(";")[0] for line in lines if "failed" in line] == [
-        "bronze.a has failed 1 times in a row: no topic",
-        "bronze.a has failed 2 times in a row: no topic",
-    ]
-    assert "hint: make it." in lines[0]
-    assert lines[-1] == "bronze.a goes on"
+    first, second, last = [each for each in records if each["event"] != "progress"]
+    assert (first["message"], first["tries"], first["hint"]) == ("no topic", 1, "make it.")
+    assert (first["error"], first["fields"]) == ("DefinitionError", {"topic": "a"})
+    assert "exception" not in first
+    assert (second["tries"], second["error"]) == (2, "ValueError")
+    assert "a mistake of ours" in second["exception"]
+    assert (last["event"], last["table"]) == ("goes on", "bronze.a")

@@ -1,0 +1,148 @@
+"""``stream``: keep tables up to date, on a terminal as a table of figures, elsewhere as a log."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+from rich.table import Table as Grid
+
+from jobs.cli import engine, place, stopping
+from jobs.cli.ending import exit_code, foreseen
+from jobs.cli.place import LakeOption, TablesArgument
+from jobs.cli.screen import grid, is_terminal, live, note, record, show
+from jobs.cli.stream_log import Log, StreamLog, waits_for
+from jobs.cli.work import MaxOffsets, refuse_early
+from jobs.core.errors import DefinitionError
+from jobs.core.modes import MicroBatch
+from jobs.core.table import Layer, Table
+from jobs.engine.kafka import local_broker
+from jobs.engine.pipeline.runner import Site
+from jobs.engine.runtime.log_files import bound
+from jobs.engine.runtime.settings import Settings
+from jobs.engine.service.stream_host import Host
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.locks import refuse_if_taken
+
+EVERY = "5s"
+MAX_OFFSETS = 500_000
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("stream")(stream)
+
+
+def stream(  # noqa: PLR0913, PLR0917  # each is an option of the command line
+    tables: TablesArgument = None,
+    every: Annotated[str, typer.Option(help="Time from batch to batch: 500ms, 5s, 1m.")] = EVERY,
+    max_offsets: MaxOffsets = MAX_OFFSETS,
+    patient: Annotated[
+        bool, typer.Option("--patient", help="Start even without Kafka, and wait for it.")
+    ] = False,
+    lake: LakeOption = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Log in JSON, one record a line, for programs.")
+    ] = False,
+) -> None:
+    r"""Keep tables up to date until Ctrl-C, all of them in one process.
+
+    \b
+    strandline stream
+    strandline stream bronze.device_telemetry silver.device_telemetry --every 1s
+    """
+    with _logged(as_json=as_json) as log:
+        found, where = place.configured(lake)
+        chosen = place.named(tables)
+        mode = MicroBatch(every=seconds(every), max_offsets=max_offsets)
+        asked = stopping.asked()  # from here on, also while Spark starts
+        for table in chosen:
+            refuse_if_taken(table, where)
+        host = Host(chosen, mode, where, _ready_to_stay(found, where, chosen, patient), asked)
+        if is_terminal() and not as_json:
+            _watched(host, where)
+        else:
+            _unwatched(host, where, log)
+    if not as_json:
+        rows = [(pulse.table, pulse.batches, pulse.read) for pulse in host.pulses.values()]
+        show("stopped", ("table", "batches", "read"), rows)
+
+
+def _watched(host: Host, where: Lake) -> None:
+    tables = len(host.pulses)
+    note(f"streaming {tables} tables of {where.root}; Ctrl-C stops after the running batch")
+    with live(lambda: _pulses(host)) as refresh:
+        _serve(host, lambda _: refresh())
+
+
+def _unwatched(host: Host, where: Lake, log: Log) -> None:
+    log.info("started", tables=list(host.pulses), lake=str(where.root))
+    stream_log = StreamLog(log)
+
+    def look(host: Host) -> None:
+        stream_log.look(host.pulses.values(), host.errors)
+        bound(where.log("stream"))  # the log of a background stream
+
+    _serve(host, look)
+    for pulse in host.pulses.values():
+        log.info("stopped", table=pulse.table, batches=pulse.batches, rows=pulse.read)
+
+
+def _serve(host: Host, look: Callable[[Host], None]) -> None:
+    try:
+        host.serve(look)
+    finally:
+        stopping.deaf()
+
+
+@contextmanager
+def _logged(*, as_json: bool) -> Iterator[Log]:
+    """Yield the log; with JSON, the error that ends the stream is its last record."""
+    # Not imported above: it takes a third of a second, for which no other verb should wait.
+    from jobs.engine.runtime.log_writer import logger  # noqa: PLC0415
+
+    log = logger(record if as_json else note, place.now, as_json=as_json)
+    try:
+        yield log
+    except Exception as error:
+        if not as_json:
+            raise
+        log.critical("ended", exc_info=foreseen(error) or error)
+        raise SystemExit(exit_code(error)) from error
+
+
+def _ready_to_stay(found: Settings, where: Lake, chosen: list[Table], patient: bool) -> Site:  # noqa: FBT001  # an option
+    """Do the same for a stream: the lake's own broker is located whenever it is needed."""
+    refuse_early(where, chosen)
+
+    def locate() -> str | None:
+        return place.address(found, where) or local_broker.remembered(where.root)
+
+    needs_kafka = any(table.layer is Layer.BRONZE for table in chosen)
+    if needs_kafka and not (patient and locate()):
+        place.demanded_address(found, where)
+    return engine.site(found, where, found.kafka, locate=locate)
+
+
+def _pulses(host: Host) -> Grid:
+    columns = ("table", "batches", "rows/s", "lag", "watermark", "last batch ms", "at", "waits")
+    rows = [
+        (p.table, p.batches, p.rate, p.lag, p.watermark, p.last_ms, p.at, waits_for(p))
+        for p in host.pulses.values()
+    ]
+    return grid(None, columns, rows)
+
+
+def seconds(text: str) -> float:
+    """Parse a time from batch to batch.
+
+    Raises:
+        DefinitionError: It is not one.
+    """
+    for suffix, factor in (("ms", 0.001), ("s", 1.0), ("m", 60.0)):
+        digits = text.removesuffix(suffix)
+        if text.endswith(suffix) and digits.replace(".", "", 1).isdigit() and float(digits) > 0:
+            return float(digits) * factor
+    raise DefinitionError(
+        f"{text!r} is no time from batch to batch", hint="write it like 500ms, 5s or 1m."
+    )
