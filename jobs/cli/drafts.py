@@ -1,4 +1,7 @@
-"""The drafts of a new table: each runs as it is, and passes its own test and the linter."""
+"""The drafts of a new table: each runs as it is, and passes its own test and the linter.
+
+They are templates of the standard library: a draft has names to fill in, no loops or conditions, and Python's braces.
+"""
 
 TOPIC = '''"""FILL IN: what the records of this topic are, as received.
 

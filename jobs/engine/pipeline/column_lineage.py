@@ -4,6 +4,8 @@ It is derived, not declared, so it cannot be wrong: the function is applied to e
 analysed plan leads back to the columns that it was computed from. Columns that only filter or join are not part of it.
 A function over groups (a fold, a session) is opaque to Spark, so each of its columns may depend on all of its input.
 
+Why not sqlglot: it reads SQL, and a table's function is Python; only Spark's analyser knows what it computes.
+
 The lineage is cached in the lake with the hash of the code, for reports that run without Spark.
 """
 

@@ -3,6 +3,8 @@
 Why not the pid alone: in a container every program has one of the first few pids, so after a restart a recorded pid
 exists again and belongs to another process. The start is recorded in ticks since the machine started, which no
 correction of the clock changes.
+
+Locks are record locks (``lockf``), because the JVM takes such ones (jobs/engine/storage/locks.py).
 """
 
 import fcntl

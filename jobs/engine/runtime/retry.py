@@ -3,6 +3,10 @@
 A broker that restarts, a full disk or a long commit of another process does not end an always-on stream: it tries
 again, each time after a longer pause, and reports meanwhile what it waits for. Only the table that is affected waits;
 it keeps its lease, so no other process becomes its writer.
+
+Why not tenacity: it counts the attempts of one call. Here an attempt is a stream that may run for days before the next
+outage, so the work itself makes the pause short again; and a stop ends the wait without another attempt and without an
+error. With both passed to tenacity as functions, its own part would be the ``while``.
 """
 
 import time

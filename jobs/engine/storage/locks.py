@@ -3,6 +3,8 @@
 Why the JVM holds it and not Python: when Python is killed, its locks are released at once, but a commit that the
 JVM has begun may still succeed. The kernel releases a lock of the JVM only when the JVM is gone.
 
+Why not filelock: it takes flock locks, which Java neither sees nor takes, and has no record of the holder.
+
 Why a lock is needed at all: on a local disk Delta's log stores check and then rename, so two processes can
 both believe that they wrote the same version.
 

@@ -5,6 +5,9 @@ database is in memory, and it may not open files or the network itself.
 
 A sensitive value is replaced by a hash, salted with a random number drawn for each query. Equal values get equal hashes
 within one query, so groups and joins are correct. A masked column is text and equals no value that a query names.
+
+DuckDB's own parser decides what is one SELECT, because it is the parser that will run it; another one, such as
+sqlglot's, could read the same text differently.
 """
 
 import secrets

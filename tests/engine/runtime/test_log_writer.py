@@ -35,7 +35,7 @@ def test_a_record_begins_with_its_time_its_level_its_event_and_its_table(
 
 
 def test_people_read_the_same_record_as_a_sentence_with_its_figures(written: list[str]) -> None:
-    """Without JSON the text is printed at once; with JSON it is made by whoever reads the log."""
+    """Without JSON the text is printed at once; with JSON, when the log is read."""
     figures = {"table": "silver.a", "rows": 12_000, "rate": 0.25, "watermark": None, "why": "a b"}
     logger(written.append, lambda: AT, as_json=True).info("progress", **figures)
     logger(written.append, lambda: AT, as_json=False).info("progress", **figures)
