@@ -17,6 +17,7 @@ from jobs.cli import completion, place, ranges
 from jobs.cli.place import LakeOption
 from jobs.cli.screen import lines, note
 from jobs.core.errors import DefinitionError
+from jobs.engine.kafka import local_broker
 from jobs.engine.runtime.log_files import names
 from jobs.engine.runtime.log_reader import LogReader
 from jobs.engine.runtime.log_records import Level, as_text, concerns, is_before, record
@@ -66,7 +67,7 @@ def logs(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         int | None,
         typer.Option("--lines", min=0, help=f"Most lines; {NEWEST} when absent, all with --since."),
     ] = None,
-    of: Annotated[str, typer.Option(help="The program: stream, dagster, spark …")] = STREAM,
+    of: Annotated[str, typer.Option(help="The program: stream, spark, broker, dagster.")] = STREAM,
     lake: LakeOption = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON record a line, for programs.")
@@ -150,9 +151,12 @@ def _log(where: Lake, program: str) -> Path:
     Raises:
         DefinitionError: There is none.
     """
-    known = names(where.log(STREAM).parent)
-    if program in known:
-        return where.log(program)
+    found = {name: where.log(name) for name in names(where.log(STREAM).parent)}
+    if (broker := local_broker.log(where.root)).exists():
+        found["broker"] = broker
+    if program in found:
+        return found[program]
+    known = sorted(found)
     near = get_close_matches(program, known, n=1)
     meant = f"did you mean {near[0]}? " if near else ""
     begin = (

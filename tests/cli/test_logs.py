@@ -190,13 +190,17 @@ def test_an_empty_answer_is_explained(written: Written) -> None:
     assert "no line" in answer.err
 
 
-def test_another_program_is_read_the_same_way(written: Written) -> None:
-    spark = written.lake.log("spark")
-    spark.write_text("2026-11-20T09:00:00.000Z WARN Task: late\n")
+@pytest.mark.parametrize(
+    ("program", "file"), [("spark", "_logs/spark.log"), ("broker", "_kafka/broker.log")]
+)
+def test_another_program_is_read_the_same_way(written: Written, program: str, file: str) -> None:
+    log = written.lake.root / file
+    log.parent.mkdir(exist_ok=True)
+    log.write_text("2026-11-20T09:00:00.000Z WARN Task: late\n")
 
-    answer = succeeded("logs", "--of", "spark", "--lake", written.lake.root)
+    answer = succeeded("logs", "--of", program, "--lake", written.lake.root)
 
-    assert answer.out == spark.read_text()
+    assert answer.out == log.read_text()
 
 
 def until(seen: Callable[[], bool]) -> None:

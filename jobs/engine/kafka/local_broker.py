@@ -85,6 +85,11 @@ def remembered(lake: Path) -> str | None:
     return f"{recipe.HOST}:{state.port}" if state else None
 
 
+def log(lake: Path) -> Path:
+    """Return the file with the broker's log."""
+    return _home(lake) / "broker.log"
+
+
 def down(lake: Path) -> bool:
     """Stop the lake's broker and return whether it ran; no other process is ever touched.
 
