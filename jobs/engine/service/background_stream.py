@@ -198,13 +198,13 @@ class Always:
             if not processes.is_ours(pid, self._mark):
                 raise TransientError(
                     f"the stream ended while starting: {last_error(self.lake.log('stream'))}",
-                    hint=f"read {self.lake.log('stream')}, then `strandline resume`.",
+                    hint="`strandline logs` shows what was before it; then `strandline resume`.",
                     log=str(self.lake.log("stream")),
                 )
             if time.monotonic() > deadline:
                 raise TransientError(
                     f"the stream (process {pid}) has written no heartbeat after {STARTING:.0f} s",
-                    hint=f"its log is {self.lake.log('stream')}.",
+                    hint="`strandline logs --follow` shows what it does.",
                     pid=pid,
                 )
             time.sleep(EVERY)
