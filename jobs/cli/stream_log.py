@@ -57,7 +57,7 @@ class StreamLog:
 
     def _account(self, pulse: Pulse) -> None:
         now = (pulse.batches, pulse.gate)
-        if pulse.away or pulse.failing or self._logged.get(pulse.table) == now:
+        if pulse.away or pulse.failing or self._logged.get(pulse.table, (0, None)) == now:
             return
         self._logged[pulse.table] = now
         if pulse.gate is not None:
