@@ -6,21 +6,32 @@ Reading the catalog starts no JVM, so an error in a declaration is reported befo
 import ast
 import importlib
 import pkgutil
+import re
 import traceback
-from collections import Counter
 from collections.abc import Sequence
+from dataclasses import MISSING, Field, fields
 from difflib import get_close_matches
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from types import ModuleType
+from typing import get_args
 
 from jobs import bronze, gold, silver
 from jobs.core.errors import DefinitionError, LakeError
-from jobs.core.table import Emit, Layer, Table
-from quality.expectations import FIGURES
-from quality.safe import hazards
+from jobs.core.kind import Layer
+from jobs.core.table import Table
 
+CORE = Path(__file__).parent / "core"
+KINDS = {Layer.BRONZE: "Ingested", Layer.SILVER: "Judged", Layer.GOLD: "Windowed"}
+"""The commonest kind of each layer, for hints."""
+INSTEAD = {
+    "dimension": "declare the dimension in a table above it, or join the table in its function, as Recomputed. ",
+    "key_null_ok": "a judged table holds back the rows that lack a part of their key. ",
+    "layer": "leave it out: the kind says it. ",
+    "rules": "declare the rules where the rows are judged; what must hold of the whole table is `expects`. ",
+}
+"""What to do instead of a field that the kind has not."""
 LAYERS = {Layer.BRONZE: bronze, Layer.SILVER: silver, Layer.GOLD: gold}
 
 
@@ -29,14 +40,14 @@ def tables() -> tuple[Table, ...]:
     """Return all tables, each after those that it reads.
 
     Raises:
-        DefinitionError: A module cannot be read or has no table of its own name, a table reads one that is not
-            declared or that no stream can read, tables read each other in a circle, or a declaration is incomplete.
+        DefinitionError: A module cannot be read or has no table of its own name, a declaration is refused, a table
+            reads one that no module declares, or tables read each other in a circle.
     """
     declared = [each for layer in LAYERS for each in _declared(layer)]
     found = {table.id: table for table, _ in declared}
     graph = {name: [source.id for source in table.needs] for name, table in found.items()}
     for table, module in declared:
-        _refuse_sources(table, found, module)
+        _refuse_strangers(table, found, module)
     try:
         order = list(TopologicalSorter(graph).static_order())
     except CycleError as error:
@@ -46,11 +57,6 @@ def tables() -> tuple[Table, ...]:
             + " → ".join(f"{name} ({places[name]})" for name in error.args[1]),
             hint="let one of them read a lower layer instead.",
         ) from error
-    for table, module in declared:
-        _refuse_incomplete(table, module)
-        _refuse_null_keys(table, module)
-        _refuse_dimension(table, module)
-        _refuse_rules(table, module)
     return tuple(found[name] for name in sorted(order, key=lambda name: _rank(found, name)))
 
 
@@ -87,7 +93,8 @@ def _rank(found: dict[str, Table], name: str) -> tuple[int, int, str]:
     return (list(Layer).index(found[name].layer), depth, name)
 
 
-def _refuse_sources(table: Table, found: dict[str, Table], module: ModuleType) -> None:
+def _refuse_strangers(table: Table, found: dict[str, Table], module: ModuleType) -> None:
+    """Refuse a source that is the table of no module: nothing would fill it."""
     for source in table.needs:
         if source.id not in found:
             raise DefinitionError(
@@ -95,88 +102,6 @@ def _refuse_sources(table: Table, found: dict[str, Table], module: ModuleType) -
                 hint="let `reads` name the TABLE of a module in jobs/bronze, silver or gold.",
                 table=table.id,
                 source=source.id,
-            )
-        is_followed = source in table.upstream
-        if is_followed and source.replaces_rows and table.emits is not Emit.RECOMPUTED:
-            raise DefinitionError(
-                f"{_place(module)}: {table.id} reads {source.id}, whose rows are updated; "
-                "a stream reads appended rows only",
-                hint=f"declare {table.id} with emits=Emit.RECOMPUTED, or read what {source.id} reads.",
-                table=table.id,
-                source=source.id,
-            )
-
-
-def _refuse_dimension(table: Table, module: ModuleType) -> None:
-    """Refuse a dimension beside rows that no stream emits: its columns would be empty after the first change."""
-    if table.dimension and (table.judges or table.emits is Emit.RECOMPUTED):
-        kind = "judges its rows" if table.judges else "is recomputed"
-        raise DefinitionError(
-            f"{_place(module)}: {table.id} {kind}, so it cannot have a dimension",
-            hint="declare the dimension in a table above it, or join the table in its function (emits=Emit.RECOMPUTED).",
-            table=table.id,
-        )
-
-
-def _refuse_incomplete(table: Table, module: ModuleType) -> None:
-    """Check that a table declares all that its kind needs to run."""
-    if table.layer is Layer.BRONZE:
-        return
-    needed = ["transform", "key"]
-    needed += ["event_at"] if table.judges else []
-    needed += ["window_from"] if table.emits_updates else []
-    needed += ["window"] if table.emits is Emit.RECOMPUTED else []
-    missing = [name for name in needed if not getattr(table, name)]
-    if missing:
-        raise DefinitionError(
-            f"{_place(module)}: {table.id} does not declare its {' and its '.join(missing)}",
-            hint=f"add {', '.join(f'{name}=…' for name in missing)} to its TABLE.",
-            table=table.id,
-        )
-
-
-def _refuse_null_keys(table: Table, module: ModuleType) -> None:
-    """Check that `key_null_ok` names columns of a derived table's key."""
-    odd = [name for name in table.key_null_ok if table.judges or name not in table.key]
-    if odd:
-        raise DefinitionError(
-            f"{_place(module)}: {table.id} declares that {' and '.join(odd)} may be NULL in its key",
-            hint="a judged table holds such rows back; for a derived one, name columns of its `key`.",
-            table=table.id,
-        )
-
-
-def _refuse_rules(table: Table, module: ModuleType) -> None:
-    """Check that each rule has a name of its own, is evaluated somewhere, and throws on no row."""
-    names = [rule.name for rule in table.rules] + [each.name for each in table.expects]
-    twice = [name for name, times in Counter(names).items() if times > 1]
-    if twice:
-        raise DefinitionError(
-            f"{_place(module)}: {table.id} has two rules of the name {' and '.join(twice)}",
-            hint="give each a name of its own; the quarantine and the ledger count them by name.",
-            table=table.id,
-        )
-    if table.rules and not table.judges:
-        raise DefinitionError(
-            f"{_place(module)}: {table.id} reads rows that were judged, so it has no quarantine for its rules",
-            hint="declare the rules where the rows are judged; what must hold of the whole table is declared as `expects`.",
-            table=table.id,
-        )
-    for each in table.expects:
-        if each.aggregate is None and (each.name not in FIGURES or not table.judges):
-            raise DefinitionError(
-                f"{_place(module)}: {table.id} has an expectation of {each.name}, which is not measured",
-                hint="give it an aggregate as SQL over the rows; without one, tables that judge have "
-                f"{', '.join(sorted(FIGURES))}.",
-                table=table.id,
-            )
-    for rule in table.rules:
-        for hazard in hazards(rule.holds):
-            raise DefinitionError(
-                f"{_place(module)}: the rule {rule.name} of {table.id} says {rule.holds!r}: {hazard}",
-                hint="a rule is evaluated on rows that are not checked yet: it must answer for every row, and always the same.",
-                table=table.id,
-                rule=rule.name,
             )
 
 
@@ -190,6 +115,11 @@ def _declared(layer: Layer) -> list[tuple[Table, ModuleType]]:
 def _imported(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
+    except DefinitionError as error:
+        place = _culprit(error, name)
+        raise DefinitionError(
+            f"{place}: {error.message}", hint=error.hint, **error.fields
+        ) from error
     except LakeError:
         raise
     except Exception as error:
@@ -200,9 +130,29 @@ def unreadable(error: Exception, name: str) -> DefinitionError:
     """Return the error for a module that cannot be imported: its file, the line, and the reason."""
     return DefinitionError(
         f"{_culprit(error, name)}: {type(error).__name__}: {error}",
-        hint="correct that line; nothing was started.",
+        hint=_hint(error),
         module=name,
     )
+
+
+def _hint(error: Exception) -> str:
+    """Return what to change; for a field that a kind of table needs or has not, the fields of the kind."""
+    named = re.match(r"(\w+)\.__init__\(\)", str(error))
+    kinds = [kind for kind in get_args(Table) if named and kind.__name__ == named[1]]
+    if not kinds:
+        return "correct that line; nothing was started."
+    foreign = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+    instead = INSTEAD.get(foreign[1], "") if foreign else ""
+    needed = [each.name for each in fields(kinds[0]) if _is_needed(each)]
+    others = [each.name for each in fields(kinds[0]) if not _is_needed(each)]
+    return (
+        f"{instead}{kinds[0].__name__} needs {', '.join(needed)} and may have {', '.join(others)}; "
+        "infra/docs/table_fields.md says which kind of table has which field."
+    )
+
+
+def _is_needed(field: Field[object]) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
 
 
 def _culprit(error: Exception, name: str) -> str:
@@ -215,6 +165,8 @@ def _culprit(error: Exception, name: str) -> str:
         if not frame.filename.startswith("<") and "importlib" not in frame.filename
     ]
     ours = frames[1:] or frames  # the first is the import in this module
+    declared = [frame for frame in ours if not Path(frame.filename).is_relative_to(CORE)]
+    ours = declared or ours  # what refuses a declaration is not where the mistake is
     return f"{_short(ours[-1].filename)}:{ours[-1].lineno}" if ours else name
 
 
@@ -242,7 +194,7 @@ def _table(module: ModuleType, layer: Layer) -> Table:
     if not isinstance(table, Table) or (table.layer, table.name) != (layer, name):
         raise DefinitionError(
             f"{_place(module)} does not declare the table {layer}.{name}",
-            hint=f"end the module with TABLE = Table(layer=Layer.{layer.name}, name={name!r}, …).",
+            hint=f"end the module with TABLE = {KINDS[layer]}(name={name!r}, …), or another kind of {layer} table.",
             file=str(module.__file__),
         )
     return table

@@ -26,7 +26,7 @@ from dagster import (
 
 from jobs import catalog
 from jobs.core.errors import LakeError
-from jobs.core.table import Emit, Layer, Table
+from jobs.core.table import Ingested, Recomputed, Table
 from jobs.engine.gates.gate_files import GateShutError
 from jobs.engine.pipeline.column_lineage import Columns
 from jobs.engine.pipeline.run_summary import Report
@@ -60,7 +60,7 @@ def spec_of(table: Table, days: DailyPartitionsDefinition) -> AssetSpec:
         owners=[f"team:{table.owner}"] if table.owner else [],
         description=table.summary,
         metadata={"dagster/table_name": table.id, "dagster/storage_kind": "delta"},
-        partitions_def=None if table.layer is Layer.BRONZE else days,
+        partitions_def=None if isinstance(table, Ingested) else days,
     )
 
 
@@ -99,7 +99,7 @@ def made(
         RetryRequested: It cannot be computed at the moment, and retries are left.
     """
     try:
-        if span is None or table.emits is Emit.RECOMPUTED:  # it finds changed windows itself
+        if span is None or isinstance(table, Recomputed):  # it finds changed windows itself
             report = lake.catch_up(table, spark)
         else:
             report = lake.recompute(table, span, spark)

@@ -11,7 +11,7 @@ from dagster import (
     MetadataValue,
 )
 
-from jobs.core.table import Table
+from jobs.core.table import Judged, Table
 from jobs.engine.gates.gate_files import GateShutError
 from jobs.engine.pipeline.run_summary import Report
 from orchestration.keys import plain
@@ -95,7 +95,7 @@ def evaluation(found: AssetCheckResult) -> AssetCheckEvaluation:
 
 
 def _expected(table: Table) -> tuple[Expectation, ...]:
-    return of_counters(table.rules, table.expects) if table.judges else ()
+    return of_counters(table.rules, table.expects) if isinstance(table, Judged) else ()
 
 
 def _severity(expected: Expectation) -> AssetCheckSeverity:

@@ -4,7 +4,8 @@ import re
 
 from dagster import AssetKey
 
-from jobs.core.table import Table, Topic
+from jobs.core.table import Table
+from jobs.core.topic import Topic
 
 TOPICS = "kafka"
 

@@ -25,7 +25,7 @@ from pydantic import Field
 from jobs import catalog
 from jobs.cli.certify import refuse_different
 from jobs.core.errors import LakeError
-from jobs.core.table import Emit, Layer
+from jobs.core.table import Ingested, Recomputed
 from jobs.engine.proof.verify import Trial, verify
 from jobs.engine.repair.closed_days import closed_days
 from jobs.engine.runtime.settings import settings
@@ -41,7 +41,7 @@ from orchestration.vitals import answered
 DAYS = 3
 START, END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 
-DERIVED = [table for table in catalog.tables() if table.layer is not Layer.BRONZE]
+DERIVED = [table for table in catalog.tables() if not isinstance(table, Ingested)]
 
 RE_READ = define_asset_job(
     "re_read",
@@ -126,7 +126,7 @@ def re_read_nightly(lake: LakeResource) -> RunRequest | SkipReason:
 
 def last_closed(lake: Lake) -> date | None:
     """Return the last day that is closed in every table with a stream."""
-    streamed = [table for table in DERIVED if table.emits is not Emit.RECOMPUTED]
+    streamed = [table for table in DERIVED if not isinstance(table, Recomputed)]
     found = [
         max(closed_days(table, lake, settings().first_day), default=None) for table in streamed
     ]

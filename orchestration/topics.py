@@ -16,7 +16,8 @@ from dagster import (
 )
 
 from jobs import catalog
-from jobs.core.table import Table, Topic
+from jobs.core.table import Table
+from jobs.core.topic import Topic
 from jobs.engine.kafka.lag import Ends
 from jobs.engine.kafka.slices import Part
 from orchestration.keys import TOPICS, topic_key

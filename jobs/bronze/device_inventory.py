@@ -5,10 +5,10 @@ Reads: topic device-inventory. Read by: silver.device_inventory.
 Late data: bronze knows no time but the arrival.
 """
 
-from jobs.core.table import Layer, Table, Topic
+from jobs.core.table import Ingested
+from jobs.core.topic import Topic
 
-TABLE = Table(
-    layer=Layer.BRONZE,
+TABLE = Ingested(
     name="device_inventory",
     reads=(Topic(name="device-inventory", partitions=2),),
 )

@@ -6,13 +6,13 @@ Late data: bronze knows no time but the arrival.
 """
 
 from jobs.core.parse_csv import parse_csv
-from jobs.core.table import Layer, Table, Topic
+from jobs.core.table import Ingested
+from jobs.core.topic import Topic
 
 NEWER = Topic(name="device-telemetry", partitions=4)
 OLDER = Topic(name="device-telemetry-v1", partitions=2, parse=parse_csv)
 
-TABLE = Table(
-    layer=Layer.BRONZE,
+TABLE = Ingested(
     name="device_telemetry",
     reads=(NEWER, OLDER),
 )

@@ -5,10 +5,10 @@ Reads: topic dhcp-events. Read by: silver.dhcp_events.
 Late data: bronze knows no time but the arrival.
 """
 
-from jobs.core.table import Layer, Table, Topic
+from jobs.core.table import Ingested
+from jobs.core.topic import Topic
 
-TABLE = Table(
-    layer=Layer.BRONZE,
+TABLE = Ingested(
     name="dhcp_events",
     reads=(Topic(name="dhcp-events", partitions=2),),
 )

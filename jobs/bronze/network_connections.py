@@ -5,10 +5,10 @@ Reads: topic network-connections. Read by: silver.network_connections.
 Late data: bronze knows no time but the arrival.
 """
 
-from jobs.core.table import Layer, Table, Topic
+from jobs.core.table import Ingested
+from jobs.core.topic import Topic
 
-TABLE = Table(
-    layer=Layer.BRONZE,
+TABLE = Ingested(
     name="network_connections",
     reads=(Topic(name="network-connections", partitions=2),),
 )

@@ -5,10 +5,10 @@ Reads: topic user-actions. Read by: silver.user_actions.
 Late data: bronze knows no time but the arrival.
 """
 
-from jobs.core.table import Layer, Table, Topic
+from jobs.core.table import Ingested
+from jobs.core.topic import Topic
 
-TABLE = Table(
-    layer=Layer.BRONZE,
+TABLE = Ingested(
     name="user_actions",
     reads=(Topic(name="user-actions", partitions=2),),
 )

@@ -5,10 +5,10 @@ Reads: topic user-confirmations. Read by: silver.user_confirmations.
 Late data: bronze knows no time but the arrival.
 """
 
-from jobs.core.table import Layer, Table, Topic
+from jobs.core.table import Ingested
+from jobs.core.topic import Topic
 
-TABLE = Table(
-    layer=Layer.BRONZE,
+TABLE = Ingested(
     name="user_confirmations",
     reads=(Topic(name="user-confirmations", partitions=2),),
 )

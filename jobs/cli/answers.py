@@ -11,7 +11,7 @@ from jobs.cli import formats, place
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.screen import emit, note, say, show, yes
 from jobs.core.errors import DataError, DefinitionError
-from jobs.core.table import Layer
+from jobs.core.table import Ingested, Judged
 from jobs.engine.accounting.balance_sheet import Balance, balance, held_rows, live_rows
 from jobs.engine.gates import gate_files
 from jobs.engine.proof.certificate import status
@@ -114,11 +114,11 @@ def tables_(lake: LakeOption = None, as_json: JsonOption = False) -> None:
                 "table": table.id,
                 "reads": ", ".join(str(source) for source in table.reads),
                 "rows": live_rows(where.table(table)),
-                "quarantined": held_rows(table, where) if table.judges else None,
+                "quarantined": held_rows(table, where) if isinstance(table, Judged) else None,
                 "version": newest[0] if newest else None,
                 "mode": newest[1].mode if newest else "never run",
                 "watermark": newest[1].watermark if newest else None,
-                "certificate": None if table.layer is Layer.BRONZE else status(table, where),
+                "certificate": None if isinstance(table, Ingested) else status(table, where),
                 "gate": gate_files.summary(table, where),
             }
         )
@@ -186,7 +186,7 @@ def compare_(
     strandline compare .lake /tmp/second-opinion
     """
     left, right = Lake(first.absolute()), Lake(second.absolute())
-    derived = [table for table in catalog.tables() if table.layer is not Layer.BRONZE]
+    derived = [table for table in catalog.tables() if not isinstance(table, Ingested)]
     shared = [table for table in derived if left.exists(table) and right.exists(table)]
     if not shared:
         raise DefinitionError(

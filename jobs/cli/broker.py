@@ -11,7 +11,7 @@ from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, say
 from jobs.cli.stream_log import fails
-from jobs.core.table import Topic
+from jobs.core.topic import Topic
 from jobs.engine.kafka import admin, local_broker
 from jobs.engine.service.desired_state import order
 from jobs.engine.service.heartbeat import heartbeat

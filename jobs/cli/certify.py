@@ -12,7 +12,7 @@ from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.ranges import SINCE, UNTIL
 from jobs.cli.screen import emit, note, say, show, yes
 from jobs.core.errors import DataError, DefinitionError
-from jobs.core.table import Layer, Table
+from jobs.core.table import Ingested, Table
 from jobs.engine.proof.certificate import Certificate
 from jobs.engine.proof.verify import Trial, refuse_unsettled, verify
 from jobs.engine.storage.lake import Lake
@@ -90,8 +90,11 @@ def refuse_different(certificates: Iterable[Certificate], seed: int) -> None:
 
 def _everything(lake: Lake) -> list[Table]:
     """Return the silver and gold tables that exist in a lake."""
-    derived = [table for table in catalog.tables() if table.layer is not Layer.BRONZE]
-    found = [table for table in derived if lake.exists(table)]
+    found: list[Table] = [
+        table
+        for table in catalog.tables()
+        if not isinstance(table, Ingested) and lake.exists(table)
+    ]
     if not found:
         raise DefinitionError(
             f"there is nothing to verify in {lake.root} yet",
@@ -102,7 +105,7 @@ def _everything(lake: Lake) -> list[Table]:
 
 def _chosen(names: list[str] | None) -> list[Table]:
     chosen = place.named(names) if names else []
-    bronze = [table.id for table in chosen if table.layer is Layer.BRONZE]
+    bronze = [table.id for table in chosen if isinstance(table, Ingested)]
     if bronze or not chosen:
         raise DefinitionError(
             f"{', '.join(bronze)}: bronze is the reference for all other tables"

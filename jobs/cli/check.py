@@ -12,7 +12,7 @@ from jobs.cli import engine, place, ranges
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.ranges import SINCE, UNTIL
 from jobs.cli.screen import emit, note, show, yes
-from jobs.core.table import Layer, Table
+from jobs.core.table import Ingested, Table
 from jobs.engine.gates import gate_files
 from jobs.engine.gates.gate_files import GateShutError, Where
 from jobs.engine.proof.row_audit import Audit, as_record, audit, expected
@@ -50,7 +50,7 @@ def check_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     """
     found, where = place.existing(lake)
     span = ranges.both(since, until, "neither to audit all rows")
-    chosen = [t for t in place.named(tables) if t.layer is not Layer.BRONZE and where.exists(t)]
+    chosen = [t for t in place.named(tables) if not isinstance(t, Ingested) and where.exists(t)]
     note("starting Spark …")
     site = engine.site(found, where, None, is_brief=True)
     audits = []

@@ -15,8 +15,8 @@ from jobs.cli.answers import print_sheets, refuse_imbalance, sheets_of
 from jobs.cli.graph import picture
 from jobs.cli.screen import draw, note, progress, say
 from jobs.core.errors import DataError, DefinitionError
+from jobs.core.kind import Layer
 from jobs.core.modes import AvailableNow
-from jobs.core.table import Layer
 from jobs.engine.accounting.balance_sheet import Balance
 from jobs.engine.kafka import local_broker
 from jobs.engine.pipeline.runner import run

@@ -10,10 +10,10 @@ Reads: topic $topic. Read by: silver.$name.
 Late data: bronze has no time but the arrival.
 """
 
-from jobs.core.table import Layer, Table, Topic
+from jobs.core.table import Ingested
+from jobs.core.topic import Topic
 
-TABLE = Table(
-    layer=Layer.BRONZE,
+TABLE = Ingested(
     name="$name",
     reads=(Topic(name="$topic"),),
 )
@@ -27,7 +27,6 @@ from jobs.bronze.$name import TABLE
 def test_it_reads_its_topic_and_changes_nothing() -> None:
     """Bronze is as received; everything else can be computed again from it."""
     assert [topic.name for topic in TABLE.topics] == ["$topic"]
-    assert TABLE.transform is None
 '''
 
 SILVER = '''"""FILL IN: what a row is.
@@ -42,7 +41,7 @@ from pyspark.sql.types import StringType, StructType, TimestampType
 
 from jobs.bronze import $source as bronze
 from jobs.core.received import CARRIED
-from jobs.core.table import Layer, Table
+from jobs.core.table import Judged
 from quality.rules import required
 
 # FILL IN: the share of a batch that may break a rule; beyond it nothing of the batch is published.
@@ -58,8 +57,7 @@ def $name(events: DataFrame) -> DataFrame:
     return topic.parse(events, FIELDS).select(*CARRIED, *FIELDS.fieldNames())
 
 
-TABLE = Table(
-    layer=Layer.SILVER,
+TABLE = Judged(
     name="$name",
     reads=(bronze.TABLE,),
     transform=$name,
@@ -96,7 +94,7 @@ Late data: FILL IN: when a window is emitted, and what happens to it afterwards.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from jobs.core.table import Emit, Layer, Table
+from jobs.core.table import $kind
 from jobs.$layer import $source
 
 WINDOW = "10 minutes"
@@ -113,14 +111,11 @@ def $name(rows: DataFrame) -> DataFrame:
     )
 
 
-TABLE = Table(
-    layer=Layer.GOLD,
+TABLE = $kind(
     name="$name",
     reads=($source.TABLE,),
     transform=$name,
     key=("$key", "window_from"),
-    event_at="window_from",
-    emits=Emit.$emits,
     window=WINDOW,
     window_from="window_from",
     closes_at="window_until",

@@ -6,7 +6,7 @@ from rich.markup import escape
 from rich.tree import Tree
 
 from jobs import catalog
-from jobs.core.table import Layer, Table
+from jobs.core.table import Ingested, Judged, Table
 from jobs.engine.accounting.balance_sheet import Balance
 from jobs.engine.storage.lake import Lake
 
@@ -17,7 +17,7 @@ def picture(lake: Lake, found: Sequence[Balance]) -> Tree:
     sheets = {sheet.table: sheet for sheet in found}
     whole = Tree(escape(str(lake.root)))
     drawn: set[str] = set()
-    for bronze in (table for table in tables if table.layer is Layer.BRONZE):
+    for bronze in (table for table in tables if isinstance(table, Ingested)):
         topics = " + ".join(topic.name for topic in bronze.topics)
         _draw(whole.add(f"topic {escape(topics)}"), bronze, sheets, drawn)
     return whole
@@ -38,8 +38,8 @@ def _line(table: Table, sheet: Balance | None) -> str:
     if sheet is None:
         return f"{table.id} [dim]never run[/dim]"
     parts = [f"{sheet.rows:,} rows"]
-    if table.judges:
+    if isinstance(table, Judged):
         parts.append(f"{sum(sheet.quarantined.values()):,} held")
-    if table.layer is not Layer.BRONZE:
+    if not isinstance(table, Ingested):
         parts.append(f"lag {sheet.waiting:,}")
     return f"[bold]{table.id}[/bold] {', '.join(parts)}"

@@ -17,7 +17,8 @@ from jobs import catalog
 from jobs.cli import drafts
 from jobs.cli.screen import say
 from jobs.core.errors import DefinitionError
-from jobs.core.table import Layer, Table
+from jobs.core.kind import Layer
+from jobs.core.table import Table
 
 NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 ROOT = Path(jobs.__file__).parents[1]
@@ -87,7 +88,7 @@ def new_gold(name: NameArgument, reads: ReadsOption) -> None:
         "layer": source.layer.value,
         "key": source.key[0],
         "event_at": source.event_at,
-        "emits": "RECOMPUTED" if source.emits_updates else "ON_CLOSE",
+        "kind": "Recomputed" if source.replaces_rows else "Windowed",
     }
     _write(Layer.GOLD, name, drafts.GOLD, drafts.GOLD_TEST, facts)
 

@@ -11,7 +11,7 @@ import typer
 from jobs import catalog
 from jobs.cli import completion
 from jobs.core.errors import DefinitionError
-from jobs.core.table import Layer, Table
+from jobs.core.table import Ingested, Table
 from jobs.engine.kafka import admin, local_broker
 from jobs.engine.runtime.settings import Settings, settings
 from jobs.engine.storage.lake import Lake
@@ -96,7 +96,7 @@ def derived(name: str, lake: Lake) -> Table:
         DefinitionError: It is a bronze table, or does not exist.
     """
     table = catalog.find(name)
-    if table.layer is Layer.BRONZE:
+    if isinstance(table, Ingested):
         raise DefinitionError(
             f"{table.id} is as received; there is nothing to compute again",
             hint="name a silver or gold table.",

@@ -13,7 +13,7 @@ from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say, show
 from jobs.core.errors import DefinitionError
-from jobs.core.table import Table
+from jobs.core.table import Judged, Table
 from jobs.engine.quarantine.browse import Held, Pile, Place, piles, rows
 from jobs.engine.quarantine.export import export
 from jobs.engine.quarantine.summary import harmless
@@ -70,7 +70,7 @@ def list_(
     """
     _, where = place.existing(lake)
     chosen = (
-        [each for each in catalog.tables() if each.judges and where.exists(each)]
+        [each for each in catalog.tables() if isinstance(each, Judged) and where.exists(each)]
         if table is None
         else [catalog.find(table)]
     )

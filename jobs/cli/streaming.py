@@ -15,7 +15,7 @@ from jobs.cli.stream_log import Log, StreamLog, waits_for
 from jobs.cli.work import MaxOffsets, refuse_early
 from jobs.core.errors import DefinitionError
 from jobs.core.modes import MicroBatch
-from jobs.core.table import Layer, Table
+from jobs.core.table import Ingested, Table
 from jobs.engine.kafka import local_broker
 from jobs.engine.pipeline.runner import Site
 from jobs.engine.runtime.log_files import bound
@@ -118,7 +118,7 @@ def _ready_to_stay(found: Settings, where: Lake, chosen: list[Table], patient: b
     def locate() -> str | None:
         return place.address(found, where) or local_broker.remembered(where.root)
 
-    needs_kafka = any(table.layer is Layer.BRONZE for table in chosen)
+    needs_kafka = any(isinstance(table, Ingested) for table in chosen)
     if needs_kafka and not (patient and locate()):
         place.demanded_address(found, where)
     return engine.site(found, where, found.kafka, locate=locate)

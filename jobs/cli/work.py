@@ -12,7 +12,7 @@ from jobs.cli.passing import free
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.screen import Throttle, emit, is_watched, note, show
 from jobs.core.modes import AvailableNow, Batch, Mode
-from jobs.core.table import Layer, Table
+from jobs.core.table import Ingested, Table
 from jobs.engine.gates.gate_files import GateShutError
 from jobs.engine.pipeline.run_summary import Report
 from jobs.engine.pipeline.runner import Site, refuse_without_source, run
@@ -108,7 +108,7 @@ def catch_up(
 def _ready(found: Settings, where: Lake, chosen: list[Table]) -> Site:
     """Refuse early what cannot work, before Spark takes its seconds to start."""
     refuse_early(where, chosen)
-    needs_kafka = any(table.layer is Layer.BRONZE for table in chosen)
+    needs_kafka = any(isinstance(table, Ingested) for table in chosen)
     address = place.demanded_address(found, where) if needs_kafka else None
     return engine.site(found, where, address)
 

@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from jobs.core.errors import DefinitionError
 from jobs.core.leaves import at, texts
-from jobs.core.table import Parse
+from jobs.core.topic import Parse
 
 MARK_BYTES = 16
 READ, BODY, END = "_read", "body", "end"

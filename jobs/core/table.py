@@ -1,67 +1,30 @@
-"""The one noun: a table, what it reads, how its rows are computed, which rules they must pass.
+"""The one noun: a table, of one of six kinds; what it reads, how its rows are computed, which rules they must pass.
 
 Assets, topics, command-line verbs and documents are derived from these values; nothing lists tables twice.
 A table is declared at the end of the module that carries its name, and its ``reads`` names the ``TABLE`` of
 other modules, so that "go to definition" follows the data.
+
+Why ``Table`` is a union of the kinds and not their base class: mypy knows the members of a union, so a ``match`` over a
+table that ends in ``assert_never`` fails the type check when it forgets a kind.
+
+Each kind has only the fields that it needs, and is checked when it is made (jobs/core/declared.py).
 """
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import TypeAlias
+from datetime import timedelta
+from typing import ClassVar, TypeAlias
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
 
+from jobs.core import declared
+from jobs.core.kind import Emit, Kind, Layer
 from jobs.core.lateness import Lateness
-from jobs.core.parse import parse_json
+from jobs.core.topic import Topic
+from jobs.core.window import length_of
 from quality.expectations import Within
 from quality.rules import Rule
-
-Transform: TypeAlias = Callable[..., DataFrame]
-Parse: TypeAlias = Callable[[DataFrame, StructType], DataFrame]
-"""Adds the declared fields and ``_problem`` to rows of bronze."""
-
-
-class Layer(StrEnum):
-    """How far a table's rows are from the wire."""
-
-    BRONZE = "bronze"
-    SILVER = "silver"
-    GOLD = "gold"
-
-
-class Emit(StrEnum):
-    """When a derived table emits a row."""
-
-    ON_CLOSE = "on_close"
-    """Once, when no admitted row can change it any more."""
-    ON_CHANGE = "on_change"
-    """An update whenever the row changes; the table holds the latest row of each key."""
-    ON_WATERMARK = "on_watermark"
-    """An update whenever the watermark makes a part of the row final; the table holds the latest row of each key."""
-    RECOMPUTED = "recomputed"
-    """Whenever a source changes: the windows that the change touches are recomputed from all of their rows."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Topic:
-    """A Kafka topic.
-
-    Args:
-        name: Its name in the cluster.
-        partitions: How many to create where the project makes the topic itself.
-        parse: How its payloads are read; a new format is one such function.
-    """
-
-    name: str
-    partitions: int = 4
-    parse: Parse = parse_json
-
-    def __str__(self) -> str:
-        """Return the topic's name."""
-        return self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,109 +41,29 @@ class Dimension:
         join: Adds columns to rows as of a moment: rows, intervals, the column with the moment, columns.
     """
 
-    source: "Table"
+    source: "Computed"
     columns: tuple[str, ...]
     join: Callable[[DataFrame, DataFrame, str, tuple[str, ...]], DataFrame]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """A Delta table and everything that is declared about it.
+class _Table(Kind):
+    """A table, and in ``reads`` the topics or tables that its rows come from."""
 
-    Args:
-        layer: Bronze, silver or gold.
-        name: The module, the folder, the asset, the checkpoint and the test all carry it.
-        reads: The topic or tables that its rows come from.
-        transform: The pure function from what it reads to its rows; bronze has none.
-        key: The columns that identify a row.
-        key_null_ok: Columns of the key that may be NULL in a derived table, such as those that a join did not match.
-            A judged table holds back every row that lacks a part of its key.
-        event_at: The column with the time at which the event happened.
-        lateness: How late and how early its rows may be; gold follows the silver table it reads.
-        rules: What must hold of each row, or it goes to the quarantine.
-        expects: What must hold of a batch or of the whole table, beside what follows from the rules.
-        references: Foreign keys: the column, the other table, and the column there. An audit of the rows counts values
-            without a match; no batch waits for it, because the other table may be behind.
-        source_count: The column with the number of source rows that a row aggregates, where there is one source and
-            each of its rows is counted in one row only; an audit of the rows compares the sum with the source.
-        owner: Who is asked when its rows are not believed.
-        sensitive: Columns that are masked outside the lake, here and in every table above.
-        emits: When a derived table emits a row.
-        window: The length of a gold table's windows, as Spark reads it; where lengths differ, the longest.
-        window_from: The column with the start of a row's window. It partitions a table whose stream emits updates;
-            replacement rows must include the replaced row's partition.
-        closes_at: The gold column with the end of a row's window.
-        valid_until: The column with the end of a row's validity, where a row holds for longer than a moment; open
-            when NULL. Readers join as of a time, so ending a row changes nothing before its end.
-        dimension: The as-of join that adds columns of a dimension to its rows.
-        unknown: The value that a column has where a join found nothing for the row's time, if that is not NULL.
-    """
-
-    layer: Layer
-    name: str
     reads: "tuple[Topic | Table, ...]"
-    transform: Transform | None = None
-    key: tuple[str, ...] = ()
-    key_null_ok: tuple[str, ...] = ()
-    event_at: str | None = None
-    lateness: Lateness = field(default_factory=Lateness)
-    rules: tuple[Rule, ...] = ()
-    expects: tuple[Within, ...] = ()
-    references: "tuple[tuple[str, Table, str], ...]" = ()
-    source_count: str | None = None
-    owner: str = ""
-    sensitive: tuple[str, ...] = ()
-    emits: Emit = Emit.ON_CLOSE
-    window: str | None = None
-    window_from: str | None = None
-    closes_at: str | None = None
-    valid_until: str | None = None
-    dimension: Dimension | None = None
-    unknown: str | None = None
 
-    @property
-    def id(self) -> str:
-        """Return the one name, ``layer.table``."""
-        return f"{self.layer}.{self.name}"
-
-    @property
-    def summary(self) -> str:
-        """Return the docstring of the table's module."""
-        module = inspect.getmodule(self.transform) if self.transform else None
-        topics = " and ".join(map(str, self.topics))
-        return inspect.getdoc(module) or f"{topics} as received"
-
-    @property
-    def topics(self) -> tuple[Topic, ...]:
-        """Return the topics that a bronze table is filled from."""
-        return tuple(source for source in self.reads if isinstance(source, Topic))
+    def __post_init__(self) -> None:
+        declared.check(self)
 
     @property
     def upstream(self) -> "tuple[Table, ...]":
-        """Return the tables that this one reads."""
-        return tuple(source for source in self.reads if isinstance(source, Table))
+        """Return the tables that it reads."""
+        return tuple(source for source in self.reads if not isinstance(source, Topic))
 
     @property
-    def judges(self) -> bool:
-        """Return whether the table admits or rejects each event of bronze; rejected events go to its quarantine."""
-        reads_bronze = all(source.layer is Layer.BRONZE for source in self.upstream)
-        return self.layer is Layer.SILVER and reads_bronze
-
-    @property
-    def emits_updates(self) -> bool:
-        """Return whether the table's own stream replaces rows that it has emitted."""
-        is_derived = self.layer is not Layer.BRONZE and not self.judges
-        return is_derived and self.emits is not Emit.ON_CLOSE
-
-    @property
-    def replaces_rows(self) -> bool:
-        """Return whether rows are replaced at all, by the stream or by the dimension, so that tables above must follow."""
-        return self.emits_updates or self.dimension is not None
-
-    @property
-    def change_sources(self) -> "tuple[Table, ...]":
-        """Return the tables whose changed ranges it must follow, because it takes over their updates as well."""
-        return self.upstream if self.emits is Emit.RECOMPUTED else self.needs[len(self.upstream) :]
+    def dimension(self) -> Dimension | None:
+        """Return the as-of join that adds columns to its rows."""
+        return None
 
     @property
     def needs(self) -> "tuple[Table, ...]":
@@ -188,14 +71,227 @@ class Table:
         return (*self.upstream, *((self.dimension.source,) if self.dimension else ()))
 
     @property
+    def change_sources(self) -> "tuple[Table, ...]":
+        """Return the tables whose changed ranges it must follow, because it takes over their updates as well."""
+        return self.upstream if isinstance(self, Recomputed) else self.needs[len(self.upstream) :]
+
+    @property
+    def replaces_rows(self) -> bool:
+        """Return whether rows are replaced at all, by the stream or by the dimension, so that tables above must follow."""
+        return isinstance(self, Upserted | Recomputed) or self.dimension is not None
+
+    @property
     def secret(self) -> frozenset[str]:
-        """Return the columns that are masked: its own, and those of every table that it depends on."""
+        """Return the masked columns: its own, and those of every table that it depends on."""
         return frozenset(self.sensitive).union(*(source.secret for source in self.needs))
 
-    def shown(self, columns: Iterable[str]) -> tuple[str, ...]:
-        """Return the given columns that may be shown in the clear; the project's own (``_``) may hold any value."""
-        return tuple(n for n in columns if n not in self.secret and not n.startswith("_"))
 
-    def __str__(self) -> str:
-        """Return the one name."""
-        return self.id
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ingested(_Table):
+    """Bronze: the records of Kafka topics, as received; no time is known but the arrival."""
+
+    layer: ClassVar[Layer] = Layer.BRONZE
+    key: ClassVar[tuple[str, ...]] = ()
+    event_at: ClassVar[None] = None
+    closes_at: ClassVar[None] = None
+    references: ClassVar[tuple[()]] = ()
+
+    reads: tuple[Topic, ...]
+
+    def __post_init__(self) -> None:
+        _Table.__post_init__(self)
+        declared.refuse_tables(self, self.reads)
+
+    @property
+    def topics(self) -> tuple[Topic, ...]:
+        """Return the topics that it is filled from."""
+        return self.reads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Computed(_Table):
+    """A table whose rows a function computes.
+
+    Args:
+        transform: The pure function from the rows of what it reads to its own.
+        key: The columns that identify a row.
+        event_at: The column with the time at which the event happened.
+        valid_until: The column with the end of a row's validity, where a row holds for longer than a moment; open
+            when NULL. Readers join as of a time, so ending a row changes nothing before its end.
+        expects: What must hold of a batch or of the whole table, beside what follows from the rules.
+        references: Foreign keys: the column, the other table, and the column there. An audit of the rows counts values
+            without a match; no batch waits for it, because the other table may be behind.
+    """
+
+    reads: "tuple[Table, ...]"
+    transform: Callable[..., DataFrame]
+    key: tuple[str, ...]
+    event_at: str
+    valid_until: str | None = None
+    expects: tuple[Within, ...] = ()
+    references: "tuple[tuple[str, Table, str], ...]" = ()
+
+    def __post_init__(self) -> None:
+        _Table.__post_init__(self)
+        declared.refuse_empty(self, "key")
+        declared.refuse_expectations(self, self.expects, is_judged=isinstance(self, Judged))
+
+    @property
+    def summary(self) -> str:
+        """Return the docstring of its module."""
+        return inspect.getdoc(inspect.getmodule(self.transform)) or ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged(_Computed):
+    """Silver: each event of one bronze table, once; or in the quarantine, if it breaks a rule or lacks a part of its key.
+
+    Args:
+        lateness: How late and how early its rows may be.
+        rules: What must hold of each row, or it goes to the quarantine.
+    """
+
+    layer: ClassVar[Layer] = Layer.SILVER
+    closes_at: ClassVar[None] = None
+
+    reads: tuple[Ingested, ...]
+    lateness: Lateness = field(default_factory=Lateness)
+    rules: tuple[Rule, ...] = ()
+
+    def __post_init__(self) -> None:
+        _Computed.__post_init__(self)
+        declared.refuse_other_than_bronze(self, self.reads)
+        declared.refuse_rules(self, self.rules)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Derived(_Computed):
+    """A table above the judged ones.
+
+    Args:
+        layer: Gold, or silver.
+        key_null_ok: Columns of the key that may be NULL, such as those that a join did not match.
+        unknown: The value that a column has where a join found nothing for the row's time, if that is not NULL.
+    """
+
+    reads: "tuple[Computed, ...]"
+    layer: Layer = Layer.GOLD
+    key_null_ok: tuple[str, ...] = ()
+    unknown: str | None = None
+
+    def __post_init__(self) -> None:
+        _Computed.__post_init__(self)
+        declared.refuse_raw_sources(self, self.reads)
+        if not isinstance(self, Recomputed):
+            declared.refuse_updated_sources(self, self.upstream)
+        declared.refuse_null_keys(self, self.key, self.key_null_ok)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Windows(_Derived):
+    """A table of windows.
+
+    Args:
+        window: The length of its windows, as Spark reads it; where lengths differ, the longest.
+        window_from: The column with the start of a row's window.
+        event_at: The column with the event time, if it is another than the start of the window.
+    """
+
+    window: str
+    window_from: str
+    event_at: str = ""
+
+    def __post_init__(self) -> None:
+        _Derived.__post_init__(self)
+        declared.refuse_window(self, self.window)
+        if not self.event_at:
+            object.__setattr__(self, "event_at", self.window_from)
+
+    @property
+    def window_length(self) -> timedelta:
+        """Return the length of its windows."""
+        return length_of(self.window)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Windowed(_Windows):
+    """Windows, each emitted once, when no admitted row can change it any more.
+
+    Args:
+        closes_at: The column with the end of a row's window.
+        lateness: How late its rows may be, for a stream that reads them.
+        dimension: The as-of join that adds columns of a dimension to its rows.
+        source_count: The column with the number of source rows that a row aggregates, where there is one source and
+            each of its rows is counted in one row only; an audit of the rows compares the sum with the source.
+    """
+
+    closes_at: str
+    lateness: Lateness = field(default_factory=Lateness)
+    dimension: Dimension | None = None
+    source_count: str | None = None
+
+    def __post_init__(self) -> None:
+        _Windows.__post_init__(self)
+        declared.refuse_several(self, self.reads, self.source_count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appended(_Derived):
+    """Rows without windows, each emitted once, when it is final: a selection, or a join of streams within a time.
+
+    Args:
+        closes_at: The column with the time at which a row that waited in vain is final; a row without it is final at
+            once. Leave it out where no row waits.
+        lateness: How late its rows may be, for a stream that reads them.
+        dimension: The as-of join that adds columns of a dimension to its rows.
+    """
+
+    closes_at: str | None = None
+    lateness: Lateness = field(default_factory=Lateness)
+    dimension: Dimension | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upserted(_Derived):
+    """The latest row of each key; its stream emits updates.
+
+    Args:
+        window_from: The column with the start of a row's window. It partitions the table; replacement rows must include
+            the replaced row's partition.
+        emits: When it emits a row.
+        window: The length of its windows, where it has windows.
+        closes_at: The column with the end of a row's window.
+        dimension: The as-of join that adds columns of a dimension to its rows.
+    """
+
+    window_from: str
+    emits: Emit = Emit.ON_CHANGE
+    window: str | None = None
+    closes_at: str | None = None
+    dimension: Dimension | None = None
+
+    def __post_init__(self) -> None:
+        _Derived.__post_init__(self)
+        declared.refuse_endless(self, self.window, self.closes_at)
+
+    @property
+    def window_length(self) -> timedelta:
+        """Return the length of its windows; zero without windows."""
+        return length_of(self.window) if self.window else timedelta(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recomputed(_Windows):
+    """Windows that are computed again from all of their rows whenever a source changes in them.
+
+    Args:
+        closes_at: The column with the end of a row's window, where windows overlap.
+    """
+
+    closes_at: str | None = None
+
+
+Derived: TypeAlias = Windowed | Appended | Upserted | Recomputed
+Streamed: TypeAlias = Judged | Windowed | Appended | Upserted
+Computed: TypeAlias = Judged | Derived
+Table: TypeAlias = Ingested | Computed

@@ -11,7 +11,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from jobs.core.table import Topic
+from jobs.core.topic import Topic
 
 
 def united(

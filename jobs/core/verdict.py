@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from jobs.core.lateness import DISORDERED, is_stamped_ahead
 from jobs.core.received import CARRIED, IDENTITY, NOTHING_ARRIVED
-from jobs.core.table import Table
+from jobs.core.table import Judged
 from quality.rules import Rule, broken, judging, required, warning
 
 DUPLICATE_OF = ("_key", "_bad", "_time")
@@ -27,7 +27,7 @@ DUPLICATE_OF = ("_key", "_bad", "_time")
 WARNED = "_warned"
 
 
-def judged(events: DataFrame, table: Table, *, in_any_order: bool = False) -> DataFrame:
+def judged(events: DataFrame, table: Judged, *, in_any_order: bool = False) -> DataFrame:
     """Run a silver table's function over bronze events and add each event's verdict.
 
     Args:
@@ -36,8 +36,8 @@ def judged(events: DataFrame, table: Table, *, in_any_order: bool = False) -> Da
         in_any_order: Whether a row is believed whose only fault is the order in which it arrived. True where a closed
             range is computed again; a stream has dropped the state that could admit it.
     """
-    rows = _transformed(events, table)
-    event_at = F.col(_event_at(table))
+    rows = table.transform(with_newest_arrival(events))
+    event_at = F.col(table.event_at)
     # A column of its own, because each use of an expression copies it: with fifty rules, three copies cost a batch
     # 0.1 s of planning.
     times = F.array(*table.lateness.reasons(event_at))
@@ -59,12 +59,12 @@ def good_rows(rows: DataFrame) -> DataFrame:
     return rows.where(F.col("_reasons").isNull()).select(*own, *IDENTITY)
 
 
-def bad_rows(rows: DataFrame, table: Table) -> DataFrame:
+def bad_rows(rows: DataFrame, table: Judged) -> DataFrame:
     """Select the rejected rows with the columns of the quarantine."""
     return rows.where(F.col("_reasons").isNotNull()).select(
         *IDENTITY,
         F.col("_reasons").alias("reasons"),
-        F.col(_event_at(table)).alias("event_at"),
+        F.col(table.event_at).alias("event_at"),
         "_message_key",
         "_payload",
         "_headers",
@@ -95,7 +95,7 @@ def own_columns(rows: DataFrame) -> list[str]:
     return [name for name in rows.columns if name not in added]
 
 
-def _judging(table: Table) -> tuple[Rule, ...]:
+def _judging(table: Judged) -> tuple[Rule, ...]:
     """Return the rules that decide whether a row is believed, including those that every table needs.
 
     Two NULLs are not the same event, yet state would take the second for a copy of the first; and an event without a
@@ -103,25 +103,11 @@ def _judging(table: Table) -> tuple[Rule, ...]:
     """
     own = judging(table.rules)
     demanded = {rule.holds for rule in own}
-    always = required(*dict.fromkeys((*table.key, _event_at(table))))
+    always = required(*dict.fromkeys((*table.key, table.event_at)))
     return (*own, *(rule for rule in always if rule.holds not in demanded))
 
 
-def _transformed(events: DataFrame, table: Table) -> DataFrame:
-    if table.transform is None:
-        message = f"{table.id} has no function"
-        raise TypeError(message)
-    return table.transform(with_newest_arrival(events))
-
-
-def _event_at(table: Table) -> str:
-    if table.event_at is None:
-        message = f"{table.id} has no event time"
-        raise TypeError(message)
-    return table.event_at
-
-
-def _warnings(table: Table) -> dict[str, Column]:
+def _warnings(table: Judged) -> dict[str, Column]:
     rules = warning(table.rules)
     if not rules:
         return {}
@@ -129,14 +115,14 @@ def _warnings(table: Table) -> dict[str, Column]:
     return {WARNED: F.when(F.col("_problem").isNull() & (F.size(warned) > 0), warned)}
 
 
-def _handles(table: Table) -> dict[str, Column]:
+def _handles(table: Judged) -> dict[str, Column]:
     is_good = F.col("_reasons").isNull()
     key = F.col(table.key[0]) if len(table.key) == 1 else F.struct(*table.key)
     identity = F.concat_ws("/", "_topic", "_partition", "_offset")
     return {
         "_key": F.when(is_good, key),
         "_bad": F.when(~is_good, identity),
-        "_time": F.when(is_good, F.col(_event_at(table))).otherwise(time_of_a_bad_row()),
+        "_time": F.when(is_good, F.col(table.event_at)).otherwise(time_of_a_bad_row()),
         **{
             name: F.when(~is_good, F.col(name)) for name in ("_message_key", "_payload", "_headers")
         },

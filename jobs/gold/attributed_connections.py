@@ -14,7 +14,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from jobs.core.fold import Answer, Event, Fold, Folded, time_order
 from jobs.core.stateful import folded
-from jobs.core.table import Emit, Layer, Table
+from jobs.core.table import Upserted
 from jobs.core.waiting import Kept, Memory, Waiting
 from jobs.gold.ip_holds import OF_ACTS, act_on, acts_of, lapse, remembered
 from jobs.silver import dhcp_events, network_connections
@@ -147,14 +147,12 @@ FOLD = Fold(
     migrate=_migrate,
 )
 
-TABLE = Table(
-    layer=Layer.GOLD,
+TABLE = Upserted(
     name="attributed_connections",
     reads=(network_connections.TABLE, dhcp_events.TABLE),
     transform=attributed_connections,
     key=("connection_id", "event_at"),
     event_at="event_at",
-    emits=Emit.ON_CHANGE,
     window_from="window_from",
     unknown=UNKNOWN,
 )

@@ -8,7 +8,7 @@ Late data: an unconfirmed log-in is emitted once no admitted confirmation can be
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from jobs.core.table import Emit, Layer, Table
+from jobs.core.table import Appended
 from jobs.silver import user_actions, user_confirmations
 
 
@@ -40,14 +40,12 @@ def confirmed_logins(actions: DataFrame, confirmations: DataFrame) -> DataFrame:
     )
 
 
-TABLE = Table(
-    layer=Layer.GOLD,
+TABLE = Appended(
     name="confirmed_logins",
     reads=(user_actions.TABLE, user_confirmations.TABLE),
     transform=confirmed_logins,
     key=("action_id", "confirmation_id"),
     key_null_ok=("confirmation_id",),  # the log-in was not confirmed in time
     event_at="login_at",
-    emits=Emit.ON_CLOSE,
     closes_at="closes_at",
 )

@@ -11,7 +11,7 @@ from itertools import chain
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from jobs.core.table import Emit, Layer, Table
+from jobs.core.table import Recomputed
 from jobs.gold import device_signal_10m
 from jobs.silver import devices
 
@@ -47,15 +47,12 @@ def device_daily(windows: DataFrame, intervals: DataFrame) -> DataFrame:
     )
 
 
-TABLE = Table(
-    layer=Layer.GOLD,
+TABLE = Recomputed(
     name="device_daily",
     reads=(device_signal_10m.TABLE, devices.TABLE),
     transform=device_daily,
     key=("device_id", "signal", "site", "day"),
     key_null_ok=("site",),  # the device's site is not known yet
-    event_at="day_from",
-    emits=Emit.RECOMPUTED,
     window="25 hours",
     window_from="day_from",
 )

@@ -10,7 +10,7 @@ updated when a change for that time arrives later.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from jobs.core.table import Dimension, Emit, Layer, Table
+from jobs.core.table import Dimension, Windowed
 from jobs.silver import device_telemetry, devices
 from quality.expectations import Within
 from quality.rules import Severity
@@ -45,14 +45,11 @@ def device_signal_10m(readings: DataFrame) -> DataFrame:
     )
 
 
-TABLE = Table(
-    layer=Layer.GOLD,
+TABLE = Windowed(
     name="device_signal_10m",
     reads=(device_telemetry.TABLE,),
     transform=device_signal_10m,
     key=("device_id", "signal", "window_from"),
-    event_at="window_from",
-    emits=Emit.ON_CLOSE,
     window=WINDOW,
     window_from="window_from",
     closes_at="window_until",

@@ -24,8 +24,9 @@ from jobs.core.fold import (
     latest_per_key,
     time_order,
 )
+from jobs.core.kind import Emit
 from jobs.core.stateful import folded
-from jobs.core.table import Emit, Layer, Table
+from jobs.core.table import Upserted
 from jobs.core.waiting import Memory
 from jobs.silver import dhcp_events
 
@@ -184,8 +185,7 @@ FOLD = Fold(
     migrate=_migrate,
 )
 
-TABLE = Table(
-    layer=Layer.GOLD,
+TABLE = Upserted(
     name="ip_holds",
     reads=(dhcp_events.TABLE,),
     transform=ip_holds,

@@ -9,7 +9,7 @@ shows that a device was at another site.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from jobs.core.table import Emit, Layer, Table
+from jobs.core.table import Recomputed
 from jobs.gold import attributed_connections
 from jobs.gold.attributed_connections import UNKNOWN
 from jobs.silver import devices
@@ -38,14 +38,11 @@ def site_traffic_1h(connections: DataFrame, intervals: DataFrame) -> DataFrame:
     )
 
 
-TABLE = Table(
-    layer=Layer.GOLD,
+TABLE = Recomputed(
     name="site_traffic_1h",
     reads=(attributed_connections.TABLE, devices.TABLE),
     transform=site_traffic_1h,
     key=("site", "window_from"),
-    event_at="window_from",
-    emits=Emit.RECOMPUTED,
     window=WINDOW,
     window_from="window_from",
     valid_until="window_until",

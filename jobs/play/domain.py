@@ -11,7 +11,8 @@ from jobs.bronze import (
     user_actions,
     user_confirmations,
 )
-from jobs.core.table import Table, Topic
+from jobs.core.table import Table
+from jobs.core.topic import Topic
 from jobs.play.assets import Inventory, Processes
 from jobs.play.logins import Actions, Confirmations
 from jobs.play.network import Connections, Dhcp

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from jobs.core.table import Layer
+from jobs.core.kind import Layer
 from jobs.play.domain import Part, readings
 from jobs.play.plan import Plan
 from jobs.play.player import Chunk

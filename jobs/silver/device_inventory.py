@@ -10,7 +10,7 @@ from pyspark.sql.types import StringType, StructType, TimestampType
 
 from jobs.bronze import device_inventory as bronze
 from jobs.core.received import CARRIED
-from jobs.core.table import Layer, Table
+from jobs.core.table import Judged
 from quality.rules import required
 
 FIELDS = (
@@ -30,8 +30,7 @@ def device_inventory(events: DataFrame) -> DataFrame:
     return topic.parse(events, FIELDS).select(*CARRIED, *FIELDS.fieldNames())
 
 
-TABLE = Table(
-    layer=Layer.SILVER,
+TABLE = Judged(
     name="device_inventory",
     reads=(bronze.TABLE,),
     transform=device_inventory,

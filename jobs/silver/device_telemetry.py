@@ -14,7 +14,7 @@ from pyspark.sql.types import DecimalType, LongType, StringType, StructType, Tim
 
 from jobs.bronze import device_telemetry as bronze
 from jobs.core.received import CARRIED
-from jobs.core.table import Layer, Table
+from jobs.core.table import Judged
 from jobs.core.unite import united
 from quality.rules import Rule, required
 
@@ -122,8 +122,7 @@ def _translated() -> Column:
     )
 
 
-TABLE = Table(
-    layer=Layer.SILVER,
+TABLE = Judged(
     name="device_telemetry",
     reads=(bronze.TABLE,),
     transform=device_telemetry,

@@ -17,8 +17,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType
 
 from jobs.core.fold import Answer, Event, Fold, Folded, arrival, time_order
+from jobs.core.kind import Layer
 from jobs.core.stateful import folded
-from jobs.core.table import Emit, Layer, Table
+from jobs.core.table import Upserted
 from jobs.core.waiting import Memory
 from jobs.silver import device_inventory
 
@@ -134,14 +135,13 @@ FOLD = Fold(
     migrate=_migrate,
 )
 
-TABLE = Table(
+TABLE = Upserted(
     layer=Layer.SILVER,
     name="devices",
     reads=(device_inventory.TABLE,),
     transform=devices,
     key=("device_id", "valid_from"),
     event_at="valid_from",
-    emits=Emit.ON_CHANGE,
     window_from="ended_on",
     valid_until="valid_until",
 )

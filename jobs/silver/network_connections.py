@@ -10,7 +10,7 @@ from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
 from jobs.bronze import network_connections as bronze
 from jobs.core.received import CARRIED
-from jobs.core.table import Layer, Table
+from jobs.core.table import Judged
 from quality.rules import OnFail, between, required
 
 FIELDS = (
@@ -31,8 +31,7 @@ def network_connections(events: DataFrame) -> DataFrame:
     return topic.parse(events, FIELDS).select(*CARRIED, *FIELDS.fieldNames())
 
 
-TABLE = Table(
-    layer=Layer.SILVER,
+TABLE = Judged(
     name="network_connections",
     reads=(bronze.TABLE,),
     transform=network_connections,

@@ -13,7 +13,7 @@ from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 from jobs.bronze import process_events as bronze
 from jobs.core.received import CARRIED
 from jobs.core.rescue import rescued
-from jobs.core.table import Layer, Table
+from jobs.core.table import Judged
 from quality.rules import no_unknown_fields, required
 
 FIELDS = (
@@ -37,8 +37,7 @@ def process_events(events: DataFrame) -> DataFrame:
     return topic.parse(events, FIELDS).select(*CARRIED, *FIELDS.fieldNames(), rescued(FIELDS))
 
 
-TABLE = Table(
-    layer=Layer.SILVER,
+TABLE = Judged(
     name="process_events",
     reads=(bronze.TABLE,),
     transform=process_events,

@@ -10,7 +10,7 @@ from pyspark.sql.types import StringType, StructType, TimestampType
 
 from jobs.bronze import user_actions as bronze
 from jobs.core.received import CARRIED
-from jobs.core.table import Layer, Table
+from jobs.core.table import Judged
 from quality.rules import required
 
 FIELDS = (
@@ -29,8 +29,7 @@ def user_actions(events: DataFrame) -> DataFrame:
     return topic.parse(events, FIELDS).select(*CARRIED, *FIELDS.fieldNames())
 
 
-TABLE = Table(
-    layer=Layer.SILVER,
+TABLE = Judged(
     name="user_actions",
     reads=(bronze.TABLE,),
     transform=user_actions,

@@ -10,7 +10,7 @@ from pyspark.sql.types import StringType, StructType, TimestampType
 
 from jobs.bronze import user_confirmations as bronze
 from jobs.core.received import CARRIED
-from jobs.core.table import Layer, Table
+from jobs.core.table import Judged
 from quality.rules import required
 
 FIELDS = (
@@ -29,8 +29,7 @@ def user_confirmations(events: DataFrame) -> DataFrame:
     return topic.parse(events, FIELDS).select(*CARRIED, *FIELDS.fieldNames())
 
 
-TABLE = Table(
-    layer=Layer.SILVER,
+TABLE = Judged(
     name="user_confirmations",
     reads=(bronze.TABLE,),
     transform=user_confirmations,

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from jobs.core.table import Topic
+from jobs.core.topic import Topic
 from jobs.engine.kafka import admin, local_broker
 from jobs.play.domain import readings
 from jobs.play.plan import Plan

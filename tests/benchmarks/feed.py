@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import pyarrow.parquet as pq
 from confluent_kafka import Producer
 
-from jobs.core.table import Topic
+from jobs.core.topic import Topic
 from jobs.engine.kafka.admin import create_topic
 from jobs.engine.kafka.topic_log import Log
 from jobs.engine.storage.delta_commit import SUMS_KEPT, forget_sum

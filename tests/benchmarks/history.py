@@ -20,9 +20,8 @@ from shutil import copytree, rmtree
 from pyspark.sql import SparkSession
 
 from jobs import catalog
-from jobs.core.table import Emit, Layer, Table
+from jobs.core.table import Ingested, Recomputed, Table
 from jobs.engine.pipeline.runner import Site
-from jobs.engine.repair.closed_range import length
 from jobs.engine.runtime.settings import settings
 from jobs.engine.runtime.spark_session import start
 from jobs.engine.storage.lake import Lake
@@ -151,7 +150,7 @@ class History:
 
     def _old(self, table: Table) -> int:
         """Return the batch that is measured: the four hundredth, or the last one with enough behind it."""
-        if table.layer is Layer.BRONZE:
+        if isinstance(table, Ingested):
             batches = self._events(table) // self._records(table)
         else:
             batches = steps([self._lake("old", source).table(source) for source in table.needs])
@@ -186,7 +185,7 @@ class History:
 
 def computes_days(table: Table) -> bool:
     """Return whether a table computes whole days again when a part of them changes."""
-    return table.emits is Emit.RECOMPUTED and length(table) >= timedelta(days=1)
+    return isinstance(table, Recomputed) and table.window_length >= timedelta(days=1)
 
 
 def wanted(names: Sequence[str]) -> list[Table]:

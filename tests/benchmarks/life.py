@@ -12,7 +12,7 @@ import psutil
 from pyspark.sql import SparkSession
 
 from jobs.core.modes import AvailableNow, MicroBatch
-from jobs.core.table import Emit, Layer, Table
+from jobs.core.table import Ingested, Recomputed, Table
 from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.pipeline.recompute_windows import Afresh
 from jobs.engine.pipeline.runner import Site, run
@@ -107,10 +107,10 @@ class Life:
         return marks
 
     def _run(self, heard: Callable[[Entry], None], over: threading.Event) -> None:
-        if self.table.layer is Layer.BRONZE:
+        if isinstance(self.table, Ingested):
             mode = AvailableNow(max_offsets=self.records)
             run(self.table, mode, self.lake, site=self.site, tell=heard, stopped=over.is_set)
-        elif self.table.emits is Emit.RECOMPUTED:
+        elif isinstance(self.table, Recomputed):
             self._again(heard, over)
         else:
             stopped = _within(PATIENCE, over, self.table)
@@ -132,7 +132,7 @@ class Life:
 
     def _given(self) -> Iterator[None]:
         """Give each source's versions a part at a time, until none has more; of one without rows no stream hears."""
-        if self.table.layer is Layer.BRONZE:
+        if isinstance(self.table, Ingested):
             yield from (None for _ in range(MANY))
         paths = [
             path / source.layer / source.name

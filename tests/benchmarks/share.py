@@ -20,7 +20,7 @@ from shutil import copytree, ignore_patterns
 from tempfile import mkdtemp
 
 from jobs import catalog
-from jobs.core.table import Topic
+from jobs.core.topic import Topic
 from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.kafka import admin
 from jobs.engine.storage.lake import Lake

@@ -16,7 +16,6 @@ from tests.support.rows import NOON
 def test_it_reads_both_topics_and_changes_nothing() -> None:
     """Every other table can be computed again from it."""
     assert [topic.name for topic in TABLE.topics] == ["device-telemetry", "device-telemetry-v1"]
-    assert TABLE.transform is None
     assert silver.TABLE.reads == (TABLE,)
 
 

@@ -43,7 +43,7 @@ def test_the_catalog_knows_the_new_tables_and_what_they_read(project: Path) -> N
     assert tables["bronze.orders"] == "orders"
     assert tables["silver.orders"] == "bronze.orders"
     assert tables["gold.orders_10m"] == "silver.orders"
-    assert "Emit.RECOMPUTED" in (project / "jobs/gold/holds_10m.py").read_text()
+    assert "TABLE = Recomputed(" in (project / "jobs/gold/holds_10m.py").read_text()
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ The tables of these tests live in packages that are made for them, in the place 
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from importlib import import_module, invalidate_caches
 from pathlib import Path
 from textwrap import dedent
@@ -15,23 +14,25 @@ import pytest
 
 from jobs import catalog
 from jobs.core.errors import DefinitionError
-from jobs.core.table import Emit, Layer, Table
-from jobs.gold import device_signal_10m
+from jobs.core.kind import Layer
 
 Modules: TypeAlias = Mapping[str, str]
 Declare: TypeAlias = Callable[..., None]
 
 COMPLETE = "transform=print, key=('id',), event_at='at'"
-HEAD = "from jobs.core.table import Layer, Table, Topic\n"
-BRONZE = HEAD + "TABLE = Table(layer=Layer.BRONZE, name='pings', reads=(Topic(name='pings'),))\n"
+HEAD = "from jobs.core.table import Appended, Ingested, Judged\n"
+BRONZE = (
+    HEAD
+    + "from jobs.core.topic import Topic\n"
+    + "TABLE = Ingested(name='pings', reads=(Topic(name='pings'),))\n"
+)
 
 
-def derived(layer: str, name: str, *reads: str) -> str:
+def derived(kind: str, name: str, *reads: str) -> str:
     """Return a module that declares a table over those of other modules."""
     imports = "".join(f"import {module}\n" for module in reads)
     sources = "".join(f"{module}.TABLE, " for module in reads)
-    facts = f"layer=Layer.{layer}, name='{name}', reads=({sources}), {COMPLETE}"
-    return f"{HEAD}{imports}TABLE = Table({facts})\n"
+    return f"{HEAD}{imports}TABLE = {kind}(name='{name}', reads=({sources}), {COMPLETE})\n"
 
 
 @pytest.fixture
@@ -89,7 +90,7 @@ def test_a_module_in_a_layers_folder_is_all_that_a_table_needs(declare: Declare)
     """There is no registry and no second place."""
     declare(
         bronze={"pings": BRONZE},
-        silver={"pings": derived("SILVER", "pings", "scratch_bronze.pings")},
+        silver={"pings": derived("Judged", "pings", "scratch_bronze.pings")},
     )
 
     assert [table.id for table in catalog.tables()] == ["bronze.pings", "silver.pings"]
@@ -99,10 +100,10 @@ def test_a_table_comes_after_those_of_its_own_layer_that_it_reads(declare: Decla
     """By name alone ``answers`` would run before what it is made of."""
     declare(
         bronze={"pings": BRONZE},
-        silver={"pings": derived("SILVER", "pings", "scratch_bronze.pings")},
+        silver={"pings": derived("Judged", "pings", "scratch_bronze.pings")},
         gold={
-            "answers": derived("GOLD", "answers", "scratch_gold.questions"),
-            "questions": derived("GOLD", "questions", "scratch_silver.pings"),
+            "answers": derived("Appended", "answers", "scratch_gold.questions"),
+            "questions": derived("Appended", "questions", "scratch_silver.pings"),
         },
     )
 
@@ -117,7 +118,7 @@ def test_a_table_comes_after_those_of_its_own_layer_that_it_reads(declare: Decla
         "'''A module without a table.'''",
         "TABLE = 'pings'",
         BRONZE.replace("name='pings'", "name='pongs'"),
-        BRONZE.replace("Layer.BRONZE", "Layer.SILVER"),
+        derived("Appended", "pings", "jobs.silver.user_actions"),
     ],
     ids=["no table", "no Table", "another name", "another layer"],
 )
@@ -129,16 +130,20 @@ def test_a_module_that_does_not_declare_its_own_table_is_named(declare: Declare,
         catalog.tables()
 
     assert str(caught.value.fields["file"]).endswith("scratch_bronze/pings.py")
-    assert "TABLE = Table(layer=Layer.BRONZE, name='pings'" in caught.value.hint
+    assert "TABLE = Ingested(name='pings'" in caught.value.hint
 
 
 def test_tables_that_read_each_other_are_refused_as_a_circle(declare: Declare) -> None:
     """Nothing could ever run first."""
-    first = HEAD + (
-        "OLDER = Table(layer=Layer.GOLD, name='b', reads=())\n"
-        "TABLE = Table(layer=Layer.GOLD, name='a', reads=(OLDER,))\n"
+    first = derived("Appended", "b", "scratch_silver.pings").replace("TABLE =", "OLDER =")
+    declare(
+        bronze={"pings": BRONZE},
+        silver={"pings": derived("Judged", "pings", "scratch_bronze.pings")},
+        gold={
+            "a": f"{first}TABLE = Appended(name='a', reads=(OLDER,), {COMPLETE})\n",
+            "b": derived("Appended", "b", "scratch_gold.a"),
+        },
     )
-    declare(gold={"a": first, "b": derived("GOLD", "b", "scratch_gold.a")})
 
     with pytest.raises(DefinitionError, match="circle") as caught:
         catalog.tables()
@@ -149,11 +154,9 @@ def test_tables_that_read_each_other_are_refused_as_a_circle(declare: Declare) -
 
 def test_a_table_that_reads_one_which_is_in_no_layer_is_refused(declare: Declare) -> None:
     """A copy of a table under another name looks like a source, and no run makes it."""
-    stray = HEAD + (
-        "LOST = Table(layer=Layer.SILVER, name='lost', reads=())\n"
-        "TABLE = Table(layer=Layer.GOLD, name='a', reads=(LOST,))\n"
-    )
-    declare(gold={"a": stray})
+    lost = derived("Judged", "lost", "scratch_bronze.pings").replace("TABLE =", "LOST =")
+    stray = f"{lost}TABLE = Appended(name='a', reads=(LOST,), {COMPLETE})\n"
+    declare(bronze={"pings": BRONZE}, gold={"a": stray})
 
     with pytest.raises(DefinitionError, match=r"silver\.lost"):
         catalog.tables()
@@ -162,20 +165,14 @@ def test_a_table_that_reads_one_which_is_in_no_layer_is_refused(declare: Declare
 @pytest.mark.parametrize(
     ("code", "line", "word"),
     [
-        (derived("SILVER", "pings", "scratch_bronze.pings").replace("key", "kei"), 3, "kei"),
+        (derived("Judged", "pings", "scratch_bronze.pings").replace("key", "kei"), 3, "kei"),
         ("x = 1\ny = = 2\n", 2, "SyntaxError"),
         ("from jobs.core.table import Tabel\n", 1, "Tabel"),
-        (derived("SILVER", "pings", "scratch_bronze.pongs"), 2, "scratch_bronze.pongs"),
-        (derived("SILVER", "pings", "scratch_bronze.pings").replace("key=('id',), ", ""), 3, "key"),
-        (
-            derived("SILVER", "pings", "scratch_bronze.pings").replace(
-                "key=", "key_null_ok=('id',), key="
-            ),
-            3,
-            "may be NULL",
-        ),
+        (derived("Judged", "pings", "scratch_bronze.pongs"), 2, "scratch_bronze.pongs"),
+        (derived("Judged", "pings", "scratch_bronze.pings").replace("key=('id',), ", ""), 3, "key"),
+        (derived("Judged", "pings", "scratch_bronze.pings").replace("('id',)", "()"), 3, "key"),
     ],
-    ids=["a field", "syntax", "an import", "a module", "no key", "a NULL in a judged key"],
+    ids=["a field", "syntax", "an import", "a module", "no key", "an empty key"],
 )
 def test_a_mistake_is_refused_with_its_file_and_line(
     declare: Declare, code: str, line: int, word: str
@@ -190,31 +187,30 @@ def test_a_mistake_is_refused_with_its_file_and_line(
     assert word in caught.value.message
 
 
-def test_a_table_that_reads_updated_rows_is_recomputed_or_refused(declare: Declare) -> None:
-    """Spark would refuse it too, but at the first rewrite, at night."""
-    rows = derived("GOLD", "rows", "scratch_silver.pings").replace(
-        "reads", "emits='on_change', window_from='at', reads"
-    )
-    declare(
-        bronze={"pings": BRONZE},
-        silver={"pings": derived("SILVER", "pings", "scratch_bronze.pings")},
-        gold={"rows": rows, "sums": derived("GOLD", "sums", "scratch_gold.rows")},
-    )
+@pytest.mark.parametrize(
+    ("kind", "field", "hint"),
+    [
+        ("Judged", "dimension=None", "declare the dimension in a table above it"),
+        ("Judged", "key_null_ok=('id',)", "holds back the rows that lack a part of their key"),
+        ("Judged", "layer='silver'", "leave it out: the kind says it"),
+        (
+            "Judged",
+            "kei=('id',)",
+            "Judged needs name, reads, transform, key, event_at and may have",
+        ),
+    ],
+)
+def test_a_field_that_a_kind_has_not_is_refused_with_those_it_has(
+    declare: Declare, kind: str, field: str, hint: str
+) -> None:
+    """The commonest mistake is to declare a window as a row, or the other way round."""
+    code = derived(kind, "pings", "scratch_bronze.pings").replace("key=", f"{field}, key=")
+    declare(bronze={"pings": BRONZE}, silver={"pings": code})
 
-    with pytest.raises(DefinitionError, match=r"gold\.sums reads gold\.rows") as caught:
+    with pytest.raises(DefinitionError, match=r"scratch_silver/pings\.py:3: TypeError") as caught:
         catalog.tables()
 
-    assert "RECOMPUTED" in caught.value.hint
-
-
-def test_rows_that_no_stream_emits_have_no_dimension() -> None:
-    """Its columns would be empty after the first change, without an error."""
-    table = replace(device_signal_10m.TABLE, emits=Emit.RECOMPUTED)
-
-    with pytest.raises(DefinitionError, match=r"device_signal_10m\.py:\d+") as caught:
-        catalog._refuse_dimension(table, device_signal_10m)
-
-    assert "declare the dimension in a table above it" in caught.value.hint
+    assert hint in caught.value.hint
 
 
 def test_a_table_knows_its_topic_or_its_tables() -> None:
@@ -226,4 +222,4 @@ def test_a_table_knows_its_topic_or_its_tables() -> None:
     assert ([topic.name for topic in bronze.topics], bronze.upstream) == (["user-actions"], ())
     assert (silver.topics, silver.upstream) == ((), (bronze,))
     assert gold.upstream == (silver, found["silver.user_confirmations"])
-    assert str(Table(layer=Layer.GOLD, name="x", reads=())) == "gold.x"
+    assert str(gold) == "gold.confirmed_logins"

@@ -18,7 +18,7 @@ from pyspark.sql.types import (
 
 from jobs.core.errors import DefinitionError
 from jobs.core.parse_avro import avro
-from jobs.core.table import Parse
+from jobs.core.topic import Parse
 from tests.support.events import Event, frame
 from tests.support.payloads import parse, problems
 from tests.support.shapes import ORDER as FIELDS

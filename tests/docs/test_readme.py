@@ -2,7 +2,8 @@
 
 import re
 import shlex
-from dataclasses import fields
+from dataclasses import MISSING, Field, fields
+from typing import get_args
 
 import pytest
 import typer
@@ -128,9 +129,32 @@ def test_every_setting_has_a_row() -> None:
     assert {setting for setting in settings if f"`{setting}`" not in text} == set()
 
 
-def test_every_field_of_a_table_has_a_row() -> None:
-    """In the order of the class, so that both are read side by side."""
-    assert listed("table_fields.md") == [field.name for field in fields(Table)]
+def test_every_kind_of_table_and_every_field_has_a_row() -> None:
+    """A cell has whether the kind needs the field, may have it, or has no such field."""
+    kinds = get_args(Table)
+    known = {kind: {field.name: field for field in fields(kind)} for kind in kinds}
+    cells = {kind: {each: need(known[kind][each]) for each in known[kind]} for kind in kinds}
+    names, listing = [kind.__name__ for kind in kinds], listed("table_fields.md")
+    rows = {row[0].strip("`"): row[2:] for row in table_rows("table_fields.md")}
+    assert listing[: len(names)] == names
+    assert rows["field"] == names
+    assert {*listing[len(names) :]} == {field for kind in kinds for field in known[kind]}
+    for field in listing[len(names) :]:
+        assert rows[field] == [cells[kind].get(field, "") for kind in kinds], field
+
+
+def need(field: Field[object]) -> str:
+    has_default = field.default is not MISSING or field.default_factory is not MISSING
+    return "may" if has_default else "needs"
+
+
+def table_rows(page: str) -> list[list[str]]:
+    lines = (FOLDER / page).read_text().splitlines()
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in lines
+        if line.startswith("|")
+    ]
 
 
 def test_every_verdict_has_a_meaning() -> None:

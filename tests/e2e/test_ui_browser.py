@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from jobs import catalog
+from jobs.core.kind import Layer
 from jobs.core.modes import MicroBatch
-from jobs.core.table import Layer
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, entries
 from jobs.silver import device_telemetry as silver

@@ -8,7 +8,7 @@ from secrets import token_hex
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.table import Topic
+from jobs.core.topic import Topic
 from jobs.engine.kafka.local_broker import down, up
 from jobs.engine.storage.lake import Lake
 from tests.support.morning import MORNING, streamed

@@ -22,7 +22,7 @@ from dagster import (
 )
 
 from jobs import catalog
-from jobs.core.table import Layer
+from jobs.core.table import Ingested
 from orchestration.definitions import DEFINITIONS
 from orchestration.keys import key, pool, topic_key
 from tests.architecture.tree import ROOT
@@ -109,7 +109,7 @@ def test_every_table_and_topic_is_one_asset_with_a_writer_of_its_own() -> None:
     pools = [str(each.op.pool) for each in made]
     assert sorted(pools) == sorted(map(pool, tables))
     for table in tables:
-        assert (found[key(table)].partitions_def is None) == (table.layer is Layer.BRONZE)
+        assert (found[key(table)].partitions_def is None) == (isinstance(table, Ingested))
 
 
 def test_every_job_can_be_made_of_them() -> None:

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from jobs.core.errors import DefinitionError, TransientError
-from jobs.core.table import Topic
+from jobs.core.topic import Topic
 from jobs.engine.kafka import admin
 from jobs.engine.kafka.local_broker import down, up
 from jobs.play import send as sending

@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TypeVar
@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from jobs.core.modes import AvailableNow, Batch, MicroBatch, Mode
-from jobs.core.table import Emit, Table
+from jobs.core.table import Table
 from jobs.engine.accounting.balance_sheet import balance, waiting
 from jobs.engine.pipeline.query import is_settled
 from jobs.engine.pipeline.run_summary import Report
@@ -23,8 +23,9 @@ from jobs.gold import device_signal_10m as gold
 from jobs.silver import device_telemetry as silver
 from tests.support.events import TABLE, Event, commits, received
 from tests.support.rows import NOON, Row, shown
+from tests.support.upserted import upserted
 
-ON_CHANGE = replace(gold.TABLE, name="device_signal_10m_now", emits=Emit.ON_CHANGE)
+ON_CHANGE = upserted(gold.TABLE, name="device_signal_10m_now")
 """The same windows, emitted on every change, in a table of their own."""
 
 TABLES = (silver.TABLE, gold.TABLE, ON_CHANGE)

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from jobs.core import table
+from jobs.core import topic
 from jobs.core.parse import parse_json
 from jobs.silver.device_telemetry import FIELDS
 from tests.support.events import Event, frame
@@ -24,7 +24,7 @@ def parse(
     spark: SparkSession,
     payloads: Sequence[bytes | None],
     fields: StructType = FIELDS,
-    read: table.Parse = parse_json,
+    read: topic.Parse = parse_json,
 ) -> Found:
     """Parse payloads, and return what was found in each, in their order."""
     events = frame(spark, [Event(payload=payload) for payload in payloads])

@@ -14,7 +14,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from jobs.core.table import Emit, Layer, Table
+from jobs.core.table import Ingested, Judged, Recomputed, Table, Upserted
 from jobs.engine.accounting.healed_rows import healed
 from jobs.engine.quarantine.resolutions import REPLAY, released, unfinished, unfollowed
 from jobs.engine.storage.lake import Lake
@@ -85,7 +85,7 @@ def _drawn(table: Table, lake: Lake) -> Balance:
     sheet.healed = came.rows
     sheet.duplicates += came.dropped
     sheet.dropped_by_watermark -= came.dropped
-    if table.layer is Layer.BRONZE:
+    if isinstance(table, Ingested):
         sheet.faults += _offset_faults(found)
     else:
         sheet.faults += _source_faults(table, lake, found, sheet)
@@ -184,7 +184,7 @@ def _source_faults(table: Table, lake: Lake, found: Entries, sheet: Balance) -> 
 
 
 def _waiting(table: Table, lake: Lake, found: Entries, sources: Mapping[str, Totals]) -> int:
-    if table.emits is Emit.RECOMPUTED:
+    if isinstance(table, Recomputed):
         return _unseen(table, lake, found)
     return _unread(found, sources) + _not_looked_up(table, lake)
 
@@ -224,7 +224,7 @@ def _inputs(table: Table, lake: Lake, found: Entries) -> dict[str, Totals]:
     """Return the numbers of rows of each source, counted in the way in which this table reads it."""
     paths = {source.id: lake.table(source) for source in table.upstream}
     first = next((entry for _, entry in found if not entry.is_backfill), None)
-    if table.emits is Emit.RECOMPUTED or (first and first.replaced and not first.promoted):
+    if isinstance(table, Recomputed) or (first and first.replaced and not first.promoted):
         return {name: Totals.all(path) for name, path in paths.items()}
     if first and first.whole:
         begun = {name: versions[0] for name, versions in first.versions.items()}
@@ -243,11 +243,11 @@ def _row_faults(table: Table, lake: Lake, found: Entries, sheet: Balance) -> Ite
     """Check that the files hold the rows that the ledger counts as written."""
     for path in lake.books(table):
         yield from _missing_files(path, is_own=path == lake.table(table))
-    changes = not (table.judges or table.layer is Layer.BRONZE) and _rewrites(found, table)
+    changes = not isinstance(table, Ingested | Judged) and _rewrites(found, table)
     written = sum(entry.written for _, entry in found)
     if not changes and sheet.rows != written:
         yield f"the table holds {sheet.rows} rows, but {written} were written"
-    if table.judges:
+    if isinstance(table, Judged):
         yield from _quarantine_faults(table, lake, found, sheet)
 
 
@@ -285,4 +285,4 @@ def _missing_files(path: Path, *, is_own: bool) -> Iterator[str]:
 
 
 def _rewrites(found: Entries, table: Table) -> bool:
-    return table.emits_updates or any(entry.replaced for _, entry in found)
+    return isinstance(table, Upserted | Recomputed) or any(entry.replaced for _, entry in found)

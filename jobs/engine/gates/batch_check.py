@@ -26,7 +26,7 @@ from jobs.core.table import Table
 from jobs.core.verdict import WARNED, own_columns
 from jobs.engine.gates import gate_files
 from jobs.engine.gates.gate_files import GateShutError, Shut, Where
-from jobs.engine.history.pooled_rows import Judged, Recent, proves
+from jobs.engine.history.pooled_rows import Recent, Tally, proves
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, is_table
 from jobs.engine.storage.window_index import EPOCH, MICROSECOND
@@ -50,11 +50,11 @@ RECOMPUTED = "recomputed to be compared"
 """The reason in the ledger where all gates of a lake are open."""
 
 
-def counted(rows: DataFrame, table: Table) -> Judged:
+def counted(rows: DataFrame, table: Table) -> Tally:
     """Count judged rows by the rules that they break, in one execution for any number of rules."""
     by = ["_reasons", *([WARNED] if WARNED in rows.columns else [])]
     newest = F.unix_micros(F.max(str(table.event_at))).alias("newest")
-    found, latest = Judged(), 0
+    found, latest = Tally(), 0
     for group in rows.groupBy(*by).agg(F.count(F.lit(1)).alias("n"), newest).collect():
         reasons = group["_reasons"]
         if reasons:
@@ -86,7 +86,7 @@ class Guard:
     where: Where = Where.BEFORE
     _columns: str = field(default="", init=False)
 
-    def admit(self, entry: Entry, found: Judged, rows: DataFrame, named: str = "") -> Entry:
+    def admit(self, entry: Entry, found: Tally, rows: DataFrame, named: str = "") -> Entry:
         """Return the entry of a batch that passes, with the findings.
 
         Args:
@@ -160,7 +160,7 @@ class Guard:
             self._columns = hashlib.sha256(kinds.encode()).hexdigest()[:12]
         return self._columns
 
-    def _findings(self, entry: Entry, found: Judged) -> tuple[Finding, ...]:
+    def _findings(self, entry: Entry, found: Tally) -> tuple[Finding, ...]:
         """Judge a batch by itself, and a small one together with those before it as well."""
         bounds = self._bounds(entry)
         alone = self._judged(self._counts(entry, found, found), bounds)
@@ -171,7 +171,7 @@ class Guard:
         own = [each for each in alone if not each.holds and proves(each, found)]
         return tuple({each.name: each for each in (*together, *own)}.values())
 
-    def _counts(self, entry: Entry, found: Judged, pool: Judged) -> Counts:
+    def _counts(self, entry: Entry, found: Tally, pool: Tally) -> Counts:
         """Return the batch's own figures, and the shares among the rows with which it is judged."""
         rows, broke = pool.rows, pool.broke
         figures = {
@@ -200,7 +200,7 @@ class Guard:
             return Recent()
         return Recent.of(self.lake.table(self.table), fingerprint(self.table.rules))
 
-    def _shut(self, entry: Entry, found: Judged, critical: Sequence[Finding], named: str) -> Shut:
+    def _shut(self, entry: Entry, found: Tally, critical: Sequence[Finding], named: str) -> Shut:
         return Shut(
             table=self.table.id,
             where=self.where,

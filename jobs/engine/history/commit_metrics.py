@@ -122,8 +122,8 @@ def _nulls(files: list[dict[str, Any]]) -> Iterator[tuple[str, float]]:
 
 
 def moment_of(table: Table) -> str:
-    """Return the column with a row's time: of the event, of the window, or of the arrival."""
-    return table.event_at or table.window_from or ARRIVED_AT
+    """Return the column with a row's time: of the event, or of the arrival."""
+    return table.event_at or ARRIVED_AT
 
 
 def _span(files: list[dict[str, Any]], column: str) -> tuple[datetime | None, datetime | None]:

@@ -30,7 +30,7 @@ LOOKED_BACK = 1_000
 
 
 @dataclass(slots=True)
-class Judged:
+class Tally:
     """The counts of one or several batches, by the rules that their rows break.
 
     Args:
@@ -56,7 +56,7 @@ class Recent:
 
     def __init__(self) -> None:
         """Begin with none."""
-        self._batches = deque[Judged]()
+        self._batches = deque[Tally]()
 
     @classmethod
     def of(cls, path: Path, rules: str) -> "Recent":
@@ -76,20 +76,20 @@ class Recent:
             if entry.replaced or entry.rules != rules or recent._rows >= TOGETHER:
                 break
             held, broke = Counter(entry.quarantined), Counter(entry.broke)
-            recent._batches.appendleft(Judged(good=entry.good, held=held, broke=broke))
+            recent._batches.appendleft(Tally(good=entry.good, held=held, broke=broke))
         return recent
 
-    def add(self, batch: Judged) -> None:
+    def add(self, batch: Tally) -> None:
         """Add a batch that passed, and drop those that no small batch needs any more."""
         self._batches.append(batch)
         while self._rows - self._batches[0].rows >= TOGETHER:
             self._batches.popleft()
 
-    def with_(self, batch: Judged) -> Judged | None:
+    def with_(self, batch: Tally) -> Tally | None:
         """Return a small batch together with those before it; None when it is judged only by itself."""
         if batch.rows >= TOGETHER or not self._batches:
             return None
-        pool = Judged()
+        pool = Tally()
         for each in (*self._batches, batch):
             pool.good += each.good
             pool.held += each.held
@@ -101,7 +101,7 @@ class Recent:
         return sum(each.rows for each in self._batches)
 
 
-def proves(finding: Finding, batch: Judged) -> bool:
+def proves(finding: Finding, batch: Tally) -> bool:
     """Return whether a batch alone has enough bad rows for a finding; half of a batch of two proves nothing."""
     unread = sum(batch.broke[why] for why in UNREAD)
     return (unread if finding.name == "unread" else finding.failed) > FEW

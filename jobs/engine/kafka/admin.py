@@ -13,7 +13,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from jobs.core.errors import DefinitionError, LakeError, TransientError
-from jobs.core.table import Table, Topic
+from jobs.core.table import Table
+from jobs.core.topic import Topic
 
 PATIENCE = 4.0
 ADDRESS = re.compile(r"(?P<host>[^\s:,\[\]]+|\[[0-9A-Fa-f:]+\]):(?P<port>\d{1,5})")

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from confluent_kafka import Message
 
-from jobs.core.table import Topic
+from jobs.core.topic import Topic
 from jobs.engine.kafka.topic_log import Log
 
 Part: TypeAlias = tuple[str, int]

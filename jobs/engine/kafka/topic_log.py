@@ -16,7 +16,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from jobs.core.errors import DataError, DefinitionError, TransientError
-from jobs.core.table import Topic
+from jobs.core.topic import Topic
 
 TIMEOUT = 10.0
 PASSING = frozenset(

@@ -9,12 +9,13 @@ normal case, and costs nothing. Otherwise the range is read again, and the rows 
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import assert_never
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.core.received import RECEIVED
-from jobs.core.table import Table
+from jobs.core.table import Appended, Judged, Streamed, Table, Upserted, Windowed
 from jobs.core.verdict import judged
 from jobs.engine.pipeline.spark_checkpoint import Planned, stream_id
 from jobs.engine.runtime.meter import code_version
@@ -26,7 +27,7 @@ Parts = Mapping[str, Sequence[tuple[int, Added]]]
 """For each source the versions that a batch reads, and what each adds."""
 
 
-def opened(table: Table, lake: Lake, plan: Planned, mode: str) -> tuple[Entry, Parts]:
+def opened(table: Streamed, lake: Lake, plan: Planned, mode: str) -> tuple[Entry, Parts]:
     """Begin the entry of a batch with the figures that are known before it runs."""
     inputs = {source.id: plan.input(lake.table(source)) for source in table.upstream}
     parts = {source: versions for source, versions in inputs.items() if versions}
@@ -45,7 +46,7 @@ def opened(table: Table, lake: Lake, plan: Planned, mode: str) -> tuple[Entry, P
     return entry, parts
 
 
-def dropped(spark: SparkSession, table: Table, plan: Planned, parts: Parts) -> int:
+def dropped(spark: SparkSession, table: Streamed, plan: Planned, parts: Parts) -> int:
     """Count the rows that Spark dropped because they are below the watermark."""
     if not plan.late_ms:
         return 0
@@ -55,30 +56,36 @@ def dropped(spark: SparkSession, table: Table, plan: Planned, parts: Parts) -> i
         if read and _oldest(table, source, read) <= plan.late_ms:
             files = [file for part in read for file in part.files]
             # Older files of bronze may lack a column that newer ones have.
-            reader = spark.read.schema(RECEIVED) if table.judges else spark.read
+            reader = spark.read.schema(RECEIVED) if isinstance(table, Judged) else spark.read
             count += _count_below(reader.parquet(*files), table, source, plan.late_ms)
     return count
 
 
-def _oldest(table: Table, source: Table, read: Sequence[Added]) -> float:
+def _oldest(table: Streamed, source: Table, read: Sequence[Added]) -> float:
     """Return a lower bound of the rows' times, in milliseconds, from statistics alone."""
-    columns = ("_arrived_at", "_ingested_at") if table.judges else (str(source.event_at),)
+    columns = (
+        ("_arrived_at", "_ingested_at") if isinstance(table, Judged) else (str(source.event_at),)
+    )
     lowest = [part.lowest.get(column) for part in read for column in columns]
     known = [datetime.fromisoformat(moment) for moment in lowest if moment]
     if len(known) < len(lowest):
         return 0.0
-    slack = table.lateness.late if table.judges else timedelta(0)
+    slack = table.lateness.late if isinstance(table, Judged) else timedelta(0)
     return (min(known) - slack).timestamp() * 1000
 
 
-def _count_below(rows: DataFrame, table: Table, source: Table, late_ms: int) -> int:
+def _count_below(rows: DataFrame, table: Streamed, source: Table, late_ms: int) -> int:
     """Count the rows below the watermark by Spark's comparison: a row at the watermark is dropped too."""
-    if table.judges:
-        moment = judged(rows, table).select(F.col("_time").alias("moment"))
-    elif table.window:
-        moment = rows.select(F.window(str(source.event_at), table.window)["end"].alias("moment"))
-    else:
-        moment = rows.select(F.col(str(source.event_at)).alias("moment"))
+    match table:
+        case Judged():
+            moment = judged(rows, table).select(F.col("_time").alias("moment"))
+        case Windowed() | Upserted(window=str()):
+            window = F.window(str(source.event_at), str(table.window))
+            moment = rows.select(window["end"].alias("moment"))
+        case Appended() | Upserted():
+            moment = rows.select(F.col(str(source.event_at)).alias("moment"))
+        case _:
+            assert_never(table)
     return moment.where(F.col("moment") <= F.timestamp_millis(F.lit(late_ms))).count()
 
 

@@ -9,16 +9,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import assert_never
 
 from pyspark.sql import DataFrame
 
-from jobs.core.table import Table
+from jobs.core.table import Appended, Judged, Streamed, Upserted, Windowed
 from jobs.engine.gates.batch_check import Guard
 from jobs.engine.gates.gate_files import refuse_behind
 from jobs.engine.pipeline.batch_accounting import dropped, opened
 from jobs.engine.pipeline.dimension_lookup import beside
 from jobs.engine.pipeline.spark_checkpoint import planned, stream_id
-from jobs.engine.pipeline.write_gold import Windows
+from jobs.engine.pipeline.write_gold import Windows, append
 from jobs.engine.pipeline.write_silver import Fork
 from jobs.engine.runtime.meter import Meter
 from jobs.engine.storage.file_index import FileIndex
@@ -37,7 +38,7 @@ class Writer:
     """
 
     def __init__(
-        self, table: Table, lake: Lake, mode: str, tell: Tell, guard: Guard | None
+        self, table: Streamed, lake: Lake, mode: str, tell: Tell, guard: Guard | None
     ) -> None:
         """Prepare to write; ``tell`` gets every entry after its commit, and ``guard`` checks each batch before."""
         self._table = table
@@ -45,7 +46,7 @@ class Writer:
         self._mode = mode
         self._tell = tell
         self._guard = guard
-        self._windows = Windows(table, lake.table(table))
+        self._windows: Windows | None = None
         self._static: FileIndex | None = None
         self.error: Exception | None = None
         self.writing = threading.Lock()
@@ -78,18 +79,25 @@ class Writer:
         entry, parts = opened(table, lake, plan, self._mode)
         lost = partial(dropped, spark, table, plan, parts)
         path = lake.table(table)
-        if table.judges:
-            quarantine = lake.quarantine(table)
-            fork = Fork(table=table, path=path, quarantine=quarantine, guard=self._guard)
-            return fork.write(
-                rows,
-                lambda good, held: entry.settled(good=good, held=held, dropped=lost()),
-                meter,
-                held_already=self._has(quarantine, number),
-            )
+        match table:
+            case Judged():
+                quarantine = lake.quarantine(table)
+                fork = Fork(table=table, path=path, quarantine=quarantine, guard=self._guard)
+                return fork.write(
+                    rows,
+                    lambda good, held: entry.settled(good=good, held=held, dropped=lost()),
+                    meter,
+                    held_already=self._has(quarantine, number),
+                )
+            case Windowed() | Appended():
+                write = partial(append, path=path)
+            case Upserted():
+                self._windows = self._windows or Windows(table, path)
+                write = partial(self._windows.change)
+            case _:
+                assert_never(table)
         if table.dimension and self._static is None:
             self._static = FileIndex.of(spark, table.dimension.source, lake)
-        write = self._windows.change if table.emits_updates else self._windows.append
         with beside(spark, table, lake, rows, self._static) as (found, looked):
 
             def settle() -> Entry:
@@ -97,7 +105,7 @@ class Writer:
                 here = replace(entry, looked=looked)
                 return here.settled(good=entry.read - refused, held={}, dropped=refused)
 
-            return write(found, settle, meter)
+            return write(found, settle=settle, meter=meter)
 
     def _has(self, path: Path, number: int) -> bool:
         newest = last_entry(path)

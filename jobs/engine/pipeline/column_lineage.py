@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from jobs.core.received import RECEIVED
-from jobs.core.table import Layer, Table
+from jobs.core.table import Computed, Ingested, Judged, Table
 from jobs.core.verdict import good_rows
 from jobs.engine.pipeline.plan import shaped
 from jobs.engine.runtime.atomic_file import put
@@ -63,7 +63,7 @@ def lineage(spark: SparkSession, table: Table, lake: Lake) -> Columns:
 
 def derive_lineage(spark: SparkSession, table: Table) -> Columns:
     """Derive the lineage from the code alone; bronze is as received and depends on no table."""
-    if table.layer is Layer.BRONZE:
+    if isinstance(table, Ingested):
         return {}
     rows = _on_empty_tables(spark, table)
     plan = json.loads(rows._jdf.queryExecution().analyzed().toJSON())  # noqa: SLF001  # Python has no door to a plan
@@ -74,19 +74,19 @@ def derive_lineage(spark: SparkSession, table: Table) -> Columns:
     return {**computed, **looked_up}
 
 
-def _on_empty_tables(spark: SparkSession, table: Table) -> DataFrame:
+def _on_empty_tables(spark: SparkSession, table: Computed) -> DataFrame:
     """Apply a table's function to empty tables with the columns of its sources."""
     empty = [
         spark.createDataFrame([], _columns(spark, source)).alias(_alias(source))
         for source in table.upstream
     ]
     rows = shaped(empty, table)
-    return good_rows(rows) if table.judges else rows
+    return good_rows(rows) if isinstance(table, Judged) else rows
 
 
 @cache
 def _columns(spark: SparkSession, table: Table) -> StructType:
-    return RECEIVED if table.layer is Layer.BRONZE else _on_empty_tables(spark, table).schema
+    return RECEIVED if isinstance(table, Ingested) else _on_empty_tables(spark, table).schema
 
 
 def _alias(source: Table) -> str:

@@ -8,7 +8,7 @@ from collections import Counter
 from pyspark.sql import SparkSession
 
 from jobs.core.errors import DefinitionError
-from jobs.core.table import Emit, Table
+from jobs.core.table import Computed, Judged, Recomputed
 from jobs.engine.accounting.balance_sheet import rows_until
 from jobs.engine.gates.batch_check import Guard
 from jobs.engine.gates.gate_files import refuse_behind
@@ -28,7 +28,7 @@ STREAM = "batch"
 
 def compute(
     spark: SparkSession,
-    table: Table,
+    table: Computed,
     lake: Lake,
     guard: Guard | None = None,
     mode: str = STREAM,
@@ -49,7 +49,7 @@ def compute(
     path = lake.table(table)
     newest = last_entry(path)
     owned = newest is not None and newest[1].stream != STREAM
-    if owned and table.emits is not Emit.RECOMPUTED:  # a table without state has no owner
+    if owned and not isinstance(table, Recomputed):  # a table without state has no owner
         raise DefinitionError(
             f"{table.id} is written by a stream; a batch over everything would replace its rows under it",
             hint=f"use another lake, or remove {path} and {lake.checkpoint(table)} first.",
@@ -73,7 +73,7 @@ def compute(
         looked=looked,
         code=code_version(table),
     )
-    if table.judges:
+    if isinstance(table, Judged):
         quarantine = lake.quarantine(table)
         fork = Fork(table=table, path=path, quarantine=quarantine, guard=guard, replaces=True)
 

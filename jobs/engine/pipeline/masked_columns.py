@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from jobs.core.rescue import RESCUED
-from jobs.core.table import Layer, Table
+from jobs.core.table import Ingested, Judged, Table
 from jobs.engine.pipeline.column_lineage import cached_lineage, lineage
 from jobs.engine.storage.lake import Lake
 
@@ -26,12 +26,12 @@ def hidden(table: Table, lake: Lake) -> frozenset[str]:
     if not table.secret:
         return frozenset()
     always = table.secret.union(UNREADABLE)
-    return always if table.judges else always | _derived_from_hidden(table, lake)
+    return always if isinstance(table, Judged) else always | _derived_from_hidden(table, lake)
 
 
 def learn(spark: SparkSession, table: Table, lake: Lake) -> None:
     """Cache the lineage of a table above sensitive columns while Spark runs; a failure does not stop the table."""
-    if table.secret and not table.judges:
+    if table.secret and not isinstance(table, Judged):
         with suppress(PySparkException, LookupError):
             lineage(spark, table, lake)
 
@@ -39,7 +39,7 @@ def learn(spark: SparkSession, table: Table, lake: Lake) -> None:
 def hidden_in_bronze(bronze: Table, tables: Collection[Table]) -> frozenset[str]:
     """Return the columns of a bronze table that hold sensitive values of a table above it."""
     is_secret = any(table.secret and bronze in table.upstream for table in tables)
-    return frozenset(UNREADABLE) if is_secret and bronze.layer is Layer.BRONZE else frozenset()
+    return frozenset(UNREADABLE) if is_secret and isinstance(bronze, Ingested) else frozenset()
 
 
 def _derived_from_hidden(table: Table, lake: Lake) -> frozenset[str]:

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from jobs.core.errors import DefinitionError, LakeError
 from jobs.core.stateful import filters_below_time
-from jobs.core.table import Table
+from jobs.core.table import Judged, Streamed, Table, Upserted
 from jobs.engine.pipeline.batch_writer import Writer
 from jobs.engine.pipeline.dimension_lookup import unknown
 from jobs.engine.pipeline.make_table import make
@@ -40,7 +40,7 @@ Write = Callable[[DataFrame, int], None]
 
 
 def start(
-    spark: SparkSession, table: Table, lake: Lake, writer: Write, every: float | None
+    spark: SparkSession, table: Streamed, lake: Lake, writer: Write, every: float | None
 ) -> StreamingQuery:
     """Start the table's query.
 
@@ -60,11 +60,11 @@ def start(
     whole = _begins_whole(table, lake)
     sources = [_followed(session, lake.table(source), whole=whole) for source in table.upstream]
     result = shaped(sources, table)
-    if not table.judges and filters_below_time(result):
+    if not isinstance(table, Judged) and filters_below_time(result):
         result = shaped(sources, table, fenced=True)
     make(spark, table, lake, unknown(table, result))
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", table.id)
-    mode = "update" if table.emits_updates else "append"
+    mode = "update" if isinstance(table, Upserted) else "append"
     query = (
         result.writeStream.queryName(table.id)
         .outputMode(mode)
@@ -149,7 +149,7 @@ def follow(
 
 
 def _session(spark: SparkSession, table: Table) -> SparkSession:
-    if table.judges:
+    if isinstance(table, Judged):
         return for_sorted_state(spark)
     return spark if emits_over_time(table) else for_rows_alone(spark)
 

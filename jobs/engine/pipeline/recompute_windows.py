@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
-import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.core.table import Table
+from jobs.core.table import Recomputed, Table
 from jobs.engine.pipeline.full_batch import compute
 from jobs.engine.pipeline.plan import shaped
 from jobs.engine.runtime.meter import Meter, code_version
@@ -29,7 +28,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, between, last_entry, latest_version
 from jobs.engine.storage.output_files import write
 from jobs.engine.storage.read_version import OPEN
-from jobs.engine.storage.window_index import WindowIndex
+from jobs.engine.storage.window_index import MICROSECOND, WindowIndex
 
 STREAM = "afresh"
 """The ``stream`` of an entry of recomputed windows, where a stream has its checkpoint's id."""
@@ -50,15 +49,15 @@ class Span:
 class Afresh:
     """A table that follows sources whose rows can be replaced."""
 
-    def __init__(self, spark: SparkSession, table: Table, lake: Lake, mode: str) -> None:
+    def __init__(self, spark: SparkSession, table: Recomputed, lake: Lake, mode: str) -> None:
         """Prepare. One object serves a whole run, because it caches the files of each window."""
         self._spark = spark
         self._table = table
         self._lake = lake
         self._mode = mode
-        self._shelf = WindowIndex(str(table.window_from))
+        self._shelf = WindowIndex(table.window_from)
         self._stocks = {source: FileIndex.of(spark, source, lake) for source in table.upstream}
-        self._length = pd.Timedelta(str(table.window)) // pd.Timedelta(microseconds=1)
+        self._length = table.window_length // MICROSECOND
 
     def catch_up(self) -> Entry | None:
         """Recompute the windows that changed since the last run; None if the sources have no new commits."""
@@ -116,9 +115,9 @@ class Afresh:
             rows = shaped(
                 [self._near(source, starts, at) for source, at in now.items()], self._table
             )
-            begins = F.unix_micros(str(self._table.window_from))
+            begins = F.unix_micros(self._table.window_from)
             inside = begins.between(starts.lowest, starts.highest)
-            written = write(commit, rows.where(inside), folder=str(self._table.window_from))
+            written = write(commit, rows.where(inside), folder=self._table.window_from)
         final = entry.closed(written=written.rows, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
         version = commit.commit(final.encoded())
         self._shelf.replaced(version, touched, written)

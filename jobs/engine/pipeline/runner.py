@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from jobs.core.errors import DefinitionError, LakeError
 from jobs.core.modes import AvailableNow, Batch, MicroBatch, Mode
-from jobs.core.table import Emit, Layer, Table
+from jobs.core.table import Computed, Ingested, Recomputed, Streamed, Table
 from jobs.engine.gates.batch_check import Guard
 from jobs.engine.gates.gate_files import GateShutError, behind_source, refuse_behind, stops
 from jobs.engine.pipeline import masked_columns
@@ -125,9 +125,12 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and four
     refuse_without_source(table, lake)
     refuse_half_done(table, lake)
     job = _Job(table, lake, site, heard, stopped, waits, weighed, patience)
-    work = partial(_take_in if table.layer is Layer.BRONZE else _through_gates, job, mode)
+    if isinstance(table, Ingested):
+        work = partial(_take_in, job, mode)
+    else:
+        work = partial(_through_gates, job, table, mode)
     with lease(site.spark, table, lake):
-        if table.layer is not Layer.BRONZE:
+        if not isinstance(table, Ingested):
             masked_columns.learn(site.spark, table, lake)
         match mode:
             case MicroBatch():
@@ -137,11 +140,11 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and four
     return report
 
 
-def _through_gates(job: _Job, mode: Mode) -> None:
+def _through_gates(job: _Job, table: Computed, mode: Mode) -> None:
     """Derive a table; an always-on table waits at a shut gate and keeps its lease."""
     while True:
         try:
-            return _derive(job, mode)
+            return _derive(job, table, mode)
         except GateShutError as error:
             match mode:
                 case MicroBatch():
@@ -207,18 +210,37 @@ def _always(job: _Job, every: float, work: Callable[[], int]) -> None:
             time.sleep(POLL)
 
 
-def _derive(job: _Job, mode: Mode) -> None:
-    spark, table, lake = job.site.spark, job.table, job.lake
-    guard = Guard(table, lake, job.site.clock)
-    writer = Writer(table, lake, mode.name, job.tell, guard)
+def _derive(job: _Job, table: Computed, mode: Mode) -> None:
+    guard = Guard(table, job.lake, job.site.clock)
     match mode:
         case Batch():
-            job.tell(compute(spark, table, lake, guard))
-        case AvailableNow() if table.emits is Emit.RECOMPUTED:
-            _again(job, Afresh(spark, table, lake, mode.name))
-        case MicroBatch(every=every) if table.emits is Emit.RECOMPUTED:
-            afresh = Afresh(spark, table, lake, mode.name)
+            job.tell(compute(job.site.spark, table, job.lake, guard))
+        case AvailableNow() | MicroBatch():
+            if isinstance(table, Recomputed):
+                _recompute(job, table, mode)
+            else:
+                _stream(job, table, mode, guard)
+        case _:
+            assert_never(mode)
+
+
+def _recompute(job: _Job, table: Recomputed, mode: AvailableNow | MicroBatch) -> None:
+    """Follow the changes of the sources."""
+    afresh = Afresh(job.site.spark, table, job.lake, mode.name)
+    match mode:
+        case AvailableNow():
+            _again(job, afresh)
+        case MicroBatch(every=every):
             _always(job, every, lambda: _again(job, afresh))
+        case _:
+            assert_never(mode)
+
+
+def _stream(job: _Job, table: Streamed, mode: AvailableNow | MicroBatch, guard: Guard) -> None:
+    """Follow the rows that are appended to the sources."""
+    spark, lake = job.site.spark, job.lake
+    writer = Writer(table, lake, mode.name, job.tell, guard)
+    match mode:
         case AvailableNow():
             follow(start(spark, table, lake, writer, None), writer, job.stopped)
             _look_again(job, writer, Again(spark, table, lake))

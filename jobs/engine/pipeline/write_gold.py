@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from jobs import catalog
-from jobs.core.table import Table
+from jobs.core.table import Upserted
 from jobs.engine.runtime.meter import Meter
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.changed_range import NO_TIME, Reach, hull, reach_of, reach_of_change
@@ -31,24 +31,25 @@ from jobs.engine.storage.window_index import WindowIndex
 Settle = Callable[[], Entry]
 
 
-class Windows:
-    """A gold table as its stream writes it."""
+def append(rows: DataFrame, path: Path, settle: Settle, meter: Meter) -> Entry | None:
+    """Add rows that are final."""
+    commit = delta_commit.Commit(rows.sparkSession, path)
+    written = write(commit, rows).rows
+    entry = _entry(settle(), written, meter)
+    if entry is not None:
+        commit.commit(entry.encoded())
+    return entry
 
-    def __init__(self, table: Table, path: Path) -> None:
+
+class Windows:
+    """A table that emits updates, as its stream writes it."""
+
+    def __init__(self, table: Upserted, path: Path) -> None:
         """Prepare to write; one object for the life of a stream, because it caches which file holds which window."""
         self._table = table
         self._path = path
-        self._windows = WindowIndex(str(table.window_from))
+        self._windows = WindowIndex(table.window_from)
         self._is_compared = any(table in each.change_sources for each in catalog.tables())
-
-    def append(self, rows: DataFrame, settle: Settle, meter: Meter) -> Entry | None:
-        """Add windows that are final."""
-        commit = delta_commit.Commit(rows.sparkSession, self._path)
-        written = write(commit, rows).rows
-        entry = _entry(settle(), written, meter)
-        if entry is not None:
-            commit.commit(entry.encoded())
-        return entry
 
     def change(self, rows: DataFrame, settle: Settle, meter: Meter) -> Entry | None:
         """Replace the rows of windows that changed.
@@ -75,8 +76,8 @@ class Windows:
 
     def _touched(self, rows: DataFrame) -> tuple[dict[int, Reach], int]:
         """Return for each start of a window the event-time range of its rows, and the number of all rows."""
-        at = F.unix_micros(str(self._table.event_at))
-        by_start = rows.groupBy(F.unix_micros(str(self._table.window_from)))
+        at = F.unix_micros(self._table.event_at)
+        by_start = rows.groupBy(F.unix_micros(self._table.window_from))
         found = by_start.agg(F.min(at), F.max(at), F.count("*")).collect()
         return {row[0]: (row[1], row[2]) for row in found}, sum(row[3] for row in found)
 
@@ -95,7 +96,7 @@ class Windows:
             count += sum(map(rows_in, older))
         written = delta_commit.NOTHING
         if touched:
-            folder = str(self._table.window_from)
+            folder = self._table.window_from
             written = commit.write(sized(latest, count, folder=folder, folders=len(touched)))
         return _Put(commit, written, self._changed_range(rows, held, touched))
 

@@ -14,7 +14,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
 from jobs.core.errors import DefinitionError
-from jobs.core.table import Table
+from jobs.core.table import Judged
 from jobs.core.verdict import bad_rows, good_rows
 from jobs.engine.gates.batch_check import Guard, counted
 from jobs.engine.runtime.meter import Meter
@@ -32,7 +32,7 @@ Settle = Callable[[int, Counter[str]], Entry]
 class Fork:
     """The two tables that one query fills."""
 
-    table: Table
+    table: Judged
     path: Path
     quarantine: Path
     guard: Guard | None

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from jobs.core.lateness import DISORDERED
 from jobs.core.received import PLACE
-from jobs.core.table import Table
+from jobs.core.table import Judged, Table
 from jobs.engine.quarantine.resolutions import RELEASED, generation
 from jobs.engine.quarantine.write import UNSIGNED, open_records
 from jobs.engine.repair.downstream import backfill_above
@@ -49,7 +49,7 @@ def admitted(spark: SparkSession, table: Table, lake: Lake, version: int) -> Dat
     return None if places.isEmpty() else places
 
 
-def admit(spark: SparkSession, table: Table, lake: Lake, places: DataFrame) -> int:
+def admit(spark: SparkSession, table: Judged, lake: Lake, places: DataFrame) -> int:
     """Admit the disordered rows of some places into a lake that no stream writes, and update the tables downstream.
 
     Returns:

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 
 from jobs.core.errors import DefinitionError
 from jobs.core.received import PLACE
-from jobs.core.table import Table
+from jobs.core.table import Judged, Table
 from jobs.engine.pipeline.masked_columns import hidden
 from jobs.engine.proof.compare_bags import SIDES, difference
 from jobs.engine.quarantine.resolutions import State, offer
@@ -90,7 +90,7 @@ def compare(  # noqa: PLR0913  # two sides, and their names
         within = _within(f'"{table.event_at}"', span)
         secret = hidden(table, left)
         results = [_compared(table.id, table.key, duck, sides, within, secret)]
-    if table.judges:
+    if isinstance(table, Judged):
         with spilling() as duck:
             for side, lake, versions in (
                 ("l", left, (quarantine, resolutions)),

@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 
 from jobs.core.errors import TransientError
-from jobs.core.table import Layer, Table
+from jobs.core.table import Ingested, Table
 from jobs.engine.accounting.balance_sheet import waiting
 from jobs.engine.pipeline.query import is_settled
 from jobs.engine.runtime.log_files import last_lines
@@ -105,7 +105,7 @@ class KillTrial:
 
     def _bronze(self) -> list[Table]:
         sources = {t.id: t for table in self.tables for t in table.upstream}
-        return [table for table in sources.values() if table.layer is Layer.BRONZE]
+        return [table for table in sources.values() if isinstance(table, Ingested)]
 
     def _show(self, number: int) -> None:
         """Show the stream the commits of one number, one of each bronze table."""

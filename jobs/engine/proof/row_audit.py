@@ -12,12 +12,12 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, assert_never
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.core.table import Table
+from jobs.core.table import Appended, Ingested, Judged, Recomputed, Table, Upserted, Windowed
 from jobs.engine.accounting.balance_sheet import read_until, rows_until
 from jobs.engine.gates import gate_files
 from jobs.engine.gates.gate_files import READ_AS_IT_WAS, Shut, Where
@@ -141,9 +141,7 @@ def expected(table: Table, totals: Mapping[str, int] | None = None) -> tuple[Exp
             severity=Severity.CRITICAL,
             about="no part of the key is NULL, unless the table allows it",
         )
-        for name in table.key
-        if not table.judges
-        and name not in table.key_null_ok  # a judging table holds such rows back
+        for name in _never_null(table)
     ]
     own += [
         Within(
@@ -157,6 +155,17 @@ def expected(table: Table, totals: Mapping[str, int] | None = None) -> tuple[Exp
         for aggregate, total in (totals or {}).items()
     ]
     return tuple(own)
+
+
+def _never_null(table: Table) -> tuple[str, ...]:
+    """Return the columns of the key that an audit must look at; a judged table holds rows without one back."""
+    match table:
+        case Windowed() | Appended() | Upserted() | Recomputed():
+            return tuple(name for name in table.key if name not in table.key_null_ok)
+        case Ingested() | Judged():
+            return ()
+        case _:
+            assert_never(table)
 
 
 def kept(table: Table, lake: Lake) -> Audit | None:
@@ -174,9 +183,9 @@ def kept(table: Table, lake: Lake) -> Audit | None:
 def _totals(spark: SparkSession, table: Table, lake: Lake, version: int) -> dict[str, int]:
     """Return the totals that a table's rows must meet, from its ledger and its source."""
     totals = {}
-    if not table.emits_updates:
+    if not isinstance(table, Upserted | Recomputed):
         totals["count(*)"] = rows_until(lake.table(table), version)
-    if table.source_count and table.closes_at and not table.emits_updates:
+    if isinstance(table, Windowed) and table.source_count:
         (source,) = table.upstream
         rows = rows_at(spark, lake.table(table), version)
         newest = F.broadcast(rows.agg(F.max(table.closes_at).alias("_newest")))

@@ -17,8 +17,9 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 
 from jobs.core.errors import DefinitionError
+from jobs.core.kind import Layer
 from jobs.core.modes import Batch
-from jobs.core.table import Layer, Table
+from jobs.core.table import Ingested, Judged, Table
 from jobs.engine.accounting.balance_sheet import read_until, waiting
 from jobs.engine.gates.gate_files import open_all
 from jobs.engine.pipeline.query import is_settled
@@ -82,9 +83,9 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
     """
     begun = time.monotonic()
     needed = _with_sources(tables, lake)
-    derived = [table for table in needed if table.layer is not Layer.BRONZE]
+    derived = [table for table in needed if not isinstance(table, Ingested)]
     refuse_unsettled(derived, lake)
-    logs = [_log(table, needed, lake) for table in needed if table.layer is Layer.BRONZE]
+    logs = [_log(table, needed, lake) for table in needed if isinstance(table, Ingested)]
     versions = {table: [latest_version(path) for path in lake.books(table)] for table in tables}
     disordered = _admitted(derived, lake, site)
     pinned()
@@ -102,16 +103,16 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
             note(f"{table.id}: computing it as one batch …")
             done = run(table, Batch(), whole, site=site)
             note(f"{table.id}: as one batch in {done.seconds:.1f} s")
-            if table in disordered:
+            if isinstance(table, Judged) and table in disordered:
                 admit(site.spark, table, whole, disordered[table])
         streamed = Lake(root / "stream").open_for_writing()
         open_all(streamed)
         KillTrial(
             tables=derived, log=cut, lake=streamed, kills=trial.kills, seed=trial.seed, note=note
         ).run()
-        for table, places in disordered.items():
-            came = admit(site.spark, table, streamed, places)
-            note(f"{table.id}: admitted {came:,} disordered rows, as in the live table")
+        for judged, places in disordered.items():
+            came = admit(site.spark, judged, streamed, places)
+            note(f"{judged.id}: admitted {came:,} disordered rows, as in the live table")
         results = {
             table: _differences(
                 table, lake, at, {"one batch": whole, "a stream": streamed}, trial.range, note
@@ -125,11 +126,11 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
     ]
 
 
-def _admitted(tables: Sequence[Table], lake: Lake, site: Site) -> dict[Table, DataFrame]:
+def _admitted(tables: Sequence[Table], lake: Lake, site: Site) -> dict[Judged, DataFrame]:
     """Return the places of the disordered rows that were admitted to judged tables after they had been held."""
     by_table = {}
     for table in tables:
-        if table.judges:
+        if isinstance(table, Judged):
             places = admitted(site.spark, table, lake, latest_version(lake.resolutions(table)))
             if places is not None:
                 by_table[table] = places

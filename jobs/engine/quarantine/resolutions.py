@@ -28,7 +28,7 @@ from deltalake import DeltaTable
 
 from jobs.core.errors import DefinitionError
 from jobs.core.received import QUARANTINE
-from jobs.core.table import Table
+from jobs.core.table import Judged, Table
 from jobs.engine.storage.arrow_data_set import data_set
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, entries, is_table
@@ -140,7 +140,7 @@ def unfinished(table: Table, lake: Lake) -> Entry | None:
 
     Its ``quarantined`` counts what it changed in the quarantine so far.
     """
-    if not table.judges:
+    if not isinstance(table, Judged):
         return None
     done = {entry.stream for _, entry in entries(lake.table(table)) if entry.is_backfill}
     commits = (*resolved(table, lake), *generation(lake.quarantine(table)).entries)
@@ -166,13 +166,13 @@ def unfollowed(table: Table, lake: Lake, own: Sequence[Entry]) -> Entry | None:
     return next((entry for entry in changed if entry.stream not in done), None)
 
 
-def refuse_unheld(table: Table, lake: Lake) -> None:
-    """Refuse a table that has no quarantine.
+def refuse_unheld(table: Table, lake: Lake) -> Judged:
+    """Refuse a table that has no quarantine, and return the judged one.
 
     Raises:
         DefinitionError: It judges no rows, or was never run.
     """
-    if not table.judges:
+    if not isinstance(table, Judged):
         raise DefinitionError(
             f"{table.id} judges no rows, so it has no quarantine",
             hint="choose a silver table that reads bronze.",
@@ -184,6 +184,7 @@ def refuse_unheld(table: Table, lake: Lake) -> None:
             hint=f"run it first: `strandline run {table.id}`.",
             table=table.id,
         )
+    return table
 
 
 def statement(quarantine: str, resolutions: str, begun: int) -> str:

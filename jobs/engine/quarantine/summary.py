@@ -11,7 +11,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from jobs.core.table import Table
+from jobs.core.table import Judged, Table
 from jobs.engine.quarantine.browse import connected
 from jobs.engine.quarantine.resolutions import State
 from jobs.engine.storage.duckdb_table import Peek
@@ -82,7 +82,7 @@ def _sample(row: Mapping[str, Any], table: Table, known: Collection[str]) -> Sam
 
 
 def _opened(table: Table, lake: Lake) -> Peek | None:
-    if not table.judges or not is_table(lake.quarantine(table)):
+    if not isinstance(table, Judged) or not is_table(lake.quarantine(table)):
         return None
     duck = connected(table, lake)
     duck.execute(f"CREATE VIEW held AS SELECT * FROM records WHERE _state = '{State.OPEN}'")  # noqa: S608  # no user's text

@@ -12,6 +12,7 @@ import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import assert_never
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
@@ -19,7 +20,16 @@ from pyspark.sql import functions as F
 
 from jobs.core.errors import DefinitionError
 from jobs.core.received import PLACE
-from jobs.core.table import Table
+from jobs.core.table import (
+    Appended,
+    Derived,
+    Ingested,
+    Judged,
+    Recomputed,
+    Table,
+    Upserted,
+    Windowed,
+)
 from jobs.engine.accounting.balance_sheet import live_rows
 from jobs.engine.gates.batch_check import Guard, counted
 from jobs.engine.gates.gate_files import refuse_behind
@@ -27,7 +37,7 @@ from jobs.engine.pipeline.dimension_lookup import adorned
 from jobs.engine.pipeline.shadow_lake import refuse_half_done
 from jobs.engine.quarantine.resolutions import REPLAY, Status, unfinished
 from jobs.engine.quarantine.write import UNSIGNED, Signed, append_entry, hold, resolve
-from jobs.engine.repair.closed_range import Span, is_open, left_until, length, refuse_open
+from jobs.engine.repair.closed_range import Span, is_open, left_until, refuse_open
 from jobs.engine.repair.rejudge_range import rejudged
 from jobs.engine.runtime.meter import Meter, code_version
 from jobs.engine.storage.lake import Lake
@@ -62,7 +72,7 @@ class _Work:
             came=came,
             gone=gone,
             code=code_version(self.table),
-        ).settled(good=(came - gone) if self.table.judges else 0, held=held, dropped=0)
+        ).settled(good=(came - gone) if isinstance(self.table, Judged) else 0, held=held, dropped=0)
 
     def closed(self, entry: Entry) -> Entry:
         """Add the cost; the commit follows."""
@@ -101,11 +111,20 @@ def backfill(  # noqa: PLR0913  # which rows, who signs, and the gate
     with lease(spark, table, lake, role=ROLE):
         meter = Meter(spark)
         work = _Work(spark=spark, table=table, lake=lake, span=span, meter=meter, guard=guard)
-        return _rejudge(work, signed) if table.judges else _recompute(work)
+        match table:
+            case Judged():
+                return _rejudge(work, table, signed)
+            case Windowed() | Appended() | Upserted():
+                return _recompute(work, table)
+            case Ingested() | Recomputed():
+                message = f"{table.id} has no stream that leaves ranges behind"
+                raise TypeError(message)
+            case _:
+                assert_never(table)
 
 
-def _rejudge(work: _Work, signed: Signed) -> Entry:
-    spark, table, lake, span = work.spark, work.table, work.lake, work.span
+def _rejudge(work: _Work, table: Judged, signed: Signed) -> Entry:
+    spark, lake, span = work.spark, work.lake, work.span
     half = _interrupted(table, lake, span)
     if not live_rows(lake.table(table)):
         raise DefinitionError(
@@ -175,9 +194,9 @@ def _interrupted(table: Table, lake: Lake, span: Span) -> Entry | None:
     return half
 
 
-def _recompute(work: _Work) -> Entry:
-    spark, table, lake, span = work.spark, work.table, work.lake, work.span
-    moment = str(table.event_at)
+def _recompute(work: _Work, table: Derived) -> Entry:
+    spark, lake, span = work.spark, work.lake, work.span
+    moment = table.event_at
     live = rows_now(spark, table, lake).where(span.holds(moment))
     whole, looked = computed(spark, table, lake, span)
     rows = whole.where(span.holds(moment)).persist(StorageLevel.MEMORY_AND_DISK)
@@ -194,22 +213,19 @@ def _recompute(work: _Work) -> Entry:
 
 
 def computed(
-    spark: SparkSession, table: Table, lake: Lake, span: Span | None = None
+    spark: SparkSession, table: Derived, lake: Lake, span: Span | None = None
 ) -> tuple[DataFrame, dict[str, int]]:
     """Compute a table in batch, and return the versions of the dimensions that it looked up.
 
     A range of a table with windows is computed from the rows that can fall into those windows.
     """
-    if table.transform is None:
-        message = f"{table.id} has no function"
-        raise TypeError(message)
-    reach = length(table)
+    reach = table.window_length
     sources = []
-    for source in table.upstream:
+    for source in table.reads:
         rows = rows_now(spark, source, lake)
         if span and reach:
             near = span.wider(before=reach, after=reach)
-            rows = rows.where(near.holds(str(source.event_at)))
+            rows = rows.where(near.holds(source.event_at))
         sources.append(rows)
     return adorned(spark, table, lake, table.transform(*sources))
 
@@ -266,5 +282,7 @@ def _replace(
         come=rows.join(keys, is_changed, "left_semi"),
         coming=entry.came,
     )
-    swap(spark, lake.table(table), exchange, final.encoded(), may_fill=not table.judges)
+    swap(
+        spark, lake.table(table), exchange, final.encoded(), may_fill=not isinstance(table, Judged)
+    )
     return final

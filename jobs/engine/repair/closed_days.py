@@ -6,7 +6,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from jobs.core.table import Emit, Layer, Table
+from jobs.core.table import Ingested, Recomputed, Table
 from jobs.engine.history.commit_metrics import moment_of
 from jobs.engine.repair.closed_range import closed_until
 from jobs.engine.storage.lake import Lake
@@ -29,9 +29,9 @@ def closed_days(table: Table, lake: Lake, first: date) -> Iterator[date]:
 
 def _closed(table: Table, lake: Lake) -> datetime | None:
     """Return the end of the closed time; a table without a stream is closed where all of its sources are."""
-    if table.layer is Layer.BRONZE:
+    if isinstance(table, Ingested):
         return None
-    if table.emits is not Emit.RECOMPUTED:
+    if not isinstance(table, Recomputed):
         return closed_until(table, lake)
     below = [_closed(source, lake) for source in table.upstream]
     known = [each for each in below if each is not None]

@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-import pandas as pd
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from jobs.core.errors import DefinitionError
-from jobs.core.table import Emit, Table
+from jobs.core.table import Recomputed, Table
 from jobs.engine.pipeline.plan import emits_over_time
 from jobs.engine.pipeline.spark_checkpoint import settled_ms, stream_id
 from jobs.engine.storage.lake import Lake
@@ -44,11 +43,6 @@ class Span:
         return Span(since=self.since - before, until=self.until + after)
 
 
-def length(table: Table) -> timedelta:
-    """Return the length of a table's windows; zero for a table without windows."""
-    return pd.Timedelta(table.window).to_pytimedelta() if table.window else timedelta(0)
-
-
 def left_until(table: Table, lake: Lake) -> datetime | None:
     """Return the moment before which a table's stream writes no more rows; None when there is none yet."""
     settled = settled_ms(lake.checkpoint(table), speaks_of_time=emits_over_time(table))
@@ -68,7 +62,7 @@ def possible_from(table: Table, until: datetime) -> datetime:
 
 
 def _until_it_closes(table: Table) -> timedelta:
-    return length(table) if table.closes_at else timedelta(0)
+    return table.window_length if table.closes_at else timedelta(0)
 
 
 def is_open(table: Table, left: datetime) -> Column:
@@ -88,7 +82,7 @@ def refuse_open(table: Table, lake: Lake, span: Span) -> None:
         DefinitionError: A stream owns it (the error names the earliest moment at which it will not), or no stream
             made the table.
     """
-    if table.emits is Emit.RECOMPUTED:
+    if isinstance(table, Recomputed):
         raise DefinitionError(
             f"{table.id} recomputes by itself what a change of its sources touches; there is nothing to backfill",
             hint="`strandline run` brings it up to date; backfill the tables that it reads.",

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from jobs import catalog
 from jobs.core.errors import TransientError
-from jobs.core.table import Emit, Table
+from jobs.core.table import Derived, Recomputed, Table
 from jobs.engine.gates.gate_files import refuse_behind
 from jobs.engine.pipeline.dimension_lookup import Again
 from jobs.engine.pipeline.recompute_windows import Afresh
@@ -23,7 +23,6 @@ from jobs.engine.repair.closed_range import (
     closed_until,
     is_open,
     left_until,
-    length,
     possible_from,
     refuse_open,
 )
@@ -92,8 +91,8 @@ def backfill_above(
     for other in above(table, lake):
         if follows(other, table, lake):
             yield other, _follow(spark, other, lake)
-        elif other.window:
-            wider = span.wider(before=length(other), after=timedelta(0))
+        elif other.window_length:
+            wider = span.wider(before=other.window_length, after=timedelta(0))
             yield other, backfill(spark, other, lake, wider)
         else:
             differing = _differing(spark, other, lake)
@@ -103,7 +102,7 @@ def backfill_above(
 def follows(other: Table, table: Table, lake: Lake) -> bool:
     """Return whether a table notices a change by itself: it is recomputed afresh, or only looks up dimensions there."""
     changed = [table, *above(table, lake)]
-    return other.emits is Emit.RECOMPUTED or not any(source in changed for source in other.upstream)
+    return isinstance(other, Recomputed) or not any(source in changed for source in other.upstream)
 
 
 def led(table: Table, lake: Lake) -> list[Table]:
@@ -115,7 +114,7 @@ def _follow(spark: SparkSession, table: Table, lake: Lake) -> Entry | None:
     refuse_behind(table, lake)
     try:
         with lease(spark, table, lake):
-            if table.emits is Emit.RECOMPUTED:
+            if isinstance(table, Recomputed):
                 return Afresh(spark, table, lake, MODE).catch_up()
             return Again(spark, table, lake).look()
     except TransientError:  # its own process has it, and does the same
@@ -125,14 +124,14 @@ def _follow(spark: SparkSession, table: Table, lake: Lake) -> Entry | None:
 def _differing(spark: SparkSession, table: Table, lake: Lake) -> Span | None:
     """Return the closed range in which a table differs from what today's rows give."""
     left = left_until(table, lake)
-    if left is None:
+    if left is None or not isinstance(table, Derived):
         return None
     (rows, _), live = computed(spark, table, lake), rows_now(spark, table, lake)
     different = changes(rows, live)
     key = list(table.key)
     owned = [each.where(is_open(table, left)).select(*key) for each in (rows, live)]
     different = by_key(different, owned[0].union(owned[1]).distinct(), key, "left_anti")
-    moment = F.col(str(table.event_at))
+    moment = F.col(table.event_at)
     closed = different.where(moment < F.lit(left))
     first, last = closed.agg(*(F.unix_micros(f(moment)) for f in (F.min, F.max))).collect()[0]
     return None if first is None else Span.of_micros(first, last)

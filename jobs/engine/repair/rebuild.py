@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from jobs.core.errors import DefinitionError
 from jobs.core.modes import AvailableNow
-from jobs.core.table import Emit, Table
+from jobs.core.table import Recomputed, Table
 from jobs.engine.gates import gate_files
 from jobs.engine.gates.gate_files import Where
 from jobs.engine.pipeline import shadow_lake
@@ -42,7 +42,7 @@ def refuse_unfit(table: Table, lake: Lake) -> None:
     Raises:
         DefinitionError: It is recomputed afresh, or was never run.
     """
-    if table.emits is Emit.RECOMPUTED:
+    if isinstance(table, Recomputed):
         raise DefinitionError(
             f"{table.id} keeps no state; a batch run replaces all of it in one commit",
             hint=f"`strandline run {table.id} --mode batch`.",

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from jobs.core.errors import DefinitionError
 from jobs.core.received import ORDER, PLACE
 from jobs.core.stateful import first_copies
-from jobs.core.table import Table
+from jobs.core.table import Judged
 from jobs.core.verdict import (
     DUPLICATE_OF,
     bad_rows,
@@ -58,7 +58,7 @@ class Rejudged:
 
 
 @contextmanager
-def rejudged(spark: SparkSession, table: Table, lake: Lake, span: Span) -> Iterator[Rejudged]:
+def rejudged(spark: SparkSession, table: Judged, lake: Lake, span: Span) -> Iterator[Rejudged]:
     """Judge again all events that can belong to a range.
 
     Raises:
@@ -68,7 +68,7 @@ def rejudged(spark: SparkSession, table: Table, lake: Lake, span: Span) -> Itera
     verdicts = verdicts.persist(StorageLevel.MEMORY_AND_DISK)
     firsts = first_copies(verdicts, DUPLICATE_OF, ORDER).persist(StorageLevel.MEMORY_AND_DISK)
     live = rows_now(spark, table, lake)
-    inside = span.holds(str(table.event_at))
+    inside = span.holds(table.event_at)
     known = records(spark, table, lake)
     moves = _moves(
         verdicts,
@@ -94,7 +94,7 @@ def rejudged(spark: SparkSession, table: Table, lake: Lake, span: Span) -> Itera
             each.unpersist()
 
 
-def _events(spark: SparkSession, table: Table, lake: Lake, span: Span) -> DataFrame:
+def _events(spark: SparkSession, table: Judged, lake: Lake, span: Span) -> DataFrame:
     """Return the events of bronze that can be admitted into the range, as far as the stream has read."""
     (source,) = table.upstream
     bronze = with_newest_arrival(
@@ -105,7 +105,7 @@ def _events(spark: SparkSession, table: Table, lake: Lake, span: Span) -> DataFr
 
 
 def _moves(
-    verdicts: DataFrame, live: DataFrame, held: DataFrame, table: Table, span: Span
+    verdicts: DataFrame, live: DataFrame, held: DataFrame, table: Judged, span: Span
 ) -> DataFrame:
     """Return for each event near the range where it was and where it goes."""
     events = verdicts.select(
@@ -113,7 +113,7 @@ def _moves(
         "_reasons",
         F.col("_reasons").isNull().alias("good"),
         span.holds("_time").alias("in_range"),
-        F.coalesce(span.holds(str(table.event_at)), F.lit(False)).alias("claims_range"),
+        F.coalesce(span.holds(table.event_at), F.lit(False)).alias("claims_range"),
     )
     known = events.join(live, [*PLACE], "left_outer").join(held, [*PLACE], "left_outer")
     was_in = F.coalesce("was_in", F.lit(False))
@@ -134,7 +134,7 @@ def _moves(
     )
 
 
-def _counted(moves: DataFrame, table: Table) -> tuple[Counter[str], Counter[str]]:
+def _counted(moves: DataFrame, table: Judged) -> tuple[Counter[str], Counter[str]]:
     """Count by first reason what comes to the quarantine and what leaves it."""
     kinds = ("moves_out", "moves_in", "comes", "leaves", "why", "was_why")
     moving = moves.where("comes OR leaves OR moves_out OR moves_in")
@@ -154,7 +154,7 @@ def _counted(moves: DataFrame, table: Table) -> tuple[Counter[str], Counter[str]
     return gained, lost
 
 
-def _refuse_moves(table: Table, *, out: int, into: int) -> None:
+def _refuse_moves(table: Judged, *, out: int, into: int) -> None:
     """Refuse a row whose event time moves across the range's border: half of the move would be lost."""
     if out or into:
         raise DefinitionError(

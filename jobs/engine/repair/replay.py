@@ -27,7 +27,7 @@ from pyspark.sql import functions as F
 
 from jobs.core.errors import DefinitionError
 from jobs.core.received import PLACE
-from jobs.core.table import Table
+from jobs.core.table import Judged, Table
 from jobs.engine.accounting.balance_sheet import in_force, live_rows
 from jobs.engine.pipeline.shadow_lake import refuse_half_done
 from jobs.engine.quarantine.resolutions import (
@@ -76,19 +76,20 @@ STATUS = {
 }
 
 
-def refuse_unfit(table: Table, lake: Lake) -> None:
-    """Refuse, before Spark is started, a quarantine whose rows cannot be replayed.
+def refuse_unfit(table: Table, lake: Lake) -> Judged:
+    """Refuse, before Spark is started, a quarantine whose rows cannot be replayed; return the judged table.
 
     Raises:
         DefinitionError: The table has no quarantine, no stream made it or a table above, or a promotion or a
             backfill was interrupted.
     """
-    refuse_unheld(table, lake)
+    judged = refuse_unheld(table, lake)
     refuse_half_done(table, lake)
     for each in (table, *led(table, lake)):
         if each == table or last_entry(lake.table(each)) is not None:
             refuse_streamless(each, lake)
     refuse_half_backfilled(table, lake)
+    return judged
 
 
 def refuse_half_backfilled(table: Table, lake: Lake) -> None:
@@ -108,7 +109,7 @@ def refuse_half_backfilled(table: Table, lake: Lake) -> None:
 
 def rehearse(spark: SparkSession, table: Table, lake: Lake, choice: Choice) -> Replayed:
     """Return what a replay would do; nothing is written."""
-    refuse_unfit(table, lake)
+    table = refuse_unfit(table, lake)
     chosen = open_records(spark, table, lake).where(choice.holds())
     with healing(spark, table, lake, chosen, closed_above(table, lake)) as healed:
         return _summary(table, lake, healed)
@@ -138,7 +139,7 @@ def replay(  # noqa: PLR0913  # where, what, who, and a callback
         TransientError: Another replay or backfill is under way.
         GateShutError: A shut gate keeps a downstream table from following.
     """
-    refuse_unfit(table, lake)
+    table = refuse_unfit(table, lake)
     refuse_behind_above(table, lake)
     with lease(spark, table, lake, role=ROLE):
         refuse_half_backfilled(table, lake)
@@ -160,7 +161,7 @@ class Work:
     """The arguments that the steps of a replay share."""
 
     spark: SparkSession
-    table: Table
+    table: Judged
     lake: Lake
     signed: Signed
     tell: Tell

@@ -22,7 +22,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from jobs.core.received import ORDER, PLACE
-from jobs.core.table import Table
+from jobs.core.table import Judged
 from jobs.core.verdict import bad_rows, good_rows, judged
 from jobs.engine.accounting.balance_sheet import read_until
 from jobs.engine.repair.closed_range import Span
@@ -164,7 +164,7 @@ class Replayed:
 
 @contextmanager
 def healing(
-    spark: SparkSession, table: Table, lake: Lake, chosen: DataFrame, closed: datetime | None
+    spark: SparkSession, table: Judged, lake: Lake, chosen: DataFrame, closed: datetime | None
 ) -> Iterator[Healing]:
     """Judge rows again by today's rules; nothing is written.
 
@@ -204,7 +204,7 @@ def healing(
             each.unpersist()
 
 
-def _events(spark: SparkSession, table: Table, lake: Lake, places: DataFrame) -> DataFrame:
+def _events(spark: SparkSession, table: Judged, lake: Lake, places: DataFrame) -> DataFrame:
     """Return the events of bronze at some places of Kafka, as far as the table has read."""
     (source,) = table.upstream
     bronze = rows_at(spark, lake.table(source), read_until(table, source, lake))
@@ -213,14 +213,14 @@ def _events(spark: SparkSession, table: Table, lake: Lake, places: DataFrame) ->
     return arrived.join(places.select(*PLACE), [*PLACE], "left_semi")
 
 
-def _ranked(spark: SparkSession, table: Table, lake: Lake, new: DataFrame) -> DataFrame:
+def _ranked(spark: SparkSession, table: Judged, lake: Lake, new: DataFrame) -> DataFrame:
     """Number the copies of each event in bronze's order: the new ones, and the one that silver may have."""
     key = F.col(table.key[0]) if len(table.key) == 1 else F.struct(*table.key)
     live = rows_now(spark, table, lake)
     span = _span(new)
-    live = live.where(span.holds(str(table.event_at))) if span else live.limit(0)
+    live = live.where(span.holds(table.event_at)) if span else live.limit(0)
     live = live.select(
-        *PLACE, "_arrived_at", key.alias("_key"), F.col(str(table.event_at)).alias("_time")
+        *PLACE, "_arrived_at", key.alias("_key"), F.col(table.event_at).alias("_time")
     )
     events = new.select(F.col("_key").alias("_k"), F.col("_time").alias("_t")).distinct()
     is_copy = F.col("_key").eqNullSafe(F.col("_k")) & (F.col("_time") == F.col("_t"))

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from jobs.core.errors import DefinitionError
-from jobs.core.table import Layer, Table
-from jobs.engine.repair.closed_range import Span, closed_until, length
+from jobs.core.table import Ingested, Judged, Table
+from jobs.engine.repair.closed_range import Span, closed_until
 from jobs.engine.storage.duckdb_table import peek
 from jobs.engine.storage.lake import Lake
 from jobs.engine.trace.locate import Spot
@@ -74,7 +74,7 @@ def rewind(table: Table, lake: Lake, begin: From) -> Rewind:
     Raises:
         DefinitionError: The table does not read that topic, not even through other tables.
     """
-    judged = [each for each in _below(table) if each.judges and lake.exists(each)]
+    judged = [each for each in _below(table) if isinstance(each, Judged) and lake.exists(each)]
     chosen = [each for each in judged if _reads(each, begin)]
     if not chosen:
         raise DefinitionError(
@@ -84,7 +84,7 @@ def rewind(table: Table, lake: Lake, begin: From) -> Rewind:
         )
     parts = [part for each in chosen for part in _parts(each, lake, begin)]
     moments = [moment for each in chosen for moment in _moments(each, lake, begin)]
-    since = min(moments) - length(table) if moments else None
+    since = min(moments) - table.window_length if moments else None
     until = max(moments) if moments else None
     return Rewind(
         table=table.id,
@@ -123,7 +123,7 @@ def _reads(silver: Table, begin: From) -> bool:
 def _parts(silver: Table, lake: Lake, begin: From) -> Iterator[Part]:
     wanted, values = _wanted(begin)
     for source in silver.upstream:
-        if source.layer is Layer.BRONZE:
+        if isinstance(source, Ingested):
             received = peek(lake.table(source), "received")
             for row in received.ask(OFFSETS.format(wanted=wanted), **values):
                 topic, partition, *counts = row

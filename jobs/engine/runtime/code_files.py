@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jobs.core.table import Table
+from jobs.core.table import Ingested, Table
 
 ROOT = Path(__file__).parents[3]
 VOCABULARY = ("jobs/core", "quality")
@@ -39,7 +39,7 @@ def _declared(table: Table) -> list[Path]:
     """Return the modules of a table and of the tables it depends on, with the functions that they name."""
     own = ROOT / "jobs" / table.layer / f"{table.name}.py"
     named: list[Callable[..., Any]] = [topic.parse for topic in table.topics]
-    named += [table.transform] if table.transform else []
+    named += [] if isinstance(table, Ingested) else [table.transform]
     named += [table.dimension.join] if table.dimension else []
     files = [own] if own.exists() else []
     files += [Path(inspect.getfile(getattr(each, "func", each))) for each in named]

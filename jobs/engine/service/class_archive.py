@@ -13,9 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from jobs import catalog
+from jobs.core.kind import Emit
 from jobs.core.modes import AvailableNow
 from jobs.core.received import RECEIVED
-from jobs.core.table import Emit, Layer, Table
+from jobs.core.table import Ingested, Recomputed, Table, Upserted
 from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.runtime import spark_session
 from jobs.engine.runtime.settings import Settings
@@ -49,7 +50,7 @@ def _exercise(lake: Lake, draft: Path) -> None:
     spark = spark_session.start(sizes, lake.log("spark"), is_brief=True, archives=draft)
     site = Site(spark=spark, clock=lambda: THEN)
     for table in _examples():
-        if table.layer is Layer.BRONZE:
+        if isinstance(table, Ingested):
             _receive(site, table, lake)
         else:
             run(table, AvailableNow(), lake, site=site)
@@ -62,11 +63,12 @@ def _exercise(lake: Lake, draft: Path) -> None:
 
 
 def _examples() -> list[Table]:
-    """Return the first table with one source of each layer and way of emitting rows, and the tables upstream."""
-    kinds: dict[tuple[Layer, Emit], Table] = {}
+    """Return the first table with one source of each kind and way of emitting rows, and the tables upstream."""
+    kinds: dict[tuple[type, Emit | None], Table] = {}
     for table in catalog.tables():
-        if len(table.upstream) == 1 and table.emits is not Emit.RECOMPUTED:
-            kinds.setdefault((table.layer, table.emits), table)
+        if len(table.upstream) == 1 and not isinstance(table, Recomputed):
+            emits = table.emits if isinstance(table, Upserted) else None
+            kinds.setdefault((type(table), emits), table)
     needed = {source for table in kinds.values() for source in _below(table)}
     return [table for table in catalog.tables() if table in needed]
 

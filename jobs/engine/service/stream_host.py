@@ -17,7 +17,7 @@ from functools import partial
 
 from jobs.core.errors import DefinitionError, LakeError
 from jobs.core.modes import Mode
-from jobs.core.table import Emit, Layer, Table
+from jobs.core.table import Ingested, Recomputed, Table
 from jobs.engine.gates.gate_files import GateShutError
 from jobs.engine.kafka.lag_gauge import Gauge
 from jobs.engine.pipeline.runner import Site, run
@@ -84,7 +84,7 @@ class Host:
         """The tables that wait for a source to be made."""
         self.pulses = {table.id: Pulse(table=table.id) for table in tables}
         folders = {t.id: lake.table(t) for table in tables for t in (table, *table.upstream)}
-        bronze = [table for table in tables if table.layer is Layer.BRONZE]
+        bronze = [table for table in tables if isinstance(table, Ingested)]
         self._gauge = Gauge(
             bronze,
             lake,
@@ -222,12 +222,12 @@ class Host:
         self._beat(is_alive=True)
 
     def _lag(self, table: Table) -> int | None:
-        if table.layer is Layer.BRONZE:
+        if isinstance(table, Ingested):
             return self._gauge.lags[table.id]
         if not self._lake.exists(table):
             return None
         tails = [self._tails[source.id] for source in table.upstream]
-        is_afresh = table.emits is Emit.RECOMPUTED
+        is_afresh = isinstance(table, Recomputed)
         there = sum(tail.written if is_afresh else tail.appended for tail in tails)
         return there - self._tails[table.id].read
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.core.table import Table
+from jobs.core.table import Recomputed, Table, Upserted
 from jobs.engine.storage.join_by_key import by_key
 from jobs.engine.storage.ledger import between
 from jobs.engine.storage.log_actions import files_between
@@ -88,7 +88,8 @@ def reach_of_change(rows: DataFrame, held: DataFrame, source: Table) -> Reach | 
 
 def _moving(source: Table) -> set[str | None]:
     """Return the columns that change when a row's validity ends: its end, and the column of its partition."""
-    return {source.valid_until, source.window_from} - {source.event_at}
+    folder = source.window_from if isinstance(source, Upserted | Recomputed) else None
+    return {source.valid_until, folder} - {source.event_at}
 
 
 def _end(source: Table) -> Column:

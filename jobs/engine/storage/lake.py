@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jobs.core.errors import DefinitionError
-from jobs.core.table import Table
+from jobs.core.table import Judged, Table
 from jobs.engine.storage.lake_folder import refuse_folder
 from jobs.engine.storage.ledger import is_table
 
@@ -110,11 +110,14 @@ class Lake:
     def folders(self, table: Table) -> tuple[Path, ...]:
         """Return the table's Delta folders: its own, and its quarantine if it has one."""
         own = (self.table(table),)
-        return (*own, self.quarantine(table)) if table.judges else own
+        return (*own, self.quarantine(table)) if isinstance(table, Judged) else own
 
     def books(self, table: Table) -> tuple[Path, ...]:
         """Return those folders and the resolutions; together they account for each event."""
-        return (*self.folders(table), *((self.resolutions(table),) if table.judges else ()))
+        return (
+            *self.folders(table),
+            *((self.resolutions(table),) if isinstance(table, Judged) else ()),
+        )
 
     def exists(self, table: Table) -> bool:
         """Return whether the table was ever created."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from jobs.core.table import Emit, Table
+from jobs.core.table import Recomputed, Table
 from jobs.engine.accounting.balance_sheet import in_force, read_until
 from jobs.engine.quarantine.resolutions import FOLLOWED, REPLAY, resolved
 from jobs.engine.storage.commit_log import commit_file
@@ -21,7 +21,7 @@ from jobs.engine.trace.row_lineage import (
     last_watermark,
     readers_of,
     time_columns,
-    window_length,
+    window_start,
 )
 from jobs.engine.trace.verdict import Finding, Verdict, World, make_finding, shown_row
 
@@ -142,7 +142,7 @@ def _explain_absent(step: Step, version: int | None, world: World) -> Finding:
 def _has_taken_in(step: Step, version: int, entry: Entry) -> bool:
     """Return whether a table has the rows of a commit of its source that streams skip."""
     table, source, lake = step.table, step.source, step.lake
-    if table.emits is Emit.RECOMPUTED:
+    if isinstance(table, Recomputed):
         return True
     valid = in_force(list(entries(lake.table(table))))
     if valid and _began_with(valid[0][1], source, version):
@@ -241,12 +241,13 @@ def _explain_by_source(
     """Explain what became of the source rows of a missing row; None if there are none."""
     columns = kinds(world.lake.table(source))
     equal = {n: v for n, v in key.items() if n in columns and n not in time_columns(table)}
-    first = key.get(str(table.window_from))
-    if source.valid_until or not equal or (table.window and not isinstance(first, datetime)):
+    start = window_start(table)
+    first = key.get(start) if start else None
+    if source.valid_until or not equal or (start and not isinstance(first, datetime)):
         return None
     within = {}
-    if isinstance(first, datetime) and table.window:
-        within = {str(source.event_at): (first, first + window_length(table) - MICROSECOND)}
+    if isinstance(first, datetime):
+        within = {str(source.event_at): (first, first + table.window_length - MICROSECOND)}
     rows = look(world.lake.table(source), Where(equal=equal, within=within))
     if not rows:
         return None

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.core.received import IDENTITY, PLACE
-from jobs.core.table import Table
+from jobs.core.table import Judged, Table
 from jobs.engine.accounting.balance_sheet import in_force
 from jobs.engine.quarantine.record_state import still_held
 from jobs.engine.storage.commit_log import commit_file
@@ -133,7 +133,7 @@ def version_of(table: Path, file: Path) -> int | None:
 
 def first_version(table: Table, path: Path, row: Found) -> int | None:
     """Return the version in which a row first came, before all commits that only rewrote its file."""
-    names = PLACE if table.judges else (*table.key, str(table.event_at))
+    names = PLACE if isinstance(table, Judged) else (*table.key, str(table.event_at))
     same = Where(equal={name: row.row[name] for name in names})
     while True:
         version = version_of(path, row.file)

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, assert_never
 
 from jobs import catalog
-from jobs.core.table import Emit, Table
+from jobs.core.table import Appended, Ingested, Judged, Recomputed, Table, Upserted, Windowed
 from jobs.engine.storage.find_rows import Found, Where, kinds, look
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries
@@ -48,11 +48,12 @@ class Step:
         """Return the condition of the table's rows that depend on the row; None if it is unknown."""
         table = self.table
         equal = self._shared_key()
-        if not equal and not self._has_windows:
+        start = window_start(table)
+        if not equal and not start:
             return None
-        if self._has_windows:
-            first = self.moment - window_length(table) + MICROSECOND
-            return Where(equal=equal, within={str(table.window_from): (first, self.moment)})
+        if start:
+            first = self.moment - table.window_length + MICROSECOND
+            return Where(equal=equal, within={start: (first, self.moment)})
         if table.valid_until:
             return Where(equal=equal, within={str(table.event_at): (None, self.moment)})
         if table.event_at in table.key and table.event_at in self.row:
@@ -67,16 +68,13 @@ class Step:
         rows = [
             each for each in look(self.lake.table(self.table), where) if self._is_valid(each.row)
         ]
-        if not self._has_windows:
+        start = window_start(self.table)
+        if start is None:
             return rows
-        starts = Counter(each.row[str(self.table.window_from)] for each in rows)
+        starts = Counter(each.row[start] for each in rows)
         if self._end is None:  # windows without an end column follow each other
-            rows = [each for each in rows if each.row[str(self.table.window_from)] == max(starts)]
+            rows = [each for each in rows if each.row[start] == max(starts)]
         return None if any(count > 1 for count in starts.values()) else rows
-
-    @property
-    def _has_windows(self) -> bool:
-        return self.table.window is not None and self.table.window_from is not None
 
     @property
     def _end(self) -> str | None:
@@ -84,10 +82,11 @@ class Step:
 
     def _is_valid(self, row: Mapping[str, Any]) -> bool:
         """Return whether the event time is before a row's end; an interval that the row itself ended depends on it too."""
-        if self._end is None or not (self._has_windows or self.table.valid_until):
+        has_windows = bool(self.table.window_length)
+        if self._end is None or not (has_windows or self.table.valid_until):
             return True
         end = row[self._end]
-        is_last = self.moment == end and not self._has_windows
+        is_last = self.moment == end and not has_windows
         return end is None or self.moment < end or is_last
 
     def _shared_key(self) -> dict[str, Any]:
@@ -118,33 +117,43 @@ class Step:
 
 def time_columns(table: Table) -> set[str | None]:
     """Return the time columns of a table."""
-    return {table.event_at, table.window_from}
+    match table:
+        case Windowed() | Upserted() | Recomputed():
+            return {table.event_at, table.window_from}
+        case Ingested() | Judged() | Appended():
+            return {table.event_at}
+        case _:
+            assert_never(table)
 
 
-def window_length(table: Table) -> timedelta:
-    """Return the length of a table's windows; Spark parses it as pairs of a number and a unit."""
-    words = str(table.window).lower().removeprefix("interval ").split()
-    pairs = zip(words[::2], words[1::2], strict=True)
-    return sum(
-        (timedelta(**{f"{unit.rstrip('s')}s": float(count)}) for count, unit in pairs),
-        timedelta(0),
-    )
+def window_start(table: Table) -> str | None:
+    """Return the column with the start of a row's window; None for a table without windows."""
+    match table:
+        case Windowed() | Recomputed() | Upserted(window=str()):
+            return table.window_from
+        case Ingested() | Judged() | Appended() | Upserted():
+            return None
+        case _:
+            assert_never(table)
 
 
 def emitted_by(step: Step) -> datetime | None:
-    """Return the latest event time at which an on-close table emits a row; None for other tables."""
-    table = step.table
-    if table.emits is not Emit.ON_CLOSE or table.closes_at is None:
-        return None
-    if table.window:
-        epoch = datetime.fromtimestamp(0, tz=step.moment.tzinfo)
-        length = window_length(table)
-        return epoch + ((step.moment - epoch) // length + 1) * length
-    # Rows that waited in vain show how long a row waits for its partner.
-    moment, end = str(table.event_at), table.closes_at
-    waited = look(step.lake.table(table), Where(), (moment, end))
-    spans = [each.row[end] - each.row[moment] for each in waited if each.row[end] is not None]
-    return step.moment + max(spans) if spans else step.moment
+    """Return the latest event time at which the table emits a row that waits for it; None if it emits rows at once."""
+    match step.table:
+        case Windowed(window_length=length):
+            epoch = datetime.fromtimestamp(0, tz=step.moment.tzinfo)
+            return epoch + ((step.moment - epoch) // length + 1) * length
+        case Appended(event_at=moment, closes_at=str() as end):
+            # Rows that waited in vain show how long a row waits for its partner.
+            waited = look(step.lake.table(step.table), Where(), (moment, end))
+            spans = [
+                each.row[end] - each.row[moment] for each in waited if each.row[end] is not None
+            ]
+            return step.moment + max(spans) if spans else step.moment
+        case Ingested() | Judged() | Appended() | Upserted() | Recomputed():
+            return None
+        case _:
+            assert_never(step.table)
 
 
 def last_watermark(table: Table, lake: Lake) -> datetime | None:

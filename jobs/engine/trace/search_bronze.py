@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 
 from jobs.core.received import IDENTITY
-from jobs.core.table import Layer, Table
+from jobs.core.table import Ingested, Table
 from jobs.engine.accounting.balance_sheet import held_rows, waiting
 from jobs.engine.storage.find_rows import Range, Where, heap, kinds, look, typed
 from jobs.engine.storage.ledger import entries
@@ -124,7 +124,7 @@ def _with_sources(table: Table) -> list[Table]:
     """Return a table and all tables that it depends on, without bronze."""
     tables = {table.id: table}
     for source in table.upstream:
-        if source.layer is not Layer.BRONZE:
+        if not isinstance(source, Ingested):
             tables |= {each.id: each for each in _with_sources(source)}
     return list(tables.values())
 

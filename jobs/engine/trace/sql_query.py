@@ -18,7 +18,7 @@ import duckdb
 from deltalake import DeltaTable
 
 from jobs.core.errors import DefinitionError
-from jobs.core.table import Table
+from jobs.core.table import Judged, Table
 from jobs.engine.pipeline.masked_columns import hidden, hidden_in_bronze
 from jobs.engine.quarantine.resolutions import State, offer
 from jobs.engine.storage.arrow_data_set import data_set
@@ -86,7 +86,7 @@ def _make_views(
     known: dict[str, list[str]] = {}
     for table in tables:
         folders = {table.id: lake.table(table)}
-        if table.judges:
+        if isinstance(table, Judged):
             folders[f"quarantine.{table.name}"] = lake.quarantine(table)
             folders[f"resolutions.{table.name}"] = lake.resolutions(table)
         for name, path in folders.items():

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from jobs import catalog
 from jobs.core.errors import DefinitionError
-from jobs.core.table import Layer, Table
+from jobs.core.table import Ingested, Judged, Table
 from jobs.engine.storage.find_rows import Found
 from jobs.engine.trace.explain_gold import explain_gold_key, follow_row, rows_above, shown_key
 from jobs.engine.trace.explain_silver import Explained, explain_key, explain_spot
@@ -36,7 +36,7 @@ def why(what: str, table: Table | None, world: World) -> Finding:
     spot = _spot(what, table)
     if spot is None:
         parts = tuple(what.split(","))
-        if table and not table.judges and len(parts) == len(table.key):
+        if table and not isinstance(table, Judged) and len(parts) == len(table.key):
             world.lake.refuse_missing(table)
             return _with_doubts(explain_gold_key(table, parts, world), table, world)
         judges = [each for each in _judges(table) if len(each.key) == len(parts)]
@@ -67,10 +67,10 @@ def _spot(what: str, table: Table | None) -> Spot | None:
 
 def _judges(table: Table | None) -> list[Table]:
     """Return the judging tables that a table depends on; all judging tables if none is named."""
-    judges = [each for each in catalog.tables() if each.judges]
+    judges: list[Table] = [each for each in catalog.tables() if isinstance(each, Judged)]
     if table is None:
         return judges
-    if table.layer is Layer.BRONZE:
+    if isinstance(table, Ingested):
         raise DefinitionError(
             f"{table.id} is as received and holds every record that was read",
             hint="name the silver or gold table that lacks the event.",
@@ -104,7 +104,7 @@ def _explain_first(
         return _search_bronze(judges, finding, world)
     if row is None:
         return finding
-    if table is None or table.judges:
+    if table is None or isinstance(table, Judged):
         return finding.also(rests_on_it=rows_above(silver, row, world))
     return _follow(silver, row, table, world)
 

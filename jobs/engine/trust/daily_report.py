@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import chain
 
-from jobs.core.table import Layer, Table
+from jobs.core.table import Ingested, Judged, Table
 from jobs.engine.accounting.balance_sheet import Balance, balance
 from jobs.engine.gates import gate_files
 from jobs.engine.gates.gate_files import Where
@@ -22,7 +22,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.trust import report_figures
 from jobs.engine.trust.day_verdicts import (
     HOUR,
-    Judged,
+    DayVerdict,
     Known,
     begins,
     capped,
@@ -89,7 +89,7 @@ def gather(
     desk = _Desk(lake, period, existing, shut)
     findings = tuple(desk.findings(table) for table in existing)
     verdict = max((each.verdict for each in findings), key=lambda v: v.rank, default=Verdict.SILENT)
-    received = {table.id for table in existing if table.layer is Layer.BRONZE}
+    received = {table.id for table in existing if isinstance(table, Ingested)}
     ranked = sorted(findings, key=lambda each: -each.verdict.rank)
     return Findings(
         lake=lake.root.name,
@@ -115,7 +115,7 @@ class _Desk:
         self._past = Past(lake)
         until = begins(period.until)
         self._hours = {table.id: self._past.hours(table, until - LEARNT, until) for table in tables}
-        self._days: dict[str, dict[date, Judged]] = {}
+        self._days: dict[str, dict[date, DayVerdict]] = {}
 
     def findings(self, table: Table) -> TableFindings:
         """Return the findings on a table; the tables that it reads must come before it."""
@@ -131,7 +131,7 @@ class _Desk:
             table=table.id,
             about=table.summary.partition("\n")[0],
             owner=table.owner,
-            judges=table.judges,
+            judges=isinstance(table, Judged),
             verdict=worst(judged_days),
             because=tuple(self._because(days)),
             sheet=report_figures.sheet(sheet),
@@ -151,17 +151,17 @@ class _Desk:
             rules=rulebook(table),
         )
 
-    def _because(self, days: dict[date, Judged]) -> Iterator[str]:
+    def _because(self, days: dict[date, DayVerdict]) -> Iterator[str]:
         """Yield why the verdicts are not better; each reason with its day if several days are judged."""
         judged_days = self._period.days
         for day in judged_days:
             for why in days[day][1]:
                 yield f"{day.day} {day:%B}, {why}" if len(judged_days) > 1 else why
 
-    def _judged(self, table: Table, sheet: Balance, gate: Gate | None) -> dict[date, Judged]:
+    def _judged(self, table: Table, sheet: Balance, gate: Gate | None) -> dict[date, DayVerdict]:
         known = Known(
             hours=self._hours[table.id],
-            sources=None if table.layer is Layer.BRONZE else self._filled(table),
+            sources=None if isinstance(table, Ingested) else self._filled(table),
             changes=self._changes(table),
             faults=self._faults(table, sheet),
             shut=(day_of(datetime.fromisoformat(gate.since)), gate.why) if gate else None,

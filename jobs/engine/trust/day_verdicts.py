@@ -48,7 +48,7 @@ class Known:
     now: datetime
 
 
-Judged: TypeAlias = tuple[Verdict, tuple[str, ...]]
+DayVerdict: TypeAlias = tuple[Verdict, tuple[str, ...]]
 """A verdict, and all the reasons why it is not better."""
 
 _Why: TypeAlias = tuple[Verdict, str]
@@ -85,7 +85,7 @@ def _without_moves(parts: Mapping[str, int]) -> dict[str, int]:
     return dict(parts) if moved else left  # parts that do not add up to the rows read are reported
 
 
-def judged(known: Known, day: date) -> Judged:
+def judged(known: Known, day: date) -> DayVerdict:
     """Return the verdict on a day, with its reasons, the worst first."""
     reasons = sorted(_reasons(known, day), key=lambda each: -each[0].rank)
     if reasons:
@@ -94,7 +94,7 @@ def judged(known: Known, day: date) -> Judged:
     return (Verdict.BELIEVED if written else Verdict.SILENT), ()
 
 
-def capped(own: Judged, below: Mapping[str, Judged]) -> Judged:
+def capped(own: DayVerdict, below: Mapping[str, DayVerdict]) -> DayVerdict:
     """Return a table's verdict, at best a warning when a table that it reads is not trusted."""
     bad = [
         f"rests on {name}, which is {verdict}"
@@ -107,7 +107,7 @@ def capped(own: Judged, below: Mapping[str, Judged]) -> Judged:
     return max(verdict, Verdict.WARNED, key=lambda each: each.rank), (*because, *bad)
 
 
-def worst(days: Sequence[Judged]) -> Verdict:
+def worst(days: Sequence[DayVerdict]) -> Verdict:
     """Return the worst verdict."""
     return max((verdict for verdict, _ in days), key=lambda v: v.rank, default=Verdict.SILENT)
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date
 
-from jobs.core.table import Layer, Table
+from jobs.core.table import Ingested, Table
 from jobs.engine.accounting.balance_sheet import Balance
 from jobs.engine.history.baseline import Memory
 from jobs.engine.history.queries import Batch, points
@@ -98,7 +98,7 @@ def _share(hours: Sequence[Batch], measure: str) -> float | None:
 
 def proof(table: Table, lake: Lake) -> Proof | None:
     """Return the result of a table's last verification; None for bronze, the base of every verification."""
-    if table.layer is Layer.BRONZE:
+    if isinstance(table, Ingested):
         return None
     last = kept(table, lake) or kept(table, lake, is_whole=False)
     return Proof(

@@ -6,7 +6,7 @@ To show more of a rule, add a line to ``COLUMNS``.
 from collections.abc import Callable, Iterator
 
 from jobs.core.lateness import DISORDERED
-from jobs.core.table import Table
+from jobs.core.table import Judged, Table
 from quality.report.words import span
 from quality.rules import Rule
 
@@ -25,7 +25,7 @@ COLUMNS: tuple[tuple[str, Callable[[Rule], object]], ...] = (
 def rulebook(table: Table) -> tuple[dict[str, str], ...]:
     """Return the rules of a table, then the law of time that holds for every judged row."""
     own = [{name: _text(value(rule)) for name, value in COLUMNS} for rule in table.rules]
-    return (*own, *_law(table)) if table.judges else tuple(own)
+    return (*own, *_law(table)) if isinstance(table, Judged) else tuple(own)
 
 
 def _law(table: Table) -> Iterator[dict[str, str]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from jobs.core.table import Layer, Table
+from jobs.core.table import Ingested, Judged, Table
 from jobs.engine.accounting.balance_sheet import Balance, balance
 from jobs.engine.proof.certificate import kept, status
 from jobs.engine.quarantine.summary import open_rows
@@ -63,19 +63,19 @@ QUESTIONS = {
 
 def questions(table: Table) -> tuple[str, ...]:
     """Return the questions for a table: other tables are verified against bronze, and only silver holds rows back."""
-    derived = () if table.layer is Layer.BRONZE else (CERTIFICATE, FRESH, LAGS)
-    return (LEDGER, *derived, *((QUARANTINE,) if table.judges else ()))
+    derived = () if isinstance(table, Ingested) else (CERTIFICATE, FRESH, LAGS)
+    return (LEDGER, *derived, *((QUARANTINE,) if isinstance(table, Judged) else ()))
 
 
 def signs(table: Table, lake: Lake, now: datetime) -> Iterator[Sign]:
     """Yield the answers for an existing table."""
     sheet = balance(table, lake)
     yield _balances(sheet)
-    if table.layer is not Layer.BRONZE:
+    if not isinstance(table, Ingested):
         yield _proven(table, lake)
         yield _fresh(table, lake, sheet, now)
         yield _lags(sheet)
-    if table.judges:
+    if isinstance(table, Judged):
         yield _quarantine(table, lake, now)
 
 

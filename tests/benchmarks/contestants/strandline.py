@@ -9,12 +9,14 @@ from pyspark.sql import SparkSession
 
 from jobs import catalog
 from jobs.core.modes import AvailableNow, MicroBatch
-from jobs.core.table import Emit, Layer, Table, Topic
+from jobs.core.table import Ingested, Table, Windowed
+from jobs.core.topic import Topic
 from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.runtime.settings import settings
 from jobs.engine.runtime.spark_session import start
 from jobs.engine.storage.lake import Lake
 from tests.benchmarks.contestants.contestant import Place, Stop
+from tests.support.upserted import upserted
 
 
 class Strandline:
@@ -51,9 +53,9 @@ class Strandline:
 
 def _table(name: str, place: Place) -> Table:
     table = catalog.find(name)
-    if table.layer is Layer.BRONZE:
+    if isinstance(table, Ingested):
         return replace(table, reads=(Topic(name=place.topic),))
-    return replace(table, emits=Emit.ON_CHANGE) if place.on_change else table
+    return upserted(table) if place.on_change and isinstance(table, Windowed) else table
 
 
 def _site(place: Place) -> Site:

@@ -7,7 +7,8 @@ import pytest
 
 from jobs.bronze import user_actions
 from jobs.core.errors import DefinitionError
-from jobs.core.table import Table, Topic
+from jobs.core.table import Table
+from jobs.core.topic import Topic
 from jobs.engine.kafka import admin
 from jobs.engine.kafka.topic_log import Log
 

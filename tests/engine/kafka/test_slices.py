@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.core.table import Topic
+from jobs.core.topic import Topic
 from jobs.engine.kafka.slices import Backlog, Part
 from tests.engine.records import HOUR, Record, make, put
 

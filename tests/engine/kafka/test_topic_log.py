@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Consumer, Message
 
 from jobs.core.errors import DataError, DefinitionError, TransientError
-from jobs.core.table import Topic
+from jobs.core.topic import Topic
 from jobs.engine.kafka.slices import Part
 from jobs.engine.kafka.topic_log import Log, check_positions, java_options
 from tests.engine.records import HOUR, make, put, put_transactions, transactional

@@ -4,8 +4,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs import catalog
+from jobs.core.kind import Layer
 from jobs.core.received import IDENTITY
-from jobs.core.table import Layer
 from jobs.engine.pipeline.column_lineage import cached_lineage, derive_lineage, lineage
 from jobs.engine.storage.lake import Lake
 from jobs.gold import confirmed_logins, device_daily, device_signal_10m, ip_holds

@@ -11,7 +11,8 @@ from pyspark.sql.types import StructType
 from jobs.bronze import device_telemetry as bronze
 from jobs.core.modes import AvailableNow
 from jobs.core.received import RECEIVED
-from jobs.core.table import Table, Topic
+from jobs.core.table import Table
+from jobs.core.topic import Topic
 from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.pipeline.ingest import PROPERTIES
 from jobs.engine.pipeline.runner import Site, run

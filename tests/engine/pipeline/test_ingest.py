@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 from jobs.bronze import device_telemetry as bronze
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.modes import AvailableNow
-from jobs.core.table import Table, Topic
+from jobs.core.table import Table
+from jobs.core.topic import Topic
 from jobs.engine.accounting.balance_sheet import Balance, balance
 from jobs.engine.kafka.topic_log import Log
 from jobs.engine.pipeline.runner import Site, run

@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 from jobs.bronze import user_actions as bronze
 from jobs.core.modes import AvailableNow, MicroBatch
-from jobs.core.table import Table, Topic
+from jobs.core.table import Table
+from jobs.core.topic import Topic
 from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.storage.lake import Lake

@@ -17,7 +17,7 @@ from jobs.engine.storage.changed_range import changed_span
 from jobs.engine.storage.commit_log import commit_file
 from jobs.engine.storage.ledger import Entry, entry_of, latest_version
 from jobs.engine.storage.read_version import OPEN, rows_at
-from jobs.gold import attributed_connections, device_daily
+from jobs.gold import attributed_connections
 from jobs.silver import devices
 from tests.engine.written import entry
 from tests.support.rows import NOON, micros
@@ -149,7 +149,8 @@ def test_a_row_with_null_in_its_key_replaces_its_older_version(
     delta_commit.create(
         spark, path, spark.createDataFrame([], columns).schema, partition_by=["day_from"]
     )
-    table = replace(device_daily.TABLE, key=("device_id", "site"))
+    daily = {"key": ("device_id", "site"), "event_at": "day_from", "window_from": "day_from"}
+    table = replace(attributed_connections.TABLE, **daily)
     windows = Windows(table, path)
 
     for count in (1, 2):

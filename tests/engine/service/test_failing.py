@@ -15,7 +15,8 @@ from jobs.bronze import user_actions, user_confirmations
 from jobs.cli.stream_log import StreamLog
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.modes import MicroBatch
-from jobs.core.table import Table, Topic
+from jobs.core.table import Table
+from jobs.core.topic import Topic
 from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.runtime.log_records import Record
@@ -25,6 +26,7 @@ from jobs.engine.service.stream_host import Host, Pulse
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import last_entry
 from jobs.engine.storage.locks import is_written
+from jobs.silver import user_actions as actions
 from tests.engine.records import drop, make, put
 from tests.support.rows import NOON
 
@@ -154,7 +156,7 @@ def test_the_stream_ends_when_no_table_can_run(
 ) -> None:
     """A table that waits for a source that was never made cannot run; then the watchdog must act."""
     missing, _ = tables
-    above = replace(user_actions.TABLE, name="above", reads=(missing,))
+    above = replace(actions.TABLE, name="above", reads=(missing,))
     with served((missing, above), lake, site) as stream:
         assert isinstance(stream.ended(), DefinitionError)
 

@@ -8,13 +8,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.engine.pipeline.write_gold import Windows
+from jobs.engine.pipeline.write_gold import Windows, append
 from jobs.engine.runtime.meter import Meter
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.commit_log import commit_file
 from jobs.engine.storage.ledger import Entry, latest_version
 from jobs.engine.storage.output_files import SMALL, rows_in, sized, write
-from jobs.gold import confirmed_logins, ip_holds
+from jobs.gold import ip_holds
 from tests.support.rows import NOON
 
 MANY = SMALL + 10_000
@@ -52,7 +52,7 @@ def test_windows_that_are_final_are_computed_by_all_tasks(
     rows = made(spark, MANY)
     delta_commit.create(spark, tmp_path / "table", rows.schema)
 
-    Windows(confirmed_logins.TABLE, tmp_path / "table").append(rows, entry, Meter(spark))
+    append(rows, tmp_path / "table", entry, Meter(spark))
 
     found = spark.read.format("delta").load(str(tmp_path / "table"))
     assert {row["task"] for row in found.select("task").distinct().collect()} == {*range(TASKS)}

@@ -1,18 +1,19 @@
 """The evidence for an event is readable by programs and shows no sensitive value."""
 
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 
-from jobs.core.table import Layer, Table
+from jobs.core.table import Appended, Ingested, Judged
+from jobs.core.topic import Topic
 from jobs.engine.trace.verdict import Verdict, make_finding, shown_payload, shown_row
 from quality.mask import SHOWN
 from tests.support.rows import NOON
 
-OPEN = Table(layer=Layer.SILVER, name="open", reads=())
-
-
-GUARDED = Table(layer=Layer.SILVER, name="guarded", reads=(), sensitive=("owner",))
-ABOVE = Table(layer=Layer.GOLD, name="above", reads=(GUARDED,))
+RECEIVED = Ingested(name="received", reads=(Topic(name="received"),))
+OPEN = Judged(name="open", reads=(RECEIVED,), transform=print, key=("id",), event_at="at")
+GUARDED = replace(OPEN, name="guarded", sensitive=("owner",))
+ABOVE = Appended(name="above", reads=(GUARDED,), transform=print, key=("id",), event_at="at")
 ROW = {"id": 7, "owner": "Ann", "_offset": 3}
 
 
