@@ -74,6 +74,13 @@ def _engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _forget(_engine: None) -> Iterator[None]:
+    """Keep no table of one file of tests in memory during the next."""
+    yield
+    engine.forget()
+
+
 @pytest.fixture(scope="session")
 def spark(_engine: None) -> SparkSession:
     """Return the one small Spark of the whole process."""

@@ -1,5 +1,6 @@
 """The one Spark of a process of the suite, for its tests and for the command line that they type inside of it."""
 
+import gc
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,10 @@ PLAIN = ("false", "NO_CODEGEN")
 """A third of what the JVM did in the suite was to write, compile and warm up code for frames of ten rows [stack samples];
 without it the same tests of all modes take a sixth less. Properties, and every program that the suite starts, run with
 the code that Spark generates (see ``as_in_production``)."""
+
+HEAP = "2g"
+"""With 1 GB the JVM of a whole run spent 170 of 600 s in full collections, and on a slower machine a test of ten seconds
+ended after ten minutes [jstat]: Delta keeps the log and the plans of every table of the last hour (see ``forget``)."""
 
 start = spark_session.start
 _logs: list[Path] = []
@@ -49,13 +54,20 @@ def spark() -> SparkSession:
     if not _running:
         former = os.environ.pop(JAVA_OPTIONS, None)
         try:
-            sizes = settings(cores=2, memory="1g", shuffle_partitions=2)
+            sizes = settings(cores=2, memory=HEAP, shuffle_partitions=2)
             _running.append(start(sizes, _logs[-1]))
             _set_code(_running[0], PLAIN)
         finally:
             if former is not None:
                 os.environ[JAVA_OPTIONS] = former
     return _running[0]
+
+
+def forget() -> None:
+    """Let Delta forget the tables that it has opened; those of a test before are never opened again."""
+    for running in _running:
+        running._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    gc.collect()  # what Python still names, the JVM keeps
 
 
 @contextmanager
