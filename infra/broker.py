@@ -69,16 +69,17 @@ def properties(*, port: int, controller_port: int, data: str) -> str:
     return CONFIG.format(host=HOST, port=port, controller_port=controller_port, data=data)
 
 
-def start_command(java_home: Path, jars: Sequence[Path], mark: str) -> list[str]:
+def start_command(java: Sequence[str], mark: str) -> list[str]:
     """Return the command that starts the broker in its folder; the mark identifies the process."""
-    return [*_java(java_home, jars), mark, "kafka.Kafka", PROPERTIES]
+    return [*java, mark, "kafka.Kafka", PROPERTIES]
 
 
-def format_command(java_home: Path, jars: Sequence[Path], cluster: str) -> list[str]:
+def format_command(java: Sequence[str], cluster: str) -> list[str]:
     """Return the command that formats an empty storage in a folder with a configuration."""
     tool = ("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "--config", PROPERTIES)
-    return [*_java(java_home, jars), *tool]
+    return [*java, *tool]
 
 
-def _java(home: Path, jars: Sequence[Path]) -> list[str]:
+def java_with(home: Path, jars: Sequence[Path]) -> list[str]:
+    """Return the beginning of both commands: Java with the broker's jars."""
     return [str(home / "bin" / "java"), *JVM, "-cp", ":".join(str(jar) for jar in jars)]

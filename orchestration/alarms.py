@@ -26,7 +26,6 @@ from dagster import (
 
 from jobs.cli import place
 from jobs.core.errors import TransientError
-from jobs.engine.runtime.atomic_file import put
 from jobs.engine.runtime.settings import settings
 from orchestration.failures import KIND
 
@@ -55,8 +54,7 @@ def tell_of_failures(context: RunFailureSensorContext) -> None:
         send(facts)
     except TransientError:
         _, lake = place.configured(None)
-        lake.alarms.mkdir(parents=True, exist_ok=True)
-        put(lake.alarms / f"{run.run_id}.json", json.dumps(facts))
+        (lake.alarms / f"{run.run_id}.json").put(json.dumps(facts))
         raise
 
 
@@ -64,7 +62,7 @@ def tell_of_failures(context: RunFailureSensorContext) -> None:
 def tell_again() -> SkipReason:
     """Send the kept alarms, oldest first, until one is refused again."""
     _, lake = place.configured(None)
-    kept = sorted(lake.alarms.glob("*.json"), key=lambda path: path.stat().st_mtime)
+    kept = sorted(lake.alarms.local.glob("*.json"), key=lambda path: path.stat().st_mtime)
     for path in kept:
         send(json.loads(path.read_text(encoding="utf-8")))
         path.unlink()

@@ -102,7 +102,7 @@ def drain_stream(
 def revive_stream(context: OpExecutionContext, config: Incident, lake: LakeResource) -> None:
     """Revive."""
     context.log.warning(config.says)
-    context.log.warning("last error of its log: %s", last_error(lake.lake().log("stream")))
+    context.log.warning("last error of its log: %s", last_error(lake.lake().log("stream").local))
     if config.ill == Ill.FAILING:
         raise _one_fails(context, config, lake)
     if config.gives_up:
@@ -161,7 +161,7 @@ def _given_up(context: OpExecutionContext, incident: Incident, lake: LakeResourc
         f"{incident.says}. It was restarted {tried} times; a person is needed.\n\n"
         "hint: remove the cause, then launch the job `restart` or type `strandline restart` (infra/runbook.md).",
         metadata={
-            "last error": last_error(stream.lake.log("stream")),
+            "last error": last_error(stream.lake.log("stream").local),
             "attempts": MetadataValue.json(list(asked.attempts) if asked else []),
             "log": MetadataValue.path(str(stream.lake.log("stream"))),
             "runbook": MetadataValue.md(section(incident.ill)),

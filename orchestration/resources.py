@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 from dagster import ConfigurableResource
@@ -27,6 +26,7 @@ from jobs.engine.repair.closed_range import Span
 from jobs.engine.service.background_stream import Always
 from jobs.engine.storage.find_rows import kinds
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
 from jobs.engine.trust import report_server
 from orchestration.answers import Answers
 from quality.report.findings import Findings
@@ -82,7 +82,7 @@ class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resou
         found, lake = place.configured(None)
         return always(found, lake, by)
 
-    def report(self, day: str | None) -> tuple[Findings, Path]:
+    def report(self, day: str | None) -> tuple[Findings, Place]:
         """Write the report of a day, as ``strandline report`` does."""
         _, lake = place.existing(None)
         found = gathered(lake, day=day)

@@ -67,7 +67,9 @@ def watchdog(context: SensorEvaluationContext, lake: LakeResource) -> SensorResu
         return SkipReason(
             f"the stream is suspended by process {asked.rest['pid']}, which resumes it"
         )
-    if not has_room(stream.lake.root):  # no heartbeat can be written, and no stream could start
+    if not has_room(
+        stream.lake.root.local
+    ):  # no heartbeat can be written, and no stream could start
         return SkipReason("the disk of the lake is full; the stream continues when there is room")
     if is_well(asked, beat, moment):
         stream.note(asked.well())

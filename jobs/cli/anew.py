@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -99,7 +98,7 @@ def undo(table: TableArgument, lake: LakeOption = None, as_json: JsonOption = Fa
 
 
 def _carry_out(
-    named: tuple[str, Path | None],
+    named: tuple[str, str | None],
     refuse: Callable[[Table, Lake], object],
     act: Callable[[Table, Lake, Site], Entry],
     what: str,

@@ -18,6 +18,7 @@ from jobs.engine.proof.certificate import status
 from jobs.engine.proof.compare import Comparison, compare
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import last_entry
+from jobs.engine.storage.place import Place
 from jobs.engine.trace.sql_query import ask
 from jobs.engine.trace.unmasked_log import write_down
 
@@ -176,8 +177,8 @@ def query(  # noqa: PLR0913, PLR0917  # each is an option of the command line
 
 
 def compare_(
-    first: Annotated[Path, typer.Argument(metavar="LAKE", help="A lake's folder.")],
-    second: Annotated[Path, typer.Argument(metavar="LAKE", help="Another lake's folder.")],
+    first: Annotated[str, typer.Argument(metavar="LAKE", help="A lake's folder.")],
+    second: Annotated[str, typer.Argument(metavar="LAKE", help="Another lake's folder.")],
     as_json: JsonOption = False,
 ) -> None:
     r"""Compare silver, quarantine and gold of two lakes row for row; exits with 4 when they differ.
@@ -185,7 +186,7 @@ def compare_(
     \b
     strandline compare .lake /tmp/second-opinion
     """
-    left, right = Lake(first.absolute()), Lake(second.absolute())
+    left, right = Lake(Place.of(first)), Lake(Place.of(second))
     derived = [table for table in catalog.tables() if not isinstance(table, Ingested)]
     shared = [table for table in derived if left.exists(table) and right.exists(table)]
     if not shared:

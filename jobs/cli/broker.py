@@ -53,7 +53,7 @@ def up(
         if lacking:
             say(f"missing topics: {_listed(lacking)}; ask its operators to create them")
         return
-    running = local_broker.up(where.open_for_writing().root, port)
+    running = local_broker.up(where.open_for_writing(), port)
     made = admin.make_missing(running.address, tables)
     if as_json:
         names = [topic.name for topic in made]
@@ -76,7 +76,7 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     strandline status --json
     """
     found, where = place.configured(lake)
-    running = None if found.kafka else local_broker.status(where.root)
+    running = None if found.kafka else local_broker.status(where)
     beat, asked = heartbeat(where, place.now()), order(where)
     if as_json:
         emit(
@@ -115,7 +115,7 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
             f"        {wish}, by order of {asked.by} since {asked.at}"
             + (f": {asked.why}" if asked.why else "")
         )
-    if kept := len(list(where.alarms.glob("*.json"))):
+    if kept := sum(name.endswith(".json") for name in where.alarms.names()):
         say(
             f"alarms  {kept:,} not accepted yet, sent again every minute; check that STRANDLINE_WEBHOOK answers"
         )
@@ -130,7 +130,7 @@ def down(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     strandline down
     """
     _, where = place.configured(lake)
-    stopped = local_broker.down(where.root)
+    stopped = local_broker.down(where)
     if as_json:
         emit({"stopped": stopped})
     else:

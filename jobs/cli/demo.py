@@ -1,7 +1,6 @@
 """``demo``: from nothing to 100,000 events accounted for."""
 
 import shlex
-import shutil
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -23,6 +22,7 @@ from jobs.engine.pipeline.runner import run
 from jobs.engine.runtime.settings import settings
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
+from jobs.engine.storage.place import Place
 from jobs.play.plan import Plan
 from jobs.play.send import send
 from jobs.play.truth import Truth
@@ -40,7 +40,10 @@ def register(app: typer.Typer) -> None:
 def demo(
     events: Annotated[int, typer.Option(min=100, help="Records to send.")] = 100_000,
     lake: Annotated[
-        Path | None, typer.Option("--lake", help="The demo's own lake; .lake/demo when absent.")
+        str | None,
+        typer.Option(
+            "--lake", metavar="<path>", help="The demo's own lake; .lake/demo when absent."
+        ),
     ] = None,
 ) -> None:
     r"""Send 100,000 events, a tenth of them dirty, through the lake, and account for each.
@@ -52,16 +55,16 @@ def demo(
     strandline demo --events 1000000
     """
     found = settings()
-    where = Lake((lake or found.lake / "demo").absolute())
+    where = Lake(Place.of(lake) if lake else Place.of(found.lake) / "demo")
     _begin(where)
     began = time.monotonic()
     note("starting a Kafka broker …")
-    running = local_broker.up(where.root)
+    running = local_broker.up(where)
     try:
         truth = _send(events, running.address)
         _run(where, running.address)
     finally:
-        local_broker.down(where.root)
+        local_broker.down(where)
     sheets = sheets_of(where)
     print_sheets(sheets)
     refuse_imbalance(sheets)
@@ -81,16 +84,16 @@ def _begin(where: Lake) -> None:
     Raises:
         DefinitionError: The folder holds something that no demo made.
     """
-    if where.root.exists() and any(where.root.iterdir()):
+    if where.root.names():
         if not (where.root / MARK).exists():
             raise DefinitionError(
                 f"{where.root} is not empty, and not made by a demo",
                 hint="choose an empty folder with --lake.",
             )
-        local_broker.down(where.root)
-        shutil.rmtree(where.root)
+        local_broker.down(where)
+        where.root.remove()
     where.open_for_writing()
-    (where.root / MARK).touch()
+    (where.root / MARK).put("")
 
 
 def _send(events: int, address: str) -> Truth:
@@ -141,7 +144,7 @@ def _refuse_untruth(sheets: list[Balance], truth: Truth) -> None:
 
 
 def _what_next(where: Lake) -> None:
-    lake = f"--lake {shlex.quote(str(_short(where.root)))}"
+    lake = f"--lake {shlex.quote(str(_short(where.root.local)))}"
     question = "SELECT signal, count(*) AS readings FROM silver.device_telemetry GROUP BY ALL"
     say("\ntry next:")
     say(f'  .venv/bin/strandline query {lake} "{question}"')

@@ -18,5 +18,5 @@ def site(
     locate: Callable[[], str | None] = lambda: None,
 ) -> Site:
     """Start Spark and return it with the clock and the address of Kafka."""
-    spark = spark_session.start(found, lake.log("spark"), is_brief=is_brief)
+    spark = spark_session.start(found, lake.program_log("spark"), is_brief=is_brief)
     return Site(spark=spark, clock=now, address=where, locate=locate, options=found.kafka_options)

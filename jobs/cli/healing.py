@@ -1,14 +1,13 @@
 """The parts of ``quarantine`` that need Spark: replay and discard."""
 
 from dataclasses import asdict
-from pathlib import Path
 
 from jobs import catalog
 from jobs.cli import engine, place, ranges
 from jobs.cli.again import note_changed
 from jobs.cli.screen import emit, note, say, show
 from jobs.core.errors import DefinitionError
-from jobs.engine.quarantine.browse import Place
+from jobs.engine.quarantine.browse import KafkaPlace
 from jobs.engine.quarantine.write import Signed
 from jobs.engine.repair import discard, replay
 from jobs.engine.repair.replay_plan import Choice, Fate, Kind, Replayed
@@ -28,7 +27,7 @@ def replayed(  # noqa: PLR0913  # each is an option of the command line
     reason: str | None,
     ends: tuple[str | None, str | None],
     *,
-    lake: Path | None,
+    lake: str | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -58,11 +57,11 @@ def replayed(  # noqa: PLR0913  # each is an option of the command line
 def discarded(  # noqa: PLR0913  # as above
     table: str,
     reason: str | None,
-    at: Place | None,
+    at: KafkaPlace | None,
     *,
     because: str | None,
     undo: bool,
-    lake: Path | None,
+    lake: str | None,
     as_json: bool,
 ) -> None:
     """Discard open rows, or revert the last discard."""

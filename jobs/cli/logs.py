@@ -151,9 +151,9 @@ def _log(where: Lake, program: str) -> Path:
     Raises:
         DefinitionError: There is none.
     """
-    found = {name: where.log(name) for name in names(where.log(STREAM).parent)}
-    if (broker := local_broker.log(where.root)).exists():
-        found["broker"] = broker
+    found = {name: where.log(name).local for name in names(where.log(STREAM).parent.local)}
+    if (broker := local_broker.log(where)).exists():
+        found["broker"] = broker.local
     if program in found:
         return found[program]
     known = sorted(found)

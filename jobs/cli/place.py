@@ -3,7 +3,6 @@
 import getpass
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,10 +14,15 @@ from jobs.core.table import Ingested, Table
 from jobs.engine.kafka import admin, local_broker
 from jobs.engine.runtime.settings import Settings, settings
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
 
 LakeOption = Annotated[
-    Path | None,
-    typer.Option("--lake", help="The lake's folder; STRANDLINE_LAKE, or .lake, when absent."),
+    str | None,
+    typer.Option(
+        "--lake",
+        metavar="<path>",
+        help="The lake's folder; STRANDLINE_LAKE, or .lake, when absent.",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")]
 TablesArgument = Annotated[
@@ -44,20 +48,20 @@ def login() -> str:
         return "unknown"
 
 
-def configured(lake: Path | None) -> tuple[Settings, Lake]:
+def configured(lake: str | None) -> tuple[Settings, Lake]:
     """Return the settings and the lake that they name."""
     found = settings(lake=lake)
-    return found, Lake(found.lake)
+    return found, Lake(Place.of(found.lake))
 
 
-def existing(lake: Path | None) -> tuple[Settings, Lake]:
+def existing(lake: str | None) -> tuple[Settings, Lake]:
     """Return the settings and a lake that exists.
 
     Raises:
         DefinitionError: It does not.
     """
     found, place = configured(lake)
-    if not place.root.is_dir():
+    if not place.root.exists():
         raise DefinitionError(
             f"there is no lake at {place.root}",
             hint="`strandline up` and `strandline produce` make one; or name another with --lake.",
@@ -110,7 +114,7 @@ def address(found: Settings, lake: Lake) -> str | None:
     """Return the address of Kafka: the cluster of the settings, or the lake's broker if it runs."""
     if found.kafka is not None:
         return found.kafka
-    running = local_broker.status(lake.root)
+    running = local_broker.status(lake)
     return running.address if running else None
 
 

@@ -14,10 +14,11 @@ from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say, show
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Judged, Table
-from jobs.engine.quarantine.browse import Held, Pile, Place, piles, rows
+from jobs.engine.quarantine.browse import Held, KafkaPlace, Pile, piles, rows
 from jobs.engine.quarantine.export import export
 from jobs.engine.quarantine.summary import harmless
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
 from jobs.engine.trace.unmasked_log import write_down
 from quality import mask
 
@@ -200,14 +201,14 @@ def export_(
     strandline quarantine export silver.device_telemetry --reason late --to late.parquet
     """
     _, where = place.existing(lake)
-    count = export(catalog.find(table), where, to.absolute(), reason=reason)
+    count = export(catalog.find(table), where, Place.of(to), reason=reason)
     if as_json:
         emit({"table": table, "file": str(to), "rows": count})
     else:
         say(f"{count:,} rows in {to}")
 
 
-def placed(at: str | None) -> Place | None:
+def placed(at: str | None) -> KafkaPlace | None:
     """Parse a place in Kafka.
 
     Raises:

@@ -12,8 +12,8 @@ from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, say
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.table import Table
-from jobs.engine.runtime.atomic_file import put
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
 from jobs.engine.trust.daily_report import Period, gather, newest_day
 from quality.report.findings import Findings
 from quality.report.page import page
@@ -63,7 +63,7 @@ def report(  # noqa: PLR0913, PLR0917  # each is an option of the command line
             say(f"  {why}")
         say(f"the page: {file}")
     if opens and file:
-        webbrowser.open(file.as_uri())
+        webbrowser.open(file.local.as_uri())
     refuse_untrusted(found)
 
 
@@ -128,15 +128,15 @@ def _day(option: str, text: str, today: date) -> date:
         ) from error
 
 
-def written(found: Findings, lake: Lake, to: Path | None = None) -> Path:
+def written(found: Findings, lake: Lake, to: Path | None = None) -> Place:
     """Write the page, to the lake by default; a reader sees the old one or the new one.
 
     Raises:
         DefinitionError: It cannot be written there.
     """
-    file = (to or lake.report(found.since[:10])).absolute()
+    file = Place.of(to) if to else lake.report(found.since[:10])
     try:
-        put(file, page(found))
+        file.put(page(found))
     except OSError as error:
         raise DefinitionError(
             f"the page cannot be written to {file}: {error.strerror}",

@@ -81,7 +81,7 @@ def _unwatched(host: Host, where: Lake, log: Log) -> None:
 
     def look(host: Host) -> None:
         stream_log.look(host.pulses.values(), host.errors)
-        bound(where.log("stream"))  # the log of a background stream
+        bound(where.log("stream").local)  # the log of a background stream
 
     _serve(host, look)
     for pulse in host.pulses.values():
@@ -116,7 +116,7 @@ def _ready_to_stay(found: Settings, where: Lake, chosen: list[Table], patient: b
     refuse_early(where, chosen)
 
     def locate() -> str | None:
-        return place.address(found, where) or local_broker.remembered(where.root)
+        return place.address(found, where) or local_broker.remembered(where)
 
     needs_kafka = any(isinstance(table, Ingested) for table in chosen)
     if needs_kafka and not (patient and locate()):

@@ -50,10 +50,10 @@ def ui(
     console = Console(where, port, database=found.postgres, note=note)
     always_on = always(found, where, "strandline ui")
     is_our_stream = stream and always_on.pid() is None
-    is_ours = found.kafka is None and local_broker.status(where.root) is None
+    is_ours = found.kafka is None and local_broker.status(where) is None
     if is_ours:
         note("starting Kafka …")
-        admin.make_missing(local_broker.up(where.root).address, catalog.tables())
+        admin.make_missing(local_broker.up(where).address, catalog.tables())
     try:
         note("starting Dagster …")
         address = console.start(asked)
@@ -72,4 +72,4 @@ def ui(
         if is_our_stream:
             always_on.pause("`strandline ui` was stopped")
         if is_ours:
-            local_broker.down(where.root)
+            local_broker.down(where)

@@ -34,9 +34,9 @@ def tidy(
     _, where = place.existing(lake)
     found = list(left(where, place.now()))
     if as_json:
-        emit([asdict(each) for each in found])
+        emit([{**asdict(each), "path": str(each.path)} for each in found])
     else:
-        rows = [(str(each.path.relative_to(where.root)), each.size, each.why) for each in found]
+        rows = [(each.path.below(where.root), each.size, each.why) for each in found]
         if rows:
             show(None, ("what", "bytes", "why"), rows)
         else:

@@ -19,6 +19,7 @@ from rich.console import Console
 
 from jobs.core.topic import Topic
 from jobs.engine.kafka import admin, local_broker
+from jobs.engine.storage.lake import Lake
 from jobs.play.domain import readings
 from jobs.play.plan import Plan
 from jobs.play.send import send
@@ -87,13 +88,13 @@ def main() -> int:
         shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True, exist_ok=True)
     began = datetime.now(UTC)  # noqa: TID251  # the command line is where clocks are read
-    own = wanted.kafka is None and local_broker.status(wanted.work) is None
-    address = wanted.kafka or local_broker.up(wanted.work).address
+    own = wanted.kafka is None and local_broker.status(Lake(wanted.work)) is None
+    address = wanted.kafka or local_broker.up(Lake(wanted.work)).address
     try:
         report = MEASURES[wanted.suite](wanted, work, address)
     finally:
         if own:
-            local_broker.down(wanted.work)
+            local_broker.down(Lake(wanted.work))
     for file in report.write(wanted.out):
         screen.print(f"wrote {file}")
     screen.print(report.page(), markup=False)

@@ -20,6 +20,7 @@ from jobs.engine.kafka.admin import create_topic
 from jobs.engine.kafka.topic_log import Log
 from jobs.engine.storage.delta_commit import SUMS_KEPT, forget_sum
 from jobs.engine.storage.ledger import is_table, latest_version
+from jobs.engine.storage.place import Place
 from jobs.play.plan import Plan
 from jobs.play.player import Chunk
 from jobs.play.telemetry import Fleet
@@ -52,8 +53,8 @@ class Versions:
         self._prepared = prepared
         self._target = target
         self.has_rows = False
-        if is_table(target):
-            self._next = latest_version(target) + 1
+        if is_table(Place.of(target)):
+            self._next = latest_version(Place.of(target)) + 1
             return
         self._next = 0
         (target / "_delta_log").mkdir(parents=True)
@@ -81,7 +82,7 @@ class Versions:
         self._give_sum(f"{self._next:020d}.crc")
         _link(self._prepared / f"{name}.json", self._target / f"{name}.json")
         self._give_checkpoint()
-        forget_sum(self._target, self._next - SUMS_KEPT)
+        forget_sum(Place.of(self._target), self._next - SUMS_KEPT)
         self._next += 1
         return True
 

@@ -153,7 +153,9 @@ class History:
         if isinstance(table, Ingested):
             batches = self._events(table) // self._records(table)
         else:
-            batches = steps([self._lake("old", source).table(source) for source in table.needs])
+            batches = steps(
+                [self._lake("old", source).table(source).local for source in table.needs]
+            )
         return min(OLD, batches - SPAN // 2)
 
     def _life(self, age: str, table: Table) -> Life:

@@ -19,6 +19,7 @@ from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.runtime.jvm import jvm
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import LOOKED_AGAIN, Entry, entries, is_table, latest_version
+from jobs.engine.storage.place import Place
 from tests.benchmarks.feed import PATIENCE, FeedError, Versions, adds, keep_sums
 
 MANY = 1_000_000
@@ -97,7 +98,7 @@ class Life:
                 return
             self.age += 1
             marks.append(_mark(self.site.spark))
-            keep_sums(self.lake.table(self.table))
+            keep_sums(self.lake.table(self.table).local)
             # Given while the batch is on its way: a stream that waits looks for news all the time.
             if len(marks) >= batches or not self._give():
                 over.set()
@@ -139,7 +140,7 @@ class Life:
             for path, source in zip(self.prepared, self.table.needs, strict=True)
         ]
         sources = [
-            Versions(path, self.lake.table(source))
+            Versions(path, self.lake.table(source).local)
             for path, source in zip(paths, self.table.needs, strict=True)
         ]
         for versions in _parts(paths):
@@ -163,7 +164,7 @@ def _parts(prepared: Sequence[Path]) -> Iterator[list[int]]:
 
     All come to their end together, because in life no source is hours ahead of another.
     """
-    last = [latest_version(path) for path in prepared]
+    last = [latest_version(Place.of(path)) for path in prepared]
     parts = min(WHOLE, max(last))
     yield from ([version * part // parts for version in last] for part in range(1, parts + 1))
 

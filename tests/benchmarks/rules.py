@@ -145,8 +145,8 @@ class Rules:
             send(wanted, self.address, {}, parts=parts)
             site = Site(spark=self.spark, clock=_clock, address=self.address)
             run(table, AvailableNow(max_offsets=size), lake, site=site)
-            (lake.root / "done").touch()
-        return lake.table(table)
+            (lake.root / "done").put("")
+        return lake.table(table).local
 
     def _measured(self, who: str, prepared: Path, size: int, number: int) -> Sample:
         # Not where another has just been: Spark tidies up the state of a stream that has ended a while later.
@@ -189,7 +189,7 @@ class Rules:
     ) -> Iterator[tuple[float, float]]:
         """Yield when each batch was done, and the CPU spent by then."""
         (source,) = table.upstream
-        feed = Versions(prepared, lake.table(source))
+        feed = Versions(prepared, lake.table(source).local)
         feed.give()
         query = start(self.spark, table, lake, writer, 0.0)
         commits = lake.checkpoint(table) / "commits"

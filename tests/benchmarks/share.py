@@ -92,7 +92,7 @@ class Share:
 
     def _by_hand(self, lake: Lake) -> dict[str, float]:
         """Run the tables from the command line."""
-        gates, log = lake.root.with_name("gates.json"), lake.root.with_name("run.log")
+        gates, log = lake.root.local.with_name("gates.json"), lake.root.local.with_name("run.log")
         words = ["-m", "tests.benchmarks.gates_timed", str(gates), "run", "--lake", str(lake.root)]
         began = time.monotonic()
         with log.open("wb") as stream:
@@ -112,7 +112,7 @@ class Share:
 
     def _by_dagster(self, lake: Lake) -> dict[str, float]:
         """Let Dagster's daemon launch the job."""
-        times = self._launched(lake.root)
+        times = self._launched(lake.root.local)
         return {
             "dagster": times["endTime"] - times["launchTime"],
             "dagster tables": self._in_tables(lake),

@@ -31,4 +31,4 @@ def filled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
     site = Site(spark=spark, clock=lambda: NOON)
     for table in (silver.TABLE, device_signal_10m.TABLE):
         run(table, AvailableNow(), lake, site=site)
-    return lake.root
+    return lake.root.local

@@ -113,8 +113,8 @@ def test_a_port_in_use(place: Path) -> None:
 def held(place: Path) -> Iterator[Path]:
     """Hold the lease of silver, as another process would."""
     path = Lake(place).lease(silver.TABLE)
-    path.parent.mkdir(parents=True)
-    with path.open("w") as file:
+    path.parent.local.mkdir(parents=True)
+    with path.local.open("w") as file:
         json.dump({"pid": 4711, "host": "elsewhere"}, file)
         file.flush()
         fcntl.lockf(file, fcntl.LOCK_EX)

@@ -19,7 +19,7 @@ TABLES = (NAME, "gold.device_signal_10m")
 @pytest.fixture(name="poisoned")
 def _poisoned(spark: SparkSession, lake: Lake) -> Path:
     """Return a lake with a good hour that was read and a poisoned one that waits."""
-    return poisoned(spark, lake).root
+    return poisoned(spark, lake).root.local
 
 
 def sheets(lake: Path) -> dict[str, Any]:

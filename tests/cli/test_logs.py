@@ -32,13 +32,13 @@ class Written:
     def __init__(self, lake: Lake) -> None:
         """Begin with an empty log at nine."""
         self.lake, self.file, self.now = lake, lake.log("stream"), NINE
-        self.file.parent.mkdir(parents=True)
-        self.file.touch()
+        self.file.parent.local.mkdir(parents=True)
+        self.file.local.touch()
         self.log = logger(self.line, lambda: self.now, as_json=True)
 
     def line(self, text: str, end: str = "\n") -> None:
         """Append any text, as a program does that logs nothing."""
-        with self.file.open("a") as file:
+        with self.file.local.open("a") as file:
             file.write(text + end)
 
 
@@ -114,7 +114,7 @@ def test_how_long_ago_is_understood(written: Written) -> None:
 def test_programs_get_the_records_as_they_were_written(night: Written) -> None:
     lines = succeeded("logs", "--json", "--lake", night.lake.root).out.splitlines()
 
-    records = [line for line in night.file.read_text().splitlines() if line.startswith("{")]
+    records = [line for line in night.file.local.read_text().splitlines() if line.startswith("{")]
     assert [line for line in lines if "event" in json.loads(line)] == records
 
 
@@ -140,8 +140,8 @@ def test_text_cannot_command_the_terminal(written: Written) -> None:
 
 def test_a_log_of_its_full_length_is_not_read_into_memory(written: Written) -> None:
     written.log.info("progress", table=SILVER, rows=12_000)
-    line = written.file.read_text()
-    written.file.write_text(line * (MOST // len(line)))
+    line = written.file.local.read_text()
+    written.file.local.write_text(line * (MOST // len(line)))
     succeeded("logs", "--lake", written.lake.root)  # imports what it needs
 
     tracemalloc.start()
@@ -195,12 +195,12 @@ def test_an_empty_answer_is_explained(written: Written) -> None:
 )
 def test_another_program_is_read_the_same_way(written: Written, program: str, file: str) -> None:
     log = written.lake.root / file
-    log.parent.mkdir(exist_ok=True)
-    log.write_text("2026-11-20T09:00:00.000Z WARN Task: late\n")
+    log.parent.local.mkdir(exist_ok=True)
+    log.local.write_text("2026-11-20T09:00:00.000Z WARN Task: late\n")
 
     answer = succeeded("logs", "--of", program, "--lake", written.lake.root)
 
-    assert answer.out == log.read_text()
+    assert answer.out == log.local.read_text()
 
 
 def until(seen: Callable[[], bool]) -> None:

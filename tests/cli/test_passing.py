@@ -32,8 +32,8 @@ with open(sys.argv[1], "r+") as file:
 def written_by_another(lake: Lake, table: Table) -> Iterator[None]:
     """Let another process have a table's lease."""
     path = lake.lease(table)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch()
+    path.parent.local.mkdir(parents=True, exist_ok=True)
+    path.local.touch()
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as holder:

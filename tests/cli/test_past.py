@@ -19,7 +19,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a lake with sixteen quiet batches and a loud one."""
     quiet = [Came(at=NINE + n * timedelta(minutes=5), good=10) for n in range(16)]
     loud = Came(at=NINE + timedelta(hours=2), good=40, held=[LATE] * 8)
-    return lived(tmp_path_factory.mktemp("past") / "lake", [*quiet, loud], gold=False).root
+    return lived(tmp_path_factory.mktemp("past") / "lake", [*quiet, loud], gold=False).root.local
 
 
 def test_the_last_batches_are_shown_with_what_was_not_as_usual(lake: Path) -> None:

@@ -104,7 +104,7 @@ def test_to_see_sensitive_fields_one_gives_a_reason_which_is_logged(tmp_path: Pa
     assert "alice" not in masked.printed
     assert (refused.code, "alice" in refused.printed, before) == (2, False, False)
     assert "alice" in clear.out
-    (line,) = lake.log("unmasked").read_text().splitlines()
+    (line,) = lake.log("unmasked").local.read_text().splitlines()
     logged = json.loads(line)
     assert (logged["why"], logged["quarantine"]) == ("fraud case 17", user_actions.TABLE.id)
     assert logged["who"]

@@ -25,7 +25,7 @@ PAST = [
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
     """Return a lake with two days that balance."""
-    return lived(tmp_path / "lake", PAST).root
+    return lived(tmp_path / "lake", PAST).root.local
 
 
 def test_without_arguments_the_report_is_of_the_last_day_and_a_page_is_written(lake: Path) -> None:

@@ -1,5 +1,6 @@
 """Delta tables with ledger entries, made without a JVM, for tests of what only reads logs."""
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -18,7 +19,7 @@ NUMBER = pa.schema([("number", pa.int64())])
 
 
 def written(
-    path: Path,
+    path: "os.PathLike[str]",
     rows: Sequence[Mapping[str, object]],
     metadata: str | None = None,
     *,
@@ -28,7 +29,7 @@ def written(
     properties = CommitProperties(custom_metadata={"userMetadata": metadata} if metadata else {})
     schema = None if rows else NUMBER
     table = pa.Table.from_pylist(list(rows), schema=schema)
-    write_deltalake(path, table, mode=mode, commit_properties=properties)
+    write_deltalake(os.fspath(path), table, mode=mode, commit_properties=properties)
 
 
 def entry(table: Table, **fields: object) -> Entry:

@@ -101,5 +101,5 @@ def finished(lake: Path, address: str, truth: Mapping[str, Any]) -> None:
 
 def heartbeat(lake: Path) -> dict[str, Any]:
     """Return the last heartbeat of the stream."""
-    beat: dict[str, Any] = json.loads(Lake(lake).heartbeat.read_text())
+    beat: dict[str, Any] = json.loads(Lake(lake).heartbeat.local.read_text())
     return beat

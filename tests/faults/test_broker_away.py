@@ -31,8 +31,8 @@ def until(seen: Callable[[], bool], lake: Path) -> None:
     while not seen():
         beat, log = alive(Lake(lake), now()), Lake(lake).log("stream")
         assert beat, "it was never heard of"
-        assert beat["alive"], log.read_text()[-2000:]
-        assert time.monotonic() < deadline, f"{beat} {log.read_text()[-2000:]}"
+        assert beat["alive"], log.local.read_text()[-2000:]
+        assert time.monotonic() < deadline, f"{beat} {log.local.read_text()[-2000:]}"
         time.sleep(0.2)
 
 
@@ -67,7 +67,7 @@ def test_a_stream_outlives_its_broker_without_a_command(fresh: Path) -> None:
         before = progress(fresh)
         looked = acts(fresh)
         log = Lake(fresh).log("stream")
-        until(lambda: "no Kafka broker answers" in log.read_text(), fresh)
+        until(lambda: "no Kafka broker answers" in log.local.read_text(), fresh)
         succeeded("up", "--lake", fresh)
         succeeded("produce", "--events", 1_000, "--seed", 2, "--hours", 3, "--lake", fresh)
         until(lambda: progress(fresh)[1] > before[1], fresh)

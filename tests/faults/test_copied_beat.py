@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from jobs.cli.place import now
-from jobs.engine.runtime.atomic_file import put
 from jobs.engine.runtime.holders import own
 from jobs.engine.storage.lake import Lake
 from tests.cli import typed
@@ -20,7 +19,7 @@ def test_a_live_heartbeat_of_another_host_does_not_stop_a_start(fresh: Path) -> 
     succeeded("produce", "--events", 500, "--hours", 3, "--lake", fresh)
     beat = {**own(), "host": "elsewhere", "alive": True, "at": now().isoformat()}
     tables = {name: {} for name in SLICE}
-    put(Lake(fresh).heartbeat, json.dumps({**beat, "tables": tables, "failed": None}))
+    Lake(fresh).heartbeat.put(json.dumps({**beat, "tables": tables, "failed": None}))
 
     typed.succeeded("resume", *SLICE, "--lake", fresh)
     try:

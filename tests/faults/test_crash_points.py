@@ -13,6 +13,7 @@ from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import last_entry, latest_version
+from jobs.engine.storage.place import Place
 from jobs.gold import device_signal_10m
 from jobs.silver import device_telemetry as silver
 from quality.rules import Rule
@@ -54,7 +55,7 @@ def contents(lake: Lake, site: Site) -> dict[str, list[str]]:
     """Return every row of every table, as text in an order of its own."""
     folders = [*lake.folders(SILVER), *lake.folders(GOLD)]
     frames = {
-        str(path.relative_to(lake.root)): site.spark.read.format("delta").load(str(path))
+        str(path.local.relative_to(lake.root)): site.spark.read.format("delta").load(str(path))
         for path in folders
     }
     return {name: sorted(map(str, rows.collect())) for name, rows in frames.items()}
@@ -69,9 +70,9 @@ def balanced(lake: Lake) -> bool:
 def forget_last_batch(lake: Lake, table: Table) -> None:
     """Take away Spark's note that the last batch was finished, as if it had been killed before that."""
     commits = lake.checkpoint(table) / "commits"
-    last = max(int(file.name) for file in commits.iterdir() if file.name.isdigit())
-    (commits / str(last)).unlink()
-    (commits / f".{last}.crc").unlink(missing_ok=True)
+    last = max(int(file.name) for file in commits.local.iterdir() if file.name.isdigit())
+    (commits / str(last)).local.unlink()
+    (commits / f".{last}.crc").local.unlink(missing_ok=True)
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +175,7 @@ def test_what_a_killed_writer_left_lying_about_is_not_believed(tmp_path: Path) -
     (log / "00000000000000000001.json.tmp").write_text('{"commitInfo":{"userMe')
     (log / "_last_checkpoint").write_text('{"vers')
 
-    found = last_entry(tmp_path)
+    found = last_entry(Place.of(tmp_path))
 
     assert found is not None
     assert (found[0], found[1].batch) == (0, 3)

@@ -16,7 +16,6 @@ from jobs.core.errors import LakeError
 from jobs.core.modes import MicroBatch
 from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.runtime.atomic_file import put
 from jobs.engine.runtime.holders import own
 from jobs.engine.service.desired_state import Order, write
 from jobs.engine.storage.lake import Lake
@@ -63,7 +62,7 @@ def test_a_stream_waits_for_room_and_goes_on(
     lake = Lake(disk / "lake").open_for_writing()
     elsewhere = tmp_path / "bronze"  # so that something can arrive while there is no room
     elsewhere.mkdir()
-    (lake.root / "bronze").symlink_to(elsewhere)
+    (lake.root / "bronze").local.symlink_to(elsewhere)
     received(spark, lake, event(0))
     heard: list[LakeError | None] = []
     failed: list[BaseException] = []
@@ -109,7 +108,7 @@ def test_a_watchdog_spends_no_attempt_on_a_disk_without_room(
     monkeypatch.setenv("STRANDLINE_LAKE", str(lake.root))
     write(lake, Order(runs=True, at=NOON.isoformat(), by="on-call"))
     long_ago = {**own(), "alive": True, "at": NOON.isoformat(), "tables": {}}
-    put(lake.heartbeat, json.dumps(long_ago))
+    lake.heartbeat.put(json.dumps(long_ago))
 
     fill(disk / "fill")
     full = looked()

@@ -11,6 +11,7 @@ import pytest
 from jobs import catalog
 from jobs.engine.runtime.processes import family
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
 from tests.cli.inside import succeeded
 from tests.cli.typed import ENVIRONMENT, PROGRAM
 from tests.faults.lives import PATIENCE, SLICE, kill, sheets
@@ -30,7 +31,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     succeeded("down", "--lake", lake)
 
 
-def moments(lake: Lake) -> dict[str, Path]:
+def moments(lake: Lake) -> dict[str, Place]:
     """Return for each moment of a run what is there from then on."""
     return {
         "Java starts": lake.log("spark"),
@@ -44,7 +45,7 @@ def test_it_prints_that_it_was_stopped_and_the_next_run_carries_on(
     filled: Path, tmp_path: Path
 ) -> None:
     lake = Lake(filled)
-    lake.log("spark").unlink(missing_ok=True)
+    lake.log("spark").local.unlink(missing_ok=True)
 
     ends = {
         moment: stopped(filled, seen, tmp_path / "printed")
@@ -58,7 +59,7 @@ def test_it_prints_that_it_was_stopped_and_the_next_run_carries_on(
     assert all(sheet["balanced"] for sheet in sheets(filled).values())
 
 
-def stopped(lake: Path, seen: Path, log: Path) -> tuple[int, str]:
+def stopped(lake: Path, seen: Place, log: Path) -> tuple[int, str]:
     """Run, type Ctrl-C as soon as something is there, and return how it ended and what it printed."""
     with log.open("wb") as words:
         run = subprocess.Popen(

@@ -215,8 +215,8 @@ MUTANTS = (
     Mutant(
         "the newest version is the one before",
         f"{STORAGE}/ledger.py",
-        "    while commit_file(path, version + 1).exists():\n",
-        "    while commit_file(path, version + 2).exists():\n",
+        "    while is_commit(path, version + 1):\n",
+        "    while is_commit(path, version + 2):\n",
         ("tests/engine/storage/test_ledger.py",),
     ),
     Mutant(

@@ -132,7 +132,7 @@ def test_an_alarm_that_is_not_accepted_is_kept_and_sent_again(
     assert "alarms  1 not accepted yet" in status
     (alarm,) = heard
     assert alarm["kind"] == "data"
-    assert list(Lake(tmp_path).alarms.iterdir()) == []
+    assert list(Lake(tmp_path).alarms.local.iterdir()) == []
 
 
 @contextmanager

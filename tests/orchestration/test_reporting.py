@@ -51,7 +51,7 @@ def test_it_makes_the_very_page_that_the_command_line_makes(past: Lake) -> None:
 
     done = ran()
 
-    page = past.report("2026-11-21").read_text()
+    page = past.report("2026-11-21").local.read_text()
     made = json.loads(page.partition('id="findings">')[2].partition("</script>")[0])
     assert done.success
     assert {**made, "made_at": ""} == {**typed, "made_at": ""}

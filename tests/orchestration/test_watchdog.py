@@ -18,7 +18,6 @@ from dagster import (
 from jobs import catalog
 from jobs.cli.place import now
 from jobs.core.errors import TransientError
-from jobs.engine.runtime.atomic_file import put
 from jobs.engine.runtime.holders import own
 from jobs.engine.runtime.log_writer import logger
 from jobs.engine.service.desired_state import DELAYS, Order, order, write
@@ -59,7 +58,7 @@ def died(lake: Lake) -> None:
         for table in catalog.tables()
     }
     beat = {"pid": GONE, "host": "", "alive": False, "at": LONG_AGO.isoformat(), "tables": tables}
-    put(lake.heartbeat, json.dumps(beat))
+    lake.heartbeat.put(json.dumps(beat))
 
 
 def test_it_rests_where_no_stream_is_to_run(lake: Lake, instance: DagsterInstance) -> None:
@@ -122,8 +121,7 @@ def test_the_run_that_gives_up_has_what_to_do_and_why(
     log.info("progress", table="silver.device_telemetry", batch=7)
     error = TransientError("Spark's JVM is gone", hint="type the same again.")
     log.critical("ended", exc_info=error)
-    lake.log("stream").parent.mkdir()
-    lake.log("stream").write_text("\n".join(lines) + "\n")
+    lake.log("stream").put("\n".join(lines) + "\n")
     incident = {"ill": "dead", "says": "the stream is not running", "gives_up": True}
 
     done = on_call.revive.execute_in_process(
@@ -154,13 +152,13 @@ def test_a_table_that_falls_behind_fails_its_check_after_several_looks(
     moment = now()
     write(lake, replace(ASKED, at=moment.isoformat()))
     died(lake)
-    beat = json.loads(lake.heartbeat.read_text())
+    beat = json.loads(lake.heartbeat.local.read_text())
     cursor, passed = None, []
     for n in range(1, 12):
         for pulse in beat["tables"].values():
             pulse.update(lag=n * 5_000, read=0)
         beat.update(alive=True, at=moment.isoformat(), **own())
-        put(lake.heartbeat, json.dumps(beat))
+        lake.heartbeat.put(json.dumps(beat))
         found = looked(instance, cursor)
         cursor = found.cursor
         passed.append(all(each.passed for each in found.asset_events))
@@ -205,4 +203,4 @@ def lives(lake: Lake, failing: dict[str, Any]) -> None:
         for name in (table.id for table in catalog.tables()[:2])
     }
     at = now().isoformat(timespec="seconds")
-    put(lake.heartbeat, json.dumps({**own(), "alive": True, "at": at, "tables": tables}))
+    lake.heartbeat.put(json.dumps({**own(), "alive": True, "at": at, "tables": tables}))

@@ -128,13 +128,13 @@ def forget(lake: Lake, table: Table, batches: int) -> None:
     """Remove the commits of the newest batches from a checkpoint, and the offsets of all but the first of them."""
     checkpoint = lake.checkpoint(table)
     done = sorted(
-        int(file.name) for file in (checkpoint / "commits").iterdir() if file.name.isdigit()
+        int(file.name) for file in (checkpoint / "commits").local.iterdir() if file.name.isdigit()
     )
     again = done[-batches:]
     for number in again:
-        (checkpoint / "commits" / str(number)).unlink()
+        (checkpoint / "commits" / str(number)).local.unlink()
     for number in again[1:]:
-        (checkpoint / "offsets" / str(number)).unlink()
+        (checkpoint / "offsets" / str(number)).local.unlink()
 
 
 def held(lake: Lake) -> int:

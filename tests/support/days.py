@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 from jobs.core.table import Table
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import latest_version
+from jobs.engine.storage.place import Place
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, written
 
 TABLES = (BRONZE, SILVER, GOLD)
@@ -56,14 +57,14 @@ class Came:
         return self.good + self.duplicates + len(self.held)
 
 
-def dated(path: Path, at: datetime) -> None:
+def dated(path: Place, at: datetime) -> None:
     """Move the last commit of a table to another moment."""
     file = path / "_delta_log" / f"{latest_version(path):020d}.json"
-    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    lines = [json.loads(line) for line in file.local.read_text().splitlines()]
     for line in lines:
         if "commitInfo" in line:
             line["commitInfo"]["timestamp"] = int(at.timestamp() * 1000)
-    file.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+    file.local.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
 
 
 def commit(
@@ -143,7 +144,9 @@ def _held(row: Held, at: datetime, offset: int) -> dict[str, object]:
 
 def _read(lake: Lake) -> int:
     file = lake.table(BRONZE) / "_delta_log" / f"{latest_version(lake.table(BRONZE)):020d}.json"
-    info = next(json.loads(line) for line in file.read_text().splitlines() if "commitInfo" in line)
+    info = next(
+        json.loads(line) for line in file.local.read_text().splitlines() if "commitInfo" in line
+    )
     metadata = json.loads(info["commitInfo"]["userMetadata"])
     return int(metadata["offsets"][f"{TOPIC}/0"][1])
 

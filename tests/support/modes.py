@@ -19,6 +19,7 @@ from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.quarantine.resolutions import held
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_table
+from jobs.engine.storage.place import Place
 from jobs.gold import device_signal_10m as gold
 from jobs.silver import device_telemetry as silver
 from tests.support.events import TABLE, Event, commits, received
@@ -192,7 +193,7 @@ def _held(lake: Lake) -> list[Row]:
     return shown(held(silver.TABLE, lake).to_pylist())
 
 
-def _read(path: Path) -> list[Row]:
-    if not (path / "_delta_log").is_dir():
+def _read(path: Place) -> list[Row]:
+    if not (path / "_delta_log").local.is_dir():
         return []
     return shown(DeltaTable(path).to_pyarrow_table().to_pylist())

@@ -22,6 +22,7 @@ from jobs.engine.storage.ledger import Entry, entries, is_table
 from jobs.engine.storage.ledger_tail import right_until
 from jobs.engine.storage.locks import is_written
 from jobs.engine.storage.log_actions import added
+from jobs.engine.storage.place import Place
 from jobs.engine.storage.row_totals import Totals
 
 Entries = Sequence[tuple[int, Entry]]
@@ -100,7 +101,7 @@ def waiting(table: Table, lake: Lake) -> int:
     return _waiting(table, lake, found, _inputs(table, lake, found))
 
 
-def rows_until(path: Path, version: int) -> int:
+def rows_until(path: Place, version: int) -> int:
     """Return the number of rows in a table at a version, from its ledger."""
     found = [each for each in entries(path) if each[0] <= version]
     return sum(entry.written for _, entry in in_force(found))
@@ -112,7 +113,7 @@ def read_until(table: Table, source: Table, lake: Lake) -> int:
     return max((versions[source.id][1] for versions in read if source.id in versions), default=0)
 
 
-def live_rows(path: Path, version: int | None = None) -> int:
+def live_rows(path: Place, version: int | None = None) -> int:
     """Return the number of rows in a table's files, from their statistics, at a version or at the latest."""
     if not is_table(path):
         return 0
@@ -211,7 +212,7 @@ def _not_looked_up(table: Table, lake: Lake) -> int:
     return _came_or_went(lake.table(table.dimension.source), right_until(lake.table(table)))
 
 
-def _came_or_went(path: Path, before: int) -> int:
+def _came_or_went(path: Place, before: int) -> int:
     """Return the number of rows added to or removed from a table after a version."""
     return sum(
         entry.came + entry.gone if entry.is_backfill else entry.written
@@ -269,13 +270,13 @@ def _quarantine_faults(table: Table, lake: Lake, found: Entries, sheet: Balance)
         )
 
 
-def _missing_files(path: Path, *, is_own: bool) -> Iterator[str]:
+def _missing_files(path: Place, *, is_own: bool) -> Iterator[str]:
     """Yield the batches whose files are missing; only a version of the table itself is called a version."""
     if not live_rows(path):
         return
     present = {Path(name).name for name in DeltaTable(path).file_uris()}
     for version, entry in entries(path):
-        for file in map(Path, added(path, version).files):
+        for file in map(Place, added(path, version).files):
             if file.name in present and not file.exists():
                 at = f"version {version}" if is_own else f"number {version} of its log"
                 yield (

@@ -17,14 +17,13 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.table import Table
-from jobs.engine.runtime.atomic_file import put
 from jobs.engine.runtime.log_files import add
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
 from quality.expectations import Finding
 
 READ_AS_IT_WAS = "read_as_it_was:"
@@ -158,10 +157,10 @@ def as_json(findings: Sequence[Finding]) -> tuple[Mapping[str, Any], ...]:
 
 def read(table: Table, lake: Lake, where: Where) -> Shut | None:
     """Return the file of a gate, also when it was opened; None when there is none."""
-    try:
-        values = json.loads(_file(table, lake, where).read_text())
-    except FileNotFoundError:
+    text = _file(table, lake, where).text()
+    if text is None:
         return None
+    values = json.loads(text)
     changed = {"where": Where(values["where"]), "findings": tuple(values["findings"])}
     return Shut(**{**values, **changed})
 
@@ -177,14 +176,14 @@ def shut(table: Table, lake: Lake, where: Where | None = None) -> Shut | None:
 
 def write(found: Shut, table: Table, lake: Lake) -> None:
     """Write a gate's file, and a line in the log."""
-    put(_file(table, lake, found.where), json.dumps(asdict(found), indent=1, default=str))
+    _file(table, lake, found.where).put(json.dumps(asdict(found), indent=1, default=str))
     brief = {name: value for name, value in asdict(found).items() if name != "samples"}
-    add(lake.gates / "log.jsonl", json.dumps(brief, default=str))
+    add((lake.gates / "log.jsonl").local, json.dumps(brief, default=str))
 
 
 def clear(table: Table, lake: Lake, where: Where) -> None:
     """Remove a gate's file, because its findings are settled."""
-    _file(table, lake, where).unlink(missing_ok=True)
+    _file(table, lake, where).remove()
 
 
 def open_(table: Table, lake: Lake, *, because: str, who: str, at: str) -> list[Shut]:
@@ -214,12 +213,12 @@ def open_(table: Table, lake: Lake, *, because: str, who: str, at: str) -> list[
 
 def open_all(lake: Lake) -> None:
     """Let every batch of a lake pass: rows that are recomputed for a comparison were judged before."""
-    _open_mark(lake).touch()
+    _open_mark(lake).put("")
 
 
 def close_all(lake: Lake) -> None:
     """Judge every batch of a lake again."""
-    _open_mark(lake).unlink(missing_ok=True)
+    _open_mark(lake).remove()
 
 
 def are_all_open(lake: Lake) -> bool:
@@ -278,9 +277,9 @@ def _failures(findings: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     }
 
 
-def _file(table: Table, lake: Lake, where: Where) -> Path:
+def _file(table: Table, lake: Lake, where: Where) -> Place:
     return lake.gates / f"{table.id}.{where}.json"
 
 
-def _open_mark(lake: Lake) -> Path:
+def _open_mark(lake: Lake) -> Place:
     return lake.root / "gates-stand-open"

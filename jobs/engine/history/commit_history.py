@@ -14,7 +14,6 @@ A table that was removed and created again counts its versions from 0; the id th
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
@@ -23,10 +22,11 @@ from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from jobs.core.errors import TransientError
 from jobs.core.table import Table
 from jobs.engine.history.commit_metrics import Measured, fingerprint, measured
-from jobs.engine.storage.commit_log import commit_file
+from jobs.engine.storage.commit_log import is_commit
 from jobs.engine.storage.files_at_version import table_id
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import latest_version
+from jobs.engine.storage.place import Place
 
 SCHEMA = pa.schema(
     [
@@ -107,9 +107,11 @@ def _opened(lake: Lake) -> DeltaTable:
     try:
         return DeltaTable(lake.history)
     except TableNotFoundError:
-        lake.history.mkdir(parents=True, exist_ok=True)
+        lake.history.make()
     try:
-        return DeltaTable.create(lake.history, schema=SCHEMA, mode="ignore", configuration=ALWAYS)
+        return DeltaTable.create(
+            str(lake.history), schema=SCHEMA, mode="ignore", configuration=ALWAYS
+        )
     except CommitFailedError:  # another process was faster
         return DeltaTable(lake.history)
 
@@ -129,14 +131,13 @@ def _news(table: Table, lake: Lake, history: DeltaTable) -> _News:
 
 
 def _commits(
-    table: Table, folder: Path, seen: int, last: int
+    table: Table, folder: Place, seen: int, last: int
 ) -> Iterator[tuple[int, str, Measured]]:
     """Yield the commits after a version, each with the fingerprint of the table's columns after it."""
     columns = DeltaTable(folder, version=seen).schema().to_json() if seen >= 0 else None
     schema = fingerprint(columns) if columns else ""
     for version in range(seen + 1, last + 1):
-        file = commit_file(folder, version)
-        found = measured(table, file) if file.exists() else None
+        found = measured(table, folder, version) if is_commit(folder, version) else None
         changed = found.columns if isinstance(found, Measured) else found
         schema = fingerprint(changed) if changed else schema
         if isinstance(found, Measured):

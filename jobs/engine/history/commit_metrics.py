@@ -9,12 +9,12 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from jobs.core.table import Table
-from jobs.engine.storage.commit_log import ADD, INFO, METADATA, actions_in
-from jobs.engine.storage.ledger import Entry, entry_of
+from jobs.engine.storage.commit_log import ADD, INFO, METADATA, actions
+from jobs.engine.storage.ledger import Entry, entry_at
+from jobs.engine.storage.place import Place
 
 ALWAYS = ("read", "good", "duplicates", "written", "duration_ms")
 """Recorded for every commit, a zero as well."""
@@ -50,17 +50,17 @@ class Measured:
     columns: str | None
 
 
-def measured(table: Table, file: Path) -> Measured | str | None:
+def measured(table: Table, path: Place, version: int) -> Measured | str | None:
     """Return the figures of a commit; of a commit without a ledger entry only the columns, if it changed them."""
-    actions = list(actions_in(file, INFO, ADD, METADATA))
-    columns = next((str(a.body["schemaString"]) for a in actions if a.kind == METADATA), None)
-    entry = entry_of(file)
+    found = list(actions(path, version, INFO, ADD, METADATA))
+    columns = next((str(a.body["schemaString"]) for a in found if a.kind == METADATA), None)
+    entry = entry_at(path, version)
     if entry is None:
         return columns
-    info = next(action.body for action in actions if action.kind == INFO)
+    info = next(action.body for action in found if action.kind == INFO)
     written = json.loads(info["userMetadata"])
     at = datetime.fromtimestamp(info["timestamp"] / 1000, tz=UTC)
-    files = [json.loads(a.body.get("stats") or "{}") for a in actions if a.kind == ADD]
+    files = [json.loads(a.body.get("stats") or "{}") for a in found if a.kind == ADD]
     first, last = _span(files, moment_of(table))
     newest = _moment(written.get("newest")) or (last if moment_of(table) != ARRIVED_AT else None)
     _, arrived = _span(files, ARRIVED_AT)

@@ -15,10 +15,9 @@ That pool once let a batch of 60 rows, 30 of them bad, pass a limit of a fifth, 
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 
-from jobs.engine.storage.commit_log import commit_file
-from jobs.engine.storage.ledger import entry_of, is_table, latest_version
+from jobs.engine.storage.ledger import entry_at, is_table, latest_version
+from jobs.engine.storage.place import Place
 from quality.expectations import UNREAD, Finding
 from quality.rules import FEW
 
@@ -59,7 +58,7 @@ class Recent:
         self._batches = deque[Tally]()
 
     @classmethod
-    def of(cls, path: Path, rules: str) -> "Recent":
+    def of(cls, path: Place, rules: str) -> "Recent":
         """Read them from the ledger, so a restart forgets nothing.
 
         Args:
@@ -69,8 +68,7 @@ class Recent:
         recent = cls()
         newest = latest_version(path) if is_table(path) else -1
         for version in range(newest, max(-1, newest - LOOKED_BACK), -1):
-            file = commit_file(path, version)
-            entry = entry_of(file) if file.exists() else None
+            entry = entry_at(path, version)
             if entry is None or entry.is_backfill or entry.opened or not entry.read:
                 continue
             if entry.replaced or entry.rules != rules or recent._rows >= TOGETHER:

@@ -8,22 +8,22 @@ at any point; two commands at once; a recorded pid that belongs to another proce
 """
 
 import base64
-import fcntl
 import json
 import re
 import secrets
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from infra import broker as recipe
 from infra import jars, java
 from jobs.core.errors import DataError, DefinitionError, TransientError
 from jobs.engine.kafka import admin
 from jobs.engine.runtime import ports, processes
+from jobs.engine.storage.file_lock import hold
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
 
 PATIENCE = 60.0
 STOP_PATIENCE = 20.0
@@ -38,7 +38,7 @@ class Broker:
 
     address: str
     pid: int
-    log: Path
+    log: Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class _State:
     pid: int | None = None
 
 
-def up(lake: Path, port: int | None = None) -> Broker:
+def up(lake: Lake, port: int | None = None) -> Broker:
     """Start the lake's broker, or return the running one, once it answers.
 
     Raises:
@@ -58,7 +58,7 @@ def up(lake: Path, port: int | None = None) -> Broker:
         DataError: The broker's folder holds something else.
         TransientError: The broker ended while starting, or does not answer in time.
     """
-    home = _home(lake)
+    home = lake.broker
     with _alone(home):
         pid = _running(home)
         if pid is not None:
@@ -72,58 +72,52 @@ def up(lake: Path, port: int | None = None) -> Broker:
         return _start(home, port)
 
 
-def status(lake: Path) -> Broker | None:
+def status(lake: Lake) -> Broker | None:
     """Return the lake's broker if its process runs."""
-    home = _home(lake)
+    home = lake.broker
     pid = _running(home)
     return None if pid is None else _broker(home, pid)
 
 
-def remembered(lake: Path) -> str | None:
+def remembered(lake: Lake) -> str | None:
     """Return the last address of the lake's broker, which it will have again if the port is free."""
-    state = _read(_home(lake))
+    state = _read(lake.broker)
     return f"{recipe.HOST}:{state.port}" if state else None
 
 
-def log(lake: Path) -> Path:
+def log(lake: Lake) -> Place:
     """Return the file with the broker's log."""
-    return _home(lake) / "broker.log"
+    return lake.broker / "broker.log"
 
 
-def down(lake: Path) -> bool:
+def down(lake: Lake) -> bool:
     """Stop the lake's broker and return whether it ran; no other process is ever touched.
 
     Raises:
         DefinitionError: The folder cannot be written.
     """
-    home = _home(lake)
-    if not home.is_dir():
+    home = lake.broker
+    if not home.exists():
         return _stop(home)
     with _alone(home):
         return _stop(home)
 
 
-def _home(lake: Path) -> Path:
-    return lake.absolute() / "_kafka"
-
-
-def _mark(home: Path) -> str:
+def _mark(home: Place) -> str:
     # A copied lake shares everything with the original but its folder.
     return f"-Dstrandline.broker={home}"
 
 
-def _stop(home: Path) -> bool:
+def _stop(home: Place) -> bool:
     pid = processes.find(_mark(home))
     return pid is not None and processes.stop(pid, _mark(home), patience=STOP_PATIENCE)
 
 
 @contextmanager
-def _alone(home: Path) -> Iterator[None]:
+def _alone(home: Place) -> Iterator[None]:
     """Let only one command at a time start or stop the broker."""
     try:
-        home.mkdir(parents=True, exist_ok=True)
-        with (home / "lock").open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with hold(home / "lock"):
             yield
     except OSError as error:
         raise DefinitionError(
@@ -133,20 +127,18 @@ def _alone(home: Path) -> Iterator[None]:
         ) from error
 
 
-def _read(home: Path) -> _State | None:
+def _read(home: Place) -> _State | None:
     try:
-        return _State(**json.loads((home / "broker.json").read_text()))
+        return _State(**json.loads((home / "broker.json").text() or ""))
     except (OSError, ValueError, TypeError):
         return None
 
 
-def _write(home: Path, state: _State) -> None:
-    partial = home / "broker.json.partial"
-    partial.write_text(json.dumps(asdict(state)))
-    partial.replace(home / "broker.json")
+def _write(home: Place, state: _State) -> None:
+    (home / "broker.json").put(json.dumps(asdict(state)))
 
 
-def _running(home: Path) -> int | None:
+def _running(home: Place) -> int | None:
     state = _read(home)
     if state is None:
         return None
@@ -155,13 +147,13 @@ def _running(home: Path) -> int | None:
     return state.pid if processes.is_ours(state.pid, _mark(home)) else None
 
 
-def _broker(home: Path, pid: int) -> Broker:
+def _broker(home: Place, pid: int) -> Broker:
     state = _read(home)
     port = state.port if state else 0
     return Broker(address=f"{recipe.HOST}:{port}", pid=pid, log=home / "broker.log")
 
 
-def _start(home: Path, port: int | None) -> Broker:
+def _start(home: Place, port: int | None) -> Broker:
     last = _read(home)
     for attempt in range(1, ATTEMPTS + 1):
         # Clients remember addresses, so the last port is used again if it is free.
@@ -179,28 +171,29 @@ def _start(home: Path, port: int | None) -> Broker:
     raise AssertionError
 
 
-def _launch(home: Path, state: _State) -> Broker:
+def _launch(home: Place, state: _State) -> Broker:
     config = recipe.properties(port=state.port, controller_port=state.controller_port, data="data")
-    (home / recipe.PROPERTIES).write_text(config)
-    (home / "tmp").mkdir(exist_ok=True)
+    (home / recipe.PROPERTIES).put(config)
+    (home / "tmp").make()
     log = home / "broker.log"
     if log.exists():
-        log.replace(home / "broker.log.1")
-    command = recipe.start_command(*_program(), _mark(home))
+        log.move(home / "broker.log.1")
+    command = recipe.start_command(_java(), _mark(home))
     _write(home, state)
-    pid = processes.spawn(command, folder=home, log=log)
+    pid = processes.spawn(command, folder=home.local, log=log.local)
     _write(home, _State(**{**asdict(state), "pid": pid}))
     broker = _await(home, pid, state.port)
     if broker is None:
+        said = (log.bytes() or b"").decode(errors="replace")
         raise TransientError(
-            f"the broker ended while starting: {_last_error(_text(log))}",
+            f"the broker ended while starting: {_last_error(said)}",
             hint=f"read {log}, then `strandline up` again.",
             log=str(log),
         )
     return broker
 
 
-def _await(home: Path, pid: int, port: int | None) -> Broker | None:
+def _await(home: Place, pid: int, port: int | None) -> Broker | None:
     """Return the broker once it answers; None when it ends instead, for example after a kill."""
     broker = _broker(home, pid)
     if port is not None and broker.address != f"{recipe.HOST}:{port}":
@@ -225,54 +218,50 @@ def _await(home: Path, pid: int, port: int | None) -> Broker | None:
     return None
 
 
-def _set_aside(home: Path) -> None:
+def _set_aside(home: Place) -> None:
     """Move away the folders of topics that a broker created again after its storage was deleted; none can read them."""
     data = home / "data"
     if data.exists() and not (data / "meta.properties").exists():
-        data.replace(home / f"data-deleted-{secrets.token_hex(4)}")
+        data.move(home / f"data-deleted-{secrets.token_hex(4)}")
 
 
-def _format(home: Path) -> None:
+def _format(home: Place) -> None:
     """Create the broker's storage, completely or not at all."""
     data = home / "data"
     if (data / "meta.properties").exists():
         return
-    if data.exists() and any(data.iterdir()):
+    if data.names():
         raise DataError(
             f"{data} is not the storage of a broker: it has no meta.properties",
             hint="move it away; a new and empty one is then created.",
             folder=str(data),
         )
-    for left in home.glob("format-*"):
-        shutil.rmtree(left, ignore_errors=True)
+    for left in home.names():
+        if left.startswith("format-"):
+            (home / left).remove(if_possible=True)
     # A folder for this attempt only: a tool whose starter was killed may still write into another.
     workshop = home / f"format-{secrets.token_hex(4)}"
-    workshop.mkdir()
     config = recipe.properties(port=1, controller_port=2, data=data.name)
-    (workshop / recipe.PROPERTIES).write_text(config)
+    (workshop / recipe.PROPERTIES).put(config)
     cluster = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
-    command = recipe.format_command(*_program(), cluster)
-    done, output = processes.run(command, folder=workshop)
+    command = recipe.format_command(_java(), cluster)
+    done, output = processes.run(command, folder=workshop.local)
     if not done:
         raise TransientError(
             f"the broker's storage cannot be created: {_last_error(output)}",
             hint="check the disk of the lake's folder, then `strandline up` again.",
             folder=str(workshop),
         )
-    (workshop / data.name).replace(data)
-    shutil.rmtree(workshop, ignore_errors=True)
+    (workshop / data.name).move(data)
+    workshop.remove(if_possible=True)
 
 
-def _program() -> tuple[Path, list[Path]]:
+def _java() -> list[str]:
     home, found = java.java_home(), jars.broker_jars()
     if home is None or not found:
         missing = "Java 17 or 21 is" if home is None else "the broker's jars are"
         raise DefinitionError(f"{missing} missing", hint="run `make setup`.")
-    return home, found
-
-
-def _text(log: Path) -> str:
-    return log.read_text(errors="replace") if log.exists() else ""
+    return recipe.java_with(home, found)
 
 
 def _last_error(text: str) -> str:

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import assert_never
 
 from pyspark.sql import DataFrame
@@ -25,6 +24,7 @@ from jobs.engine.runtime.meter import Meter
 from jobs.engine.storage.file_index import FileIndex
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, last_entry
+from jobs.engine.storage.place import Place
 
 Tell = Callable[[Entry], None]
 
@@ -107,7 +107,7 @@ class Writer:
 
             return write(found, settle=settle, meter=meter)
 
-    def _has(self, path: Path, number: int) -> bool:
+    def _has(self, path: Place, number: int) -> bool:
         newest = last_entry(path)
         if newest is None:
             return False

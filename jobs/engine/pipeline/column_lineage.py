@@ -23,7 +23,6 @@ from jobs.core.received import RECEIVED
 from jobs.core.table import Computed, Ingested, Judged, Table
 from jobs.core.verdict import good_rows
 from jobs.engine.pipeline.plan import shaped
-from jobs.engine.runtime.atomic_file import put
 from jobs.engine.runtime.meter import code_version
 from jobs.engine.storage.lake import Lake
 
@@ -39,10 +38,10 @@ OUTPUT_FIELDS = ("output", "generatorOutput")
 
 def cached_lineage(table: Table, lake: Lake) -> Columns | None:
     """Return the cached lineage of a table; None if it is missing or of other code."""
-    file = lake.lineage(table)
-    if not file.exists():
+    text = lake.lineage(table).text()
+    if text is None:
         return None
-    cached = json.loads(file.read_text())
+    cached = json.loads(text)
     if cached["code"] != code_version(table):
         return None
     return {
@@ -57,7 +56,7 @@ def lineage(spark: SparkSession, table: Table, lake: Lake) -> Columns:
     if cached is not None:
         return cached
     columns = derive_lineage(spark, table)
-    put(lake.lineage(table), json.dumps({"code": code_version(table), "columns": columns}))
+    lake.lineage(table).put(json.dumps({"code": code_version(table), "columns": columns}))
     return columns
 
 

@@ -7,7 +7,6 @@ than ``SKEW`` does not count (jobs/core/lateness.py): one record of the year 999
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import duckdb
 
@@ -16,6 +15,7 @@ from jobs.core.received import NOTHING_ARRIVED
 from jobs.engine.storage.delta_commit import Written
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.log_actions import file_of
+from jobs.engine.storage.place import Place
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NEWEST = """
@@ -31,7 +31,7 @@ def newest_before(newest: Entry | None) -> datetime | None:
 
 
 def newest_with(
-    known: datetime | None, path: Path, written: Written, seen_at: datetime
+    known: datetime | None, path: Place, written: Written, seen_at: datetime
 ) -> datetime | None:
     """Return the newest arrival including rows that were just written.
 
@@ -45,7 +45,7 @@ def newest_with(
     return max([*arrivals, *([known] if known else [])], default=None)
 
 
-def _newest(path: Path, written: Written, latest: datetime) -> Iterator[datetime]:
+def _newest(path: Place, written: Written, latest: datetime) -> Iterator[datetime]:
     """Return the newest arrival of each file up to a time; only a file with a later arrival is opened."""
     for file in written.files:
         add = json.loads(file)["add"]

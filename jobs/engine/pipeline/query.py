@@ -7,7 +7,6 @@ again (a backfill, a promotion) begins with the snapshot, all of it in one batch
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -31,6 +30,7 @@ from jobs.engine.pipeline.spark_checkpoint import (
 from jobs.engine.runtime.spark_session import for_rows_alone, for_sorted_state
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import last_entry, was_rewritten
+from jobs.engine.storage.place import Place
 from jobs.engine.storage.relocate_checkpoint import settle
 
 EVERYTHING = 2**31 - 1
@@ -162,7 +162,7 @@ def _begins_whole(table: Table, lake: Lake) -> bool:
     return begins_whole(checkpoint)
 
 
-def _followed(spark: SparkSession, path: Path, *, whole: bool) -> DataFrame:
+def _followed(spark: SparkSession, path: Place, *, whole: bool) -> DataFrame:
     reader = spark.readStream.format("delta")
     return (
         (reader if whole else reader.option("startingVersion", 0))

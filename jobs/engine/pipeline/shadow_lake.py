@@ -9,18 +9,18 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from jobs.core.errors import DefinitionError, TransientError
 from jobs.core.table import Table
 from jobs.engine.accounting.balance_sheet import in_force, live_rows
 from jobs.engine.accounting.healed_rows import healed
-from jobs.engine.runtime.atomic_file import put
-from jobs.engine.runtime.holders import could_lock, own
+from jobs.engine.runtime.holders import own
+from jobs.engine.storage.file_lock import HeldError, hold
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, entries
 from jobs.engine.storage.ledger_tail import right_until
 from jobs.engine.storage.locks import refuse_if_taken
+from jobs.engine.storage.place import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Shadow(Lake):
         """Return the shadow of a table, whether or not it exists."""
         return cls(lake.root / "_rebuild" / table.id, lake, table)
 
-    def table(self, table: Table) -> Path:
+    def table(self, table: Table) -> Place:
         """Return the shadow's folder for its own table, the live folder for any other."""
         return Lake.table(self, table) if table.id == self.own.id else self.live.table(table)
 
@@ -45,16 +45,16 @@ class Shadow(Lake):
         return True
 
     @property
-    def gates(self) -> Path:
+    def gates(self) -> Place:
         """Return the live folder: operators open gates there."""
         return self.live.gates
 
     @property
-    def journal(self) -> Path:
+    def journal(self) -> Place:
         """Return the file that records the progress of a promotion."""
         return self.root / "promotion.json"
 
-    def put_away(self, name: str) -> Path:
+    def put_away(self, name: str) -> Place:
         """Return the folder for a checkpoint that is not in use."""
         return self.root / "checkpoints" / name
 
@@ -80,15 +80,13 @@ class Promotion:
 
 def read(shadow: Shadow) -> Promotion | None:
     """Return the record of the last promotion; None if there was none."""
-    try:
-        return Promotion(**json.loads(shadow.journal.read_text()))
-    except FileNotFoundError:
-        return None
+    text = shadow.journal.text()
+    return None if text is None else Promotion(**json.loads(text))
 
 
 def write(shadow: Shadow, promotion: Promotion) -> None:
     """Write the record of a promotion."""
-    put(shadow.journal, json.dumps(asdict(promotion)))
+    shadow.journal.put(json.dumps(asdict(promotion)))
 
 
 def refuse_half_done(table: Table, lake: Lake) -> None:
@@ -117,27 +115,22 @@ def alone(table: Table, lake: Lake) -> Iterator[None]:
         TransientError: Another process holds the lock.
     """
     made = Shadow.of(table, lake)
-    path = made.root / "alone.lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch()
-    with path.open("r+") as file:
-        if not could_lock(file):
-            holder = json.loads(file.read() or "{}")
-            who = f"process {holder['pid']} on {holder['host']}" if holder else "another process"
-            raise TransientError(
-                f"{table.id} is being rebuilt or promoted already: {who}",
-                hint="wait until it is done, or stop it; the two would share a folder.",
-                table=table.id,
-                **holder,
-            )
-        file.truncate(0)
-        file.write(json.dumps(own()))
-        file.flush()
-        refuse_if_taken(table, made)
-        yield
+    try:
+        with hold(made.root / "alone.lock", json.dumps(own()), waits=False):
+            refuse_if_taken(table, made)
+            yield
+    except HeldError as error:
+        holder = json.loads(error.note or "{}")
+        who = f"process {holder['pid']} on {holder['host']}" if holder else "another process"
+        raise TransientError(
+            f"{table.id} is being rebuilt or promoted already: {who}",
+            hint="wait until it is done, or stop it; the two would share a folder.",
+            table=table.id,
+            **holder,
+        ) from error
 
 
-def summed(path: Path, mark: str, until: int | None = None) -> Entry:
+def summed(path: Place, mark: str, until: int | None = None) -> Entry:
     """Return one entry that sums all of a table's entries, up to a version."""
     numbered = [each for each in entries(path) if until is None or each[0] <= until]
     valid = [entry for _, entry in in_force(numbered)]

@@ -7,13 +7,13 @@ has exactly the range that a replay after a crash will read again.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeAlias
 
 from jobs.engine.accounting.balance_sheet import live_rows
 from jobs.engine.storage.files_at_version import table_id
 from jobs.engine.storage.ledger import is_passed_over
 from jobs.engine.storage.log_actions import Added, added
+from jobs.engine.storage.place import Place
 
 NOTHING_YET = "-"
 """What Spark writes for a source without an offset."""
@@ -60,7 +60,7 @@ class Planned:
     late_ms: int
     whole: bool = False
 
-    def input(self, source: Path) -> "list[tuple[int, Added]]":
+    def input(self, source: Place) -> "list[tuple[int, Added]]":
         """Return the versions of a source that the batch reads, and what each adds."""
         name = table_id(source)
         if self.whole:
@@ -77,7 +77,7 @@ class Planned:
         return [(version, part) for version, part in appended if part.rows]
 
 
-def planned(checkpoint: Path, number: int) -> Planned:
+def planned(checkpoint: Place, number: int) -> Planned:
     """Return a batch as the offset log has it, with the start taken from the batch before it."""
     watermark, end = _read_batch(checkpoint, number)
     late, start = _read_batch(checkpoint, number - 1) if number > 0 else (0, {})
@@ -91,79 +91,87 @@ def planned(checkpoint: Path, number: int) -> Planned:
     )
 
 
-def begin_whole(checkpoint: Path) -> None:
+def begin_whole(checkpoint: Place) -> None:
     """Record that a stream begins with a snapshot of its sources."""
-    checkpoint.mkdir(parents=True, exist_ok=True)
-    (checkpoint / WHOLE_MARK).touch()
+    (checkpoint / WHOLE_MARK).put("")
 
 
-def begins_whole(checkpoint: Path) -> bool:
+def begins_whole(checkpoint: Place) -> bool:
     """Return whether a stream began with a snapshot of its sources."""
     return (checkpoint / WHOLE_MARK).exists()
 
 
-def is_new(checkpoint: Path) -> bool:
+def is_new(checkpoint: Place) -> bool:
     """Return whether a stream has planned no batch yet."""
-    return _newest(checkpoint / "offsets") is None
+    return _newest(checkpoint, "offsets") is None
 
 
-def stream_id(checkpoint: Path) -> str | None:
+def stream_id(checkpoint: Place) -> str | None:
     """Return the id that Spark gave to the checkpoint; None if it has none yet."""
-    file = checkpoint / "metadata"
-    return str(json.loads(file.read_text())["id"]) if file.exists() else None
+    text = (checkpoint / "metadata").text()
+    return None if text is None else str(json.loads(text)["id"])
 
 
-def is_ahead(checkpoint: Path, newest: int | None, sources: Sequence[Path]) -> bool:
+def is_ahead(checkpoint: Place, newest: int | None, sources: Sequence[Place]) -> bool:
     """Return whether the checkpoint has committed batches with rows that the table's ledger lacks.
 
     Batches without rows have no entry and prove nothing; a stream that starts before its source has rows commits
     such a batch.
     """
-    done = [int(file.name) for file in (checkpoint / "commits").glob("*") if file.name.isdigit()]
-    if not done or (newest is not None and max(done) <= newest):
+    done = _newest(checkpoint, "commits")
+    if done is None or (newest is not None and done <= newest):
         return False
     start = {} if newest is None else _read_batch(checkpoint, newest)[1]
-    end = _read_batch(checkpoint, max(done))[1]
-    between = Planned(number=max(done), start=start, end=end, watermark_ms=0, late_ms=0)
+    end = _read_batch(checkpoint, done)[1]
+    between = Planned(number=done, start=start, end=end, watermark_ms=0, late_ms=0)
     return any(between.input(source) for source in sources)
 
 
-def settled_ms(checkpoint: Path, *, speaks_of_time: bool) -> int:
+def settled_ms(checkpoint: Place, *, speaks_of_time: bool) -> int:
     """Return the event time before which a stream writes nothing more, in milliseconds; 0 if there is none.
 
     Admitted rows are above the newest watermark. But a stream that emits rows when the watermark moves emits them one
     batch later, so for such a table the result is the watermark of the last completed batch.
     """
-    done = _newest(checkpoint / "commits")
+    done = _newest(checkpoint, "commits")
     if done is None:
         return 0
     if speaks_of_time:
-        return _read_batch(checkpoint, int(done.name))[0]
-    return int(json.loads(done.read_text().splitlines()[1])["nextBatchWatermarkMs"])
+        return _read_batch(checkpoint, done)[0]
+    return _next_watermark(checkpoint, done)
 
 
-def is_idle(checkpoint: Path, *, speaks_of_time: bool) -> bool:
+def is_idle(checkpoint: Place, *, speaks_of_time: bool) -> bool:
     """Return whether the last planned batch is complete, and with it any batch that its watermark causes.
 
     Args:
         checkpoint: The stream's checkpoint.
         speaks_of_time: Whether a new watermark causes a batch without input.
     """
-    planned, done = _newest(checkpoint / "offsets"), _newest(checkpoint / "commits")
+    planned, done = _newest(checkpoint, "offsets"), _newest(checkpoint, "commits")
     if planned is None:
         return True
-    if done is None or planned.name != done.name:
+    if done is None or planned != done:
         return False
     if not speaks_of_time:
         return True
-    before = json.loads(planned.read_text().splitlines()[1])["batchWatermarkMs"]
-    after = json.loads(done.read_text().splitlines()[1])["nextBatchWatermarkMs"]
-    return bool(before == after)
+    return _read_batch(checkpoint, done)[0] == _next_watermark(checkpoint, done)
 
 
-def _newest(folder: Path) -> Path | None:
-    numbered = [file for file in folder.glob("*") if file.name.isdigit()]
-    return max(numbered, key=lambda file: int(file.name), default=None)
+def _newest(checkpoint: Place, log: str) -> int | None:
+    """Return the number of the last batch in one of the checkpoint's logs."""
+    names = (checkpoint / log).names()
+    return max((int(name) for name in names if name.isdigit()), default=None)
+
+
+def _next_watermark(checkpoint: Place, number: int) -> int:
+    """Return the watermark that follows from a committed batch, in milliseconds."""
+    _, metadata, *_ = _lines(checkpoint, "commits", number)
+    return int(json.loads(metadata)["nextBatchWatermarkMs"])
+
+
+def _lines(checkpoint: Place, log: str, number: int) -> list[str]:
+    return (checkpoint / log / str(number)).local.read_text().splitlines()
 
 
 def _versions_between(
@@ -176,8 +184,8 @@ def _versions_between(
             yield version, (first, None if last is not None and last >= WHOLE else last)
 
 
-def _read_batch(checkpoint: Path, number: int) -> tuple[int, dict[str, Position]]:
-    _, metadata, *offsets = (checkpoint / "offsets" / str(number)).read_text().splitlines()
+def _read_batch(checkpoint: Place, number: int) -> tuple[int, dict[str, Position]]:
+    _, metadata, *offsets = _lines(checkpoint, "offsets", number)
     positions = {}
     for text in offsets:
         if text == NOTHING_YET:

@@ -10,7 +10,6 @@ the rows before and after at hand, and each follower would have to read every re
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 
 from pyspark import StorageLevel
@@ -26,12 +25,13 @@ from jobs.engine.storage.join_by_key import by_key
 from jobs.engine.storage.ledger import Entry, latest_version
 from jobs.engine.storage.locks import turn
 from jobs.engine.storage.output_files import SMALL, rows_in, sized, write
+from jobs.engine.storage.place import Place
 from jobs.engine.storage.window_index import WindowIndex
 
 Settle = Callable[[], Entry]
 
 
-def append(rows: DataFrame, path: Path, settle: Settle, meter: Meter) -> Entry | None:
+def append(rows: DataFrame, path: Place, settle: Settle, meter: Meter) -> Entry | None:
     """Add rows that are final."""
     commit = delta_commit.Commit(rows.sparkSession, path)
     written = write(commit, rows).rows
@@ -44,7 +44,7 @@ def append(rows: DataFrame, path: Path, settle: Settle, meter: Meter) -> Entry |
 class Windows:
     """A table that emits updates, as its stream writes it."""
 
-    def __init__(self, table: Upserted, path: Path) -> None:
+    def __init__(self, table: Upserted, path: Place) -> None:
         """Prepare to write; one object for the life of a stream, because it caches which file holds which window."""
         self._table = table
         self._path = path

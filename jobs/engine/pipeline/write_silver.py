@@ -8,7 +8,6 @@ The table's guard (jobs/engine/gates/batch_check.py) is asked before both: a bat
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
@@ -21,6 +20,7 @@ from jobs.engine.runtime.meter import Meter
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.ledger import Entry, last_entry
 from jobs.engine.storage.output_files import sized
+from jobs.engine.storage.place import Place
 
 FOUND = ("broke", "failed", "opened", "rules", "contract", "newest")
 """What a guard adds to an entry."""
@@ -33,8 +33,8 @@ class Fork:
     """The two tables that one query fills."""
 
     table: Judged
-    path: Path
-    quarantine: Path
+    path: Place
+    quarantine: Place
     guard: Guard | None
     replaces: bool = False
 
@@ -88,7 +88,7 @@ class Fork:
             )
         return replace(entry, **{name: getattr(begun, name) for name in FOUND})
 
-    def _put(self, path: Path, rows: DataFrame, count: int, entry: Entry, meter: Meter) -> Entry:
+    def _put(self, path: Place, rows: DataFrame, count: int, entry: Entry, meter: Meter) -> Entry:
         commit = delta_commit.Commit(rows.sparkSession, path)
         if self.replaces:
             commit.take_out_all()

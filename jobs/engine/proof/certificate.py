@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 
 from jobs.core.table import Table
-from jobs.engine.runtime.atomic_file import put
 from jobs.engine.runtime.meter import code_version
 from jobs.engine.storage.lake import Lake
 
@@ -53,15 +52,15 @@ def keep(certificate: Certificate, table: Table, lake: Lake) -> None:
     The certificate of a range has a file of its own, so it does not replace the one of all rows.
     """
     file = lake.certificate(table, is_whole=certificate.since is None)
-    put(file, json.dumps(asdict(certificate), indent=1) + "\n")
+    file.put(json.dumps(asdict(certificate), indent=1) + "\n")
 
 
 def kept(table: Table, lake: Lake, *, is_whole: bool = True) -> Certificate | None:
     """Return a table's last certificate, of all its rows or of a range."""
-    file = lake.certificate(table, is_whole=is_whole)
-    if not file.exists():
+    text = lake.certificate(table, is_whole=is_whole).text()
+    if text is None:
         return None
-    record = json.loads(file.read_text())
+    record = json.loads(text)
     known = {each.name for each in fields(Certificate)}
     values = {name: value for name, value in record.items() if name in known}
     values["offsets"] = {name: (a, b) for name, (a, b) in record["offsets"].items()}

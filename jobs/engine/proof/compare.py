@@ -8,7 +8,6 @@ records were cut into commits is no property of the data.
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import TypeAlias
 
 import duckdb
@@ -23,6 +22,8 @@ from jobs.engine.quarantine.resolutions import State, offer
 from jobs.engine.storage.duckdb_spill import spilling
 from jobs.engine.storage.duckdb_view import scan
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import is_table
+from jobs.engine.storage.place import Place
 from quality.mask import mask_value
 
 Range: TypeAlias = tuple[datetime, datetime]
@@ -131,8 +132,8 @@ def _offer_held(
     )
 
 
-def _refuse_missing(name: str, path: Path) -> None:
-    if not (path / "_delta_log").is_dir():
+def _refuse_missing(name: str, path: Place) -> None:
+    if not is_table(path):
         raise DefinitionError(
             f"there is no table at {path}", hint="make it first: `strandline run`.", table=name
         )

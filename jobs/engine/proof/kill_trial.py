@@ -7,7 +7,6 @@ certificate of a sound table after ten minutes.
 """
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -16,7 +15,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import psutil
 
@@ -26,9 +24,11 @@ from jobs.engine.accounting.balance_sheet import waiting
 from jobs.engine.pipeline.query import is_settled
 from jobs.engine.runtime.log_files import last_lines
 from jobs.engine.runtime.log_records import last_error
-from jobs.engine.runtime.processes import family
+from jobs.engine.runtime.processes import child, family
+from jobs.engine.storage.commit_log import is_commit
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import latest_version
+from jobs.engine.storage.linked_files import link_commit
 from jobs.engine.storage.log_actions import added
 
 PATIENCE = 300.0
@@ -111,13 +111,8 @@ class KillTrial:
         """Show the stream the commits of one number, one of each bronze table."""
         for table in self._bronze():
             source, target = self.log.table(table), self.lake.table(table)
-            name = f"_delta_log/{number:020d}.json"
-            if not (source / name).exists():
-                continue
-            (target / "_delta_log").mkdir(parents=True, exist_ok=True)
-            for file in added(source, number).files:
-                os.link(file, target / Path(file).name)
-            os.link(source / name, target / name)
+            if is_commit(source, number):
+                link_commit(source, target, number)
 
     def _wait(self, number: int) -> None:
         """Wait until every table has read all shown commits."""
@@ -160,13 +155,13 @@ class KillTrial:
         if code != TransientError.exit_code or self._again == TRIES:
             raise self._stuck("it ended by itself")
         self._again += 1
-        why, _, _ = last_error(self.lake.log("rehearsal")).partition(" hint: ")
+        why, _, _ = last_error(self.lake.log("rehearsal").local).partition(" hint: ")
         self.note(f"started the stream again, {why}")
         self._start()
 
     def _beating(self) -> int | None:
         try:
-            return int(json.loads(self.lake.heartbeat.read_text())["pid"])
+            return int(json.loads(self.lake.heartbeat.text() or "")["pid"])
         except (OSError, ValueError):
             return None
 
@@ -178,15 +173,8 @@ class KillTrial:
     def _start(self) -> None:
         names = [table.id for table in self.tables]
         command = [sys.executable, "-m", "jobs.cli", "stream", *names, "--every", "100ms"]
-        self.lake.log("rehearsal").parent.mkdir(parents=True, exist_ok=True)
-        with self.lake.log("rehearsal").open("ab") as log:
-            self._process = subprocess.Popen(
-                [*command, "--lake", str(self.lake.root)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        command += ["--lake", str(self.lake.root)]
+        self._process = child(command, log=self.lake.program_log("rehearsal"))
 
     def _kill(self) -> None:
         """End the process and its JVM as a power cut would."""
@@ -207,8 +195,7 @@ class KillTrial:
             self._kill()
 
     def _stuck(self, why: str) -> TransientError:
-        log = self.lake.log("rehearsal")
-        last = last_lines(log, 6)
+        last = last_lines(self.lake.log("rehearsal").local, 6)
         return TransientError(
             f"the stream of the verification makes no progress: {why}\n  " + "\n  ".join(last),
             hint="check the machine's load and memory, then verify again.",

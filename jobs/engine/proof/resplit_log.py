@@ -14,7 +14,6 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import duckdb
@@ -31,6 +30,7 @@ from jobs.engine.storage.duckdb_spill import spilling
 from jobs.engine.storage.duckdb_view import scan
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
+from jobs.engine.storage.place import Place
 
 PLACES = ", ".join(f'"{name}"' for name in ORDER)
 MINUTE = "epoch_us(_arrived_at) // 60_000_000"
@@ -60,7 +60,7 @@ class Log:
     """A bronze table up to a version."""
 
     table: Table
-    path: Path
+    path: Place
     version: int
 
 
@@ -85,7 +85,7 @@ def resplit(
     ]
 
 
-def _append(spark: SparkSession, table: Table, path: Path, number: int, part: DataFrame) -> int:
+def _append(spark: SparkSession, table: Table, path: Place, number: int, part: DataFrame) -> int:
     commit = delta_commit.Commit(spark, path)
     written = commit.write(part).rows
     entry = Entry(

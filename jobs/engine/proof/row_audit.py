@@ -23,7 +23,6 @@ from jobs.engine.gates import gate_files
 from jobs.engine.gates.gate_files import READ_AS_IT_WAS, Shut, Where
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.repair.downstream import led
-from jobs.engine.runtime.atomic_file import put
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_passed_over, latest_version
 from jobs.engine.storage.log_actions import files_between
@@ -96,7 +95,7 @@ def audit(
         until=span.until.isoformat() if span else None,
         findings=suite.of_rows(_with_known(spark, table, lake, rows)),
     )
-    put(lake.audit(table), json.dumps(asdict(result), indent=1))
+    lake.audit(table).put(json.dumps(asdict(result), indent=1))
     _gate(result, table, lake)
     return result
 
@@ -170,10 +169,10 @@ def _never_null(table: Table) -> tuple[str, ...]:
 
 def kept(table: Table, lake: Lake) -> Audit | None:
     """Return the last audit of a table."""
-    try:
-        record = json.loads(lake.audit(table).read_text())
-    except FileNotFoundError:
+    text = lake.audit(table).text()
+    if text is None:
         return None
+    record = json.loads(text)
     findings = tuple(
         Finding(**{**each, "severity": Severity(each["severity"])}) for each in record["findings"]
     )

@@ -7,12 +7,9 @@ difference would prove nothing.
 """
 
 import random
-import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from pyspark.sql import DataFrame
 
@@ -33,6 +30,8 @@ from jobs.engine.repair.closed_range import Span
 from jobs.engine.runtime.meter import code_version
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries, last_entry, latest_version
+from jobs.engine.storage.linked_files import link_folder
+from jobs.engine.storage.scratch import scratch
 
 Note = Callable[[str], None]
 
@@ -89,7 +88,7 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
     versions = {table: [latest_version(path) for path in lake.books(table)] for table in tables}
     disordered = _admitted(derived, lake, site)
     pinned()
-    with _scratch(lake) as root:
+    with scratch(lake.scratch) as root:
         cut = Lake(root / "log").open_for_writing()
         for log in logs:
             note(f"{log.table.id}: cutting its log …")
@@ -98,7 +97,7 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
             note(f"{log.table.id}: {sum(rows):,} rows, cut into {len(rows)} commits")
         whole = Lake(root / "batch").open_for_writing()
         open_all(whole)
-        (whole.root / Layer.BRONZE).symlink_to(cut.root / Layer.BRONZE)
+        link_folder(cut.root / Layer.BRONZE, whole.root / Layer.BRONZE)
         for table in derived:
             note(f"{table.id}: computing it as one batch …")
             done = run(table, Batch(), whole, site=site)
@@ -177,16 +176,6 @@ def _log(bronze: Table, needed: Sequence[Table], lake: Lake) -> Log:
     readers = [table for table in needed if bronze in table.upstream]
     read = max((read_until(table, bronze, lake) for table in readers), default=0)
     return Log(table=bronze, path=lake.table(bronze), version=read)
-
-
-@contextmanager
-def _scratch(lake: Lake) -> Iterator[Path]:
-    root = lake.root / "_verify" / str(time.time_ns())
-    root.mkdir(parents=True)
-    try:
-        yield root
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries, is_table
 from jobs.engine.storage.log_actions import added
 
-Place: TypeAlias = tuple[str, int, int]
+KafkaPlace: TypeAlias = tuple[str, int, int]
 """Topic, partition, offset."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -129,7 +129,7 @@ def rows(
     lake: Lake,
     *,
     reason: str | None = None,
-    at: Place | None = None,
+    at: KafkaPlace | None = None,
     limit: int = 20,
 ) -> list[Held]:
     """Return rows as received, in the order of their arrival.
@@ -181,7 +181,7 @@ def connected(table: Table, lake: Lake) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def chosen(reason: str | None, at: Place | None) -> tuple[str, list[object]]:
+def chosen(reason: str | None, at: KafkaPlace | None) -> tuple[str, list[object]]:
     """Return the SQL condition that selects records, and its values."""
     wanted, values = ["TRUE" if at else f"_state = '{State.OPEN}'"], list[object]()
     if reason is not None:
@@ -193,7 +193,7 @@ def chosen(reason: str | None, at: Place | None) -> tuple[str, list[object]]:
     return " AND ".join(wanted), values
 
 
-def _place(row: Mapping[str, Any]) -> Place:
+def _place(row: Mapping[str, Any]) -> KafkaPlace:
     return (row["_topic"], row["_partition"], row["_offset"])
 
 
@@ -224,14 +224,14 @@ def _batches(
 
 def _done(
     table: Table, lake: Lake, records: Sequence[Mapping[str, Any]]
-) -> dict[Place, list[Done]]:
+) -> dict[KafkaPlace, list[Done]]:
     path = lake.resolutions(table)
     if not records or not is_table(path):
         return {}
     offsets = pa.array([row["_offset"] for row in records])
     is_near = ds.field("_offset").isin(offsets)
     resolutions = data_set(DeltaTable(path)).to_table(filter=is_near).to_pylist()
-    found: dict[Place, list[Done]] = {}
+    found: dict[KafkaPlace, list[Done]] = {}
     for row in sorted(resolutions, key=lambda row: row["resolved_at"] or EPOCH):
         done = Done(status=row["status"], who=row["who"], at=row["resolved_at"], why=row["why"])
         found.setdefault(_place(row), []).append(done)

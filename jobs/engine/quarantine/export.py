@@ -1,23 +1,23 @@
 """Export the open rows of a quarantine to a file, completely, for a repair outside the lake."""
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import orjson
-import pyarrow.parquet as pq
 
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Table
 from jobs.engine.quarantine.browse import chosen, connected
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
+from jobs.engine.storage.row_file import write_lines, write_parquet
 
 AT_ONCE = 10_000
 """Rows in memory at the same time."""
 
 
-def export(table: Table, lake: Lake, file: Path, *, reason: str | None = None) -> int:
+def export(table: Table, lake: Lake, file: Place, *, reason: str | None = None) -> int:
     """Write all open rows to a file with all their columns; return how many.
 
     Bytes are base64 in lines of JSON, and bytes in Parquet. The file is written completely or not at all.
@@ -25,7 +25,7 @@ def export(table: Table, lake: Lake, file: Path, *, reason: str | None = None) -
     Raises:
         DefinitionError: The file exists, or its name has no known ending.
     """
-    if file.suffix not in {".ndjson", ".jsonl", ".parquet"}:
+    if not file.name.endswith((".ndjson", ".jsonl", ".parquet")):
         raise DefinitionError(
             f"{file.name} does not name a format by its ending",
             hint="use .ndjson or .jsonl for lines of JSON, or .parquet.",
@@ -38,52 +38,35 @@ def export(table: Table, lake: Lake, file: Path, *, reason: str | None = None) -
         f"SELECT * EXCLUDE (_state) FROM records WHERE {where} ORDER BY _topic, _partition, _offset",  # noqa: S608  # no user's text
         values,
     )
-    draft = file.with_name(f".{file.name}.new")
+    batches = found.to_arrow_reader(AT_ONCE)
     try:
-        write = _as_parquet if file.suffix == ".parquet" else _as_lines
-        count = write(found.to_arrow_reader(AT_ONCE), draft)
-        draft.replace(file)
+        if file.name.endswith(".parquet"):
+            return write_parquet(batches, file)
+        return write_lines(map(_line, _rows(batches)), file)
     except OSError as error:
         raise DefinitionError(
             f"{file} cannot be written: {error.strerror}",
             hint="choose a folder that exists and can be written.",
             file=str(file),
         ) from error
-    finally:
-        draft.unlink(missing_ok=True)
-    return count
 
 
-def _as_parquet(found: Any, file: Path) -> int:  # noqa: ANN401  # Arrow has no types
-    count = 0
-    with pq.ParquetWriter(file, found.schema) as writer:
-        for batch in found:
-            writer.write_batch(batch)
-            count += batch.num_rows
-    return count
+def _rows(batches: Any) -> Iterator[Mapping[str, Any]]:  # noqa: ANN401  # Arrow has no types
+    for batch in batches:
+        yield from batch.to_pylist()
 
 
-def _as_lines(found: Any, file: Path) -> int:  # noqa: ANN401  # as above
-    count = 0
-    with file.open("wb") as lines:
-        for batch in found:
-            for row in _encoded(batch.to_pylist()):
-                lines.write(orjson.dumps(row) + b"\n")
-                count += 1
-    return count
-
-
-def _encoded(records: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, object]]:
-    for row in records:
-        headers = row["_headers"]
-        yield {
-            **row,
-            "_message_key": _text(row["_message_key"]),
-            "_payload": _text(row["_payload"]),
-            "_headers": None
-            if headers is None
-            else [{"key": each["key"], "value": _text(each["value"])} for each in headers],
-        }
+def _line(row: Mapping[str, Any]) -> bytes:
+    headers = row["_headers"]
+    encoded = {
+        **row,
+        "_message_key": _text(row["_message_key"]),
+        "_payload": _text(row["_payload"]),
+        "_headers": None
+        if headers is None
+        else [{"key": each["key"], "value": _text(each["value"])} for each in headers],
+    }
+    return orjson.dumps(encoded)
 
 
 def _text(value: bytes | None) -> str | None:

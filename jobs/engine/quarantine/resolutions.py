@@ -20,7 +20,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import duckdb
@@ -32,6 +31,7 @@ from jobs.core.table import Judged, Table
 from jobs.engine.storage.arrow_data_set import data_set
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, entries, is_table
+from jobs.engine.storage.place import Place
 
 REPLAY = "replay"
 """The mode of a commit that moved rows of the quarantine to silver."""
@@ -104,7 +104,7 @@ class Generation:
     entries: tuple[Entry, ...]
 
 
-def generation(path: Path, until: int | None = None) -> Generation:
+def generation(path: Place, until: int | None = None) -> Generation:
     """Return the generation of records that a quarantine has, or had at a version."""
     begun, commits = [0], [list[Entry]()]
     for version, entry in entries(path):

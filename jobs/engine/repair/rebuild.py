@@ -8,11 +8,8 @@ that was killed, and until then no stream starts on the table.
 The rows that came between a promotion and its undo are not lost: the old checkpoint reads them again.
 """
 
-import os
-import shutil
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
@@ -31,7 +28,9 @@ from jobs.engine.storage import delta_commit
 from jobs.engine.storage.files_at_version import TableFiles, table_files
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, entries, last_entry, latest_version
+from jobs.engine.storage.linked_files import link_files
 from jobs.engine.storage.locks import lease
+from jobs.engine.storage.place import Place
 
 Tell = Callable[[Entry], None]
 
@@ -60,7 +59,7 @@ def rebuild(table: Table, lake: Lake, site: Site, tell: Tell = lambda _: None) -
     shadow_lake.refuse_half_done(table, lake)
     made = Shadow.of(table, lake)
     for folder in (made.table(table), made.quarantine(table), made.checkpoint(table)):
-        shutil.rmtree(folder, ignore_errors=True)
+        folder.remove(if_possible=True)
     made.open_for_writing()
     gate_files.open_all(made)  # an operator compares it before it is promoted
     run(table, AvailableNow(), made, site=site, tell=tell)
@@ -98,7 +97,7 @@ def promote(table: Table, lake: Lake, site: Site, tell: Tell = lambda _: None) -
         known.done = True
         shadow_lake.write(made, known)
         for folder in made.folders(table):
-            shutil.rmtree(folder, ignore_errors=True)
+            folder.remove(if_possible=True)
         return entry
 
 
@@ -163,42 +162,37 @@ def undo(spark: SparkSession, table: Table, lake: Lake) -> Entry:
         return entry
 
 
-def _take_over(spark: SparkSession, source: Path, target: Path, entry: Entry) -> None:
+def _take_over(spark: SparkSession, source: Place, target: Place, entry: Entry) -> None:
     """Replace all files of one table by those of another."""
     if _has(target, entry):
         return
     coming = table_files(source, latest_version(source))
-    for name in map(unquote, coming.files):
-        place = target / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if not place.exists():
-            os.link(source / name, place)
+    link_files(source, target, map(unquote, coming.files))
     _replace_all(spark, target, coming, entry)
 
 
-def _go_back(spark: SparkSession, path: Path, version: int, entry: Entry) -> None:
+def _go_back(spark: SparkSession, path: Place, version: int, entry: Entry) -> None:
     """Restore the files of a version."""
     if not _has(path, entry):
         _replace_all(spark, path, table_files(path, version), entry)
 
 
-def _replace_all(spark: SparkSession, path: Path, coming: TableFiles, entry: Entry) -> None:
+def _replace_all(spark: SparkSession, path: Place, coming: TableFiles, entry: Entry) -> None:
     commit = delta_commit.Commit(spark, path)
     commit.take_out_all()
     commit.bring_in(coming.files.values(), coming.columns, coming.folders)
     commit.commit(entry.encoded())
 
 
-def _has(path: Path, entry: Entry) -> bool:
+def _has(path: Place, entry: Entry) -> bool:
     """Return whether this step was done before the process was killed."""
     return any(each.promoted == entry.promoted for _, each in entries(path))
 
 
-def _exchange(used: Path, coming: Path, away: Path) -> None:
+def _exchange(used: Place, coming: Place, away: Place) -> None:
     """Replace a checkpoint by another, and keep the replaced one; each half may be done already."""
-    away.parent.mkdir(parents=True, exist_ok=True)
     if not coming.exists():
         return
     if used.exists():
-        used.replace(away)
-    coming.replace(used)
+        used.move(away)
+    coming.move(used)

@@ -7,12 +7,11 @@ correction of the clock changes.
 Locks are record locks (``lockf``), because the JVM takes such ones (jobs/engine/storage/locks.py).
 """
 
-import fcntl
 import os
 import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import psutil
 
@@ -51,20 +50,3 @@ def is_there(holder: Mapping[str, Any]) -> bool | None:
     if holder.get("started") is None:  # recorded by a version without this field
         return None
     return bool(started(pid) == holder["started"])
-
-
-def is_held(path: Path) -> bool:
-    """Return whether another process holds the lock of a file; a copy of the file has no lock."""
-    if not path.exists():
-        return False
-    with path.open("r+") as file:
-        return not could_lock(file)
-
-
-def could_lock(file: TextIO) -> bool:
-    """Take the lock of an open file if it is free; it is held until the file is closed."""
-    try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True

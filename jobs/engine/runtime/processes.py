@@ -53,6 +53,18 @@ def spawn(
     )
 
 
+def child(command: Sequence[str], *, log: Path) -> "subprocess.Popen[bytes]":
+    """Start a program of the project in a session of its own, to be ended by its starter; its output is appended to a log."""
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+
+
 def run(command: Sequence[str], *, folder: Path) -> tuple[bool, str]:
     """Run a program to its end; return whether it succeeded, and its output."""
     done = subprocess.run(

@@ -44,7 +44,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
 
-    lake: Path = Field(default=Path(".lake"), description="folder of the lake")
+    lake: str = Field(default=".lake", description="folder of the lake")
     kafka: str | None = Field(
         default=None,
         pattern=r"^[^\s:,]+:\d{1,5}(,[^\s:,]+:\d{1,5})*$",
@@ -101,10 +101,11 @@ class Settings(BaseSettings):
         except ValueError as error:
             raise ValueError("should be a JSON object of texts") from error
 
-    @field_validator("lake")
+    @field_validator("lake", mode="before")
     @classmethod
-    def _absolute(cls, lake: Path) -> Path:
-        return lake.expanduser().absolute()
+    def _absolute(cls, lake: "str | os.PathLike[str]") -> str:
+        named = os.fspath(lake)
+        return named if "://" in named else str(Path(named).expanduser().absolute())
 
 
 def settings(**given: object) -> Settings:

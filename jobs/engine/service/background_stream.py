@@ -4,7 +4,6 @@ It is found by a mark on its command line, as the broker is (jobs/engine/runtime
 it the only writer of its tables: the leases do (jobs/engine/storage/locks.py), also against a stream in a terminal.
 """
 
-import fcntl
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from jobs.engine.runtime.log_records import last_error
 from jobs.engine.service.desired_state import Order, order, write
 from jobs.engine.service.heartbeat import heartbeat
 from jobs.engine.service.stream_options import merged
+from jobs.engine.storage.file_lock import hold
 from jobs.engine.storage.lake import Lake
 
 STARTING = 180.0
@@ -168,13 +168,12 @@ class Always:
         pid = self.pid()
         if pid is None:
             self._refuse_other()
-            log = self.lake.log("stream")
-            log.parent.mkdir(parents=True, exist_ok=True)
+            log = self.lake.program_log("stream")
             bound(log)
             program = [sys.executable, "-X", self._mark, "-m", "jobs.cli", "stream"]
             program += ["--patient", "--json", *words]
             pid = processes.spawn(
-                program, folder=self.lake.root, log=log, environment=self.environment
+                program, folder=self.lake.root.local, log=log, environment=self.environment
             )
         self._await(pid)
         return pid
@@ -197,7 +196,7 @@ class Always:
         while not self._lives(pid):
             if not processes.is_ours(pid, self._mark):
                 raise TransientError(
-                    f"the stream ended while starting: {last_error(self.lake.log('stream'))}",
+                    f"the stream ended while starting: {last_error(self.lake.log('stream').local)}",
                     hint="`strandline logs` shows what was before it; then `strandline resume`.",
                     log=str(self.lake.log("stream")),
                 )
@@ -216,7 +215,5 @@ class Always:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Let one command at a time decide about the stream."""
-        self.lake.order.parent.mkdir(parents=True, exist_ok=True)
-        with self.lake.order.with_suffix(".lock").open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with hold(self.lake.order_lock):
             yield

@@ -8,9 +8,7 @@ then removed. A Java that cannot make an archive leaves an empty file and starts
 file that does not fit the Java or the jars.
 """
 
-import tempfile
 from datetime import UTC, datetime
-from pathlib import Path
 
 from jobs import catalog
 from jobs.core.kind import Emit
@@ -23,6 +21,8 @@ from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
+from jobs.engine.storage.place import Place
+from jobs.engine.storage.scratch import scratch
 
 THEN = datetime(2026, 1, 1, tzinfo=UTC)
 EXIT = 180
@@ -31,23 +31,24 @@ EXIT = 180
 
 def make() -> None:
     """Make the archive unless it is there."""
-    file = spark_session.archive()
-    if file is None or file.exists():
+    named = spark_session.archive()
+    if named is None or (file := Place.of(named)).exists():
         return
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=file.parent) as folder:
-        draft = Path(folder) / "draft.jsa"
-        _exercise(Lake(Path(folder) / "lake").open_for_writing(), draft)
+    with scratch(file.parent) as folder:
+        draft = folder / "draft.jsa"
+        _exercise(Lake(folder / "lake").open_for_writing(), draft)
         if not draft.exists():
-            draft.touch()
-        draft.replace(file)
+            draft.put("")
+        draft.move(file)
 
 
-def _exercise(lake: Lake, draft: Path) -> None:
+def _exercise(lake: Lake, draft: Place) -> None:
     """Run the example tables, and wait until the JVM is gone."""
     # The operator's settings are for another lake, and may be wrong.
     sizes = Settings.model_construct(cores=2, memory="1g", shuffle_partitions=2)
-    spark = spark_session.start(sizes, lake.log("spark"), is_brief=True, archives=draft)
+    spark = spark_session.start(
+        sizes, lake.program_log("spark"), is_brief=True, archives=draft.local
+    )
     site = Site(spark=spark, clock=lambda: THEN)
     for table in _examples():
         if isinstance(table, Ingested):

@@ -6,7 +6,6 @@ would start everything twice. A mark on Dagster's command line finds a program t
 shows that its `strandline ui` is gone.
 """
 
-import fcntl
 import signal
 import subprocess
 import sys
@@ -16,21 +15,21 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
-from pathlib import Path
 
 import psutil
 from pydantic import SecretStr
 
 from infra.broker import HOST
+from infra.dagster_instance import instance
 from jobs.core.errors import DefinitionError, TransientError
 from jobs.engine.runtime import ports, processes
 from jobs.engine.runtime.log_files import bound
 from jobs.engine.runtime.processes import family
 from jobs.engine.service import dagster_database
+from jobs.engine.storage.file_lock import HeldError, hold
 from jobs.engine.storage.lake import Lake
 
 DEFINITIONS = "orchestration.definitions"
-CONFIG = Path(__file__).parents[3] / "infra" / "dagster"
 PATIENCE = 120.0
 ENDING = 30.0
 POLL = 0.2
@@ -62,7 +61,6 @@ class Console:
         self._programs: dict[str, subprocess.Popen[bytes]] = {}
         self._held = ExitStack()
         self._reservation: dagster_database.Reservation | None = None
-        self._home.mkdir(parents=True, exist_ok=True)
         self._refuse_second()
         if database is not None:
             reservation = dagster_database.Reservation(database, note)
@@ -101,7 +99,7 @@ class Console:
         if self._reservation is not None:
             self._reservation.refuse_shared()
         for name, program in self._programs.items():
-            bound(self._lake.log(name))
+            bound(self._lake.log(name).local)
             if program.poll() is not None:
                 raise TransientError(
                     f"{name} has ended by itself with code {program.returncode}",
@@ -115,10 +113,9 @@ class Console:
         return f"strandline-ui={self._home}"
 
     def _refuse_second(self) -> None:
-        lock = self._held.enter_context((self._home / "lock").open("ab"))
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+            self._held.enter_context(hold(self._home / "lock", waits=False))
+        except HeldError as error:
             raise DefinitionError(
                 f"`strandline ui` runs already for {self._lake.root}",
                 hint="the terminal in which it was started has its address; stop it there with Ctrl-C.",
@@ -130,8 +127,7 @@ class Console:
             _end(programs)
 
     def _configure(self, *, in_database: bool) -> None:
-        parts = ["dagster.yaml", "postgres.yaml"] if in_database else ["dagster.yaml"]
-        (self._home / "dagster.yaml").write_text("".join((CONFIG / p).read_text() for p in parts))
+        (self._home / "dagster.yaml").put(instance(in_database=in_database))
 
     def stop(self) -> None:
         """Ask every program to end, and kill it after a while."""
@@ -146,17 +142,9 @@ class Console:
         self._held.close()
 
     def _start(self, name: str, words: list[str], environment: list[str]) -> None:
-        log = self._lake.log(name)
-        log.parent.mkdir(parents=True, exist_ok=True)
         environment = [f"STRANDLINE_LAKE={self._lake.root}", *environment]
-        with log.open("ab") as stream:
-            self._programs[name] = subprocess.Popen(
-                ["/usr/bin/env", *environment, sys.executable, *words],
-                stdin=subprocess.DEVNULL,
-                stdout=stream,
-                stderr=stream,
-                start_new_session=True,
-            )
+        command = ["/usr/bin/env", *environment, sys.executable, *words]
+        self._programs[name] = processes.child(command, log=self._lake.program_log(name))
 
 
 def _answers(address: str) -> bool:

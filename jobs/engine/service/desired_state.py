@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from jobs.engine.runtime.atomic_file import put
 from jobs.engine.runtime.holders import is_there, own
 from jobs.engine.storage.lake import Lake
 
@@ -85,13 +84,14 @@ class Order:
 
 def order(lake: Lake) -> Order | None:
     """Return the last request, or None when there was none."""
-    if not lake.order.exists():
+    text = lake.order.text()
+    if text is None:
         return None
-    fields = json.loads(lake.order.read_text())
+    fields = json.loads(text)
     lists = {name: tuple(fields.get(name, ())) for name in ("words", "attempts", "told_of")}
     return Order(**{**fields, **lists})
 
 
 def write(lake: Lake, asked: Order) -> None:
     """Record a request."""
-    put(lake.order, json.dumps(asdict(asked), indent=1))
+    lake.order.put(json.dumps(asdict(asked), indent=1))

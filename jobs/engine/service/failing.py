@@ -62,8 +62,7 @@ def failing(
         )
     log = lake.log(f"failed.{table.id}")
     with without_room():
-        log.parent.mkdir(parents=True, exist_ok=True)
-        log.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+        log.put("".join(traceback.format_exception(error)))
     return Failing(
         says=f"{type(error).__name__}: {first_line(error)}",
         hint=f"the traceback is in {log}.",

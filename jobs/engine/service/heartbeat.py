@@ -11,16 +11,18 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from jobs.engine.runtime.holders import is_held, is_there
+from jobs.engine.runtime.holders import is_there
 from jobs.engine.service.stream_health import SILENT
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.locks import is_held
 
 
 def heartbeat(lake: Lake, now: datetime) -> dict[str, Any] | None:
     """Return the last heartbeat; a stream that is gone is not alive, whatever its last heartbeat has."""
-    if not lake.heartbeat.exists():
+    text = lake.heartbeat.text()
+    if text is None:
         return None
-    beat: dict[str, Any] = json.loads(lake.heartbeat.read_text())
+    beat: dict[str, Any] = json.loads(text)
     beat["alive"] = bool(beat["alive"]) and _lives(lake, beat, now)
     return beat
 

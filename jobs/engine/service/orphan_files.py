@@ -8,18 +8,15 @@ A file is an orphan only when it was untouched for a day. No batch takes that lo
 before it commits them) counts as a touch.
 """
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from urllib.parse import unquote
+from datetime import datetime, timedelta
 
 from jobs import catalog
 from jobs.engine.pipeline.shadow_lake import refuse_half_done
-from jobs.engine.storage.commit_log import ADD, actions, commit_file
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import latest_version
+from jobs.engine.storage.place import Place
+from jobs.engine.storage.uncommitted_files import size_of, touched_at, uncommitted
 
 UNTOUCHED = timedelta(days=1)
 
@@ -28,7 +25,7 @@ UNTOUCHED = timedelta(days=1)
 class Left:
     """A file or folder without an owner."""
 
-    path: Path
+    path: Place
     size: int
     why: str
 
@@ -42,42 +39,18 @@ def left(lake: Lake, now: datetime) -> Iterator[Left]:
     for table in catalog.tables():
         refuse_half_done(table, lake)
         for path in lake.books(table):
-            yield from _orphans(path, now)
-    for scratch in sorted((lake.root / "_verify").glob("*")):
-        if _is_old(scratch, now):
-            size = sum(file.stat().st_size for file in scratch.rglob("*") if file.is_file())
-            yield Left(path=scratch, size=size, why="the scratch lake of a killed verification")
+            for file in uncommitted(path):
+                yield from _if_old(file, now, "written, and never committed")
+    for name in lake.scratch.names():
+        yield from _if_old(lake.scratch / name, now, "the scratch lake of a killed verification")
 
 
 def take_away(orphan: Left) -> None:
     """Delete it."""
-    if orphan.path.is_dir():
-        shutil.rmtree(orphan.path)
-    else:
-        orphan.path.unlink()
-        orphan.path.with_name(f".{orphan.path.name}.crc").unlink(missing_ok=True)
+    orphan.path.remove()
+    (orphan.path.parent / f".{orphan.path.name}.crc").remove()
 
 
-def _orphans(path: Path, now: datetime) -> Iterator[Left]:
-    """Yield the files of a table that no commit ever named."""
-    if not commit_file(path, 0).exists():  # no table of ours, or its log was cut: unknown
-        return
-    named = _named(path)
-    for file in sorted(path.rglob("*.parquet")):
-        is_data = "_delta_log" not in file.relative_to(path).parts
-        if is_data and str(file.relative_to(path)) not in named and _is_old(file, now):
-            yield Left(path=file, size=file.stat().st_size, why="written, and never committed")
-
-
-def _named(path: Path) -> set[str]:
-    """Return every file that any version of a table added."""
-    named: set[str] = set()
-    for version in range(latest_version(path) + 1):
-        named.update(unquote(each.body["path"]) for each in actions(path, version, ADD))
-    return named
-
-
-def _is_old(path: Path, now: datetime) -> bool:
-    stat = path.stat()
-    touched = datetime.fromtimestamp(max(stat.st_mtime, stat.st_ctime), tz=UTC)
-    return now - touched > UNTOUCHED
+def _if_old(path: Place, now: datetime, why: str) -> Iterator[Left]:
+    if now - touched_at(path) > UNTOUCHED:
+        yield Left(path=path, size=size_of(path), why=why)

@@ -21,7 +21,6 @@ from jobs.core.table import Ingested, Recomputed, Table
 from jobs.engine.gates.gate_files import GateShutError
 from jobs.engine.kafka.lag_gauge import Gauge
 from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.runtime.atomic_file import put
 from jobs.engine.runtime.holders import own
 from jobs.engine.runtime.jvm import loss
 from jobs.engine.runtime.outage import without_room
@@ -245,4 +244,4 @@ class Host:
             "tables": tables,
             "failed": failed.kind if isinstance(failed, LakeError) else None,
         }
-        put(self._lake.heartbeat, json.dumps(beat, indent=1))
+        self._lake.heartbeat.put(json.dumps(beat, indent=1))

@@ -6,7 +6,6 @@ Where a commit lacks it, the rows of the files that were added and removed are c
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -15,6 +14,7 @@ from jobs.core.table import Recomputed, Table, Upserted
 from jobs.engine.storage.join_by_key import by_key
 from jobs.engine.storage.ledger import between
 from jobs.engine.storage.log_actions import files_between
+from jobs.engine.storage.place import Place
 from jobs.engine.storage.read_version import OPEN
 from jobs.engine.storage.replace_rows import changes
 
@@ -26,7 +26,7 @@ NO_TIME = (0, -1)
 
 
 def changed_span(
-    spark: SparkSession, source: Table, path: Path, before: int, now: int
+    spark: SparkSession, source: Table, path: Place, before: int, now: int
 ) -> Reach | None:
     """Return the range in which two versions of a table differ; None when they are equal."""
     ranges = [entry.speaks_of for entry in between(path, before + 1, now)]
@@ -99,7 +99,7 @@ def _end(source: Table) -> Column:
     return F.coalesce(F.unix_micros(source.valid_until), F.lit(OPEN))
 
 
-def _changed_rows(spark: SparkSession, path: Path, before: int, now: int) -> DataFrame | None:
+def _changed_rows(spark: SparkSession, path: Place, before: int, now: int) -> DataFrame | None:
     """Return the rows that only one of two versions has; None when no file was added or removed."""
     came, went = files_between(path, before + 1, now)
     # With basePath, Spark reads the partition columns from the names of the folders.

@@ -7,8 +7,9 @@ for its schema needs none of them.
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+
+from jobs.engine.storage.place import Place
 
 ADD, REMOVE, METADATA, PROTOCOL, INFO = "add", "remove", "metaData", "protocol", "commitInfo"
 
@@ -28,20 +29,31 @@ class Action:
     line: str
 
 
-def commit_file(path: Path, version: int) -> Path:
+def log_of(path: Place) -> Place:
+    """Return the folder of a table's log."""
+    return path / "_delta_log"
+
+
+def commit_file(path: Place, version: int) -> Place:
     """Return the file of one commit of a table's log."""
-    return path / "_delta_log" / f"{version:020d}.json"
+    return log_of(path) / f"{version:020d}.json"
 
 
-def actions(path: Path, version: int, *kinds: str) -> Iterator[Action]:
+def is_commit(path: Place, version: int) -> bool:
+    """Return whether a table has a version."""
+    return commit_file(path, version).exists()
+
+
+def versions(path: Place) -> list[int]:
+    """Return the versions of a table, from a listing of its log, which holds other files as well."""
+    names = (name.removesuffix(".json") for name in log_of(path).names() if name.endswith(".json"))
+    return [int(name) for name in names if name.isdigit()]
+
+
+def actions(path: Place, version: int, *kinds: str) -> Iterator[Action]:
     """Yield the actions of some kinds in one version of a table, in the order of its log."""
-    return actions_in(commit_file(path, version), *kinds)
-
-
-def actions_in(file: Path, *kinds: str) -> Iterator[Action]:
-    """Yield the actions of some kinds in the file of a commit, in its order."""
     starts = tuple(f'{{"{kind}":' for kind in kinds)
-    with file.open() as log:
+    with commit_file(path, version).local.open() as log:
         for line in log:
             if line.startswith(starts):
                 ((kind, body),) = json.loads(line).items()

@@ -12,10 +12,8 @@ version is pinned, and tests/engine/storage/test_delta_commit.py covers every ca
 """
 
 import json
-import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -27,8 +25,10 @@ from pyspark.sql.types import StructType
 
 from jobs.core.errors import DataError, DefinitionError
 from jobs.engine.runtime.jvm import classic, jvm
+from jobs.engine.storage.commit_log import log_of
 from jobs.engine.storage.ledger import is_table, latest_version
 from jobs.engine.storage.locks import turn
+from jobs.engine.storage.place import Place
 
 ALWAYS = {
     # The log is the ledger, so Delta must not expire its entries.
@@ -58,7 +58,7 @@ SUMS_KEPT = 20
 
 def create(
     spark: SparkSession,
-    path: Path,
+    path: Place,
     schema: StructType,
     *,
     partition_by: Sequence[str] = (),
@@ -72,7 +72,7 @@ def create(
     if is_table(path):
         _refuse_lack(path, schema)
         return
-    _clear(path / "_delta_log")
+    _clear(log_of(path))
     table = DeltaTable.createIfNotExists(spark).location(str(path)).addColumns(schema)
     if partition_by:
         table = table.partitionedBy(*partition_by)
@@ -81,19 +81,19 @@ def create(
     table.execute()
 
 
-def _clear(log: Path) -> None:
+def _clear(log: Place) -> None:
     """Remove the log of a table that was killed before its first commit: Delta takes it for a table and fails."""
-    if log.is_dir() and not any(log.glob("[0-9]*")):
-        shutil.rmtree(log)
+    if not any(name[0].isdigit() for name in log.names()):
+        log.remove()
 
 
-def lacks(path: Path, schema: StructType) -> list[str]:
+def lacks(path: Place, schema: StructType) -> list[str]:
     """Return the columns of a schema that a table lacks."""
     known = {field.name for field in deltalake.DeltaTable(path).schema().fields}
     return [name for name in schema.fieldNames() if name not in known]
 
 
-def _refuse_lack(path: Path, schema: StructType) -> None:
+def _refuse_lack(path: Place, schema: StructType) -> None:
     if lacking := lacks(path, schema):
         table = f"{path.parent.name}.{path.name}"
         raise DefinitionError(
@@ -105,7 +105,7 @@ def _refuse_lack(path: Path, schema: StructType) -> None:
 
 
 def rows_of(
-    spark: SparkSession, path: Path, files: Iterable[str], *, is_other: bool = False
+    spark: SparkSession, path: Place, files: Iterable[str], *, is_other: bool = False
 ) -> DataFrame:
     """Return the rows of some files of a table; the other files are not opened.
 
@@ -143,19 +143,19 @@ def _scala(spark: SparkSession, collection: Any) -> Any:  # noqa: ANN401
     return jvm(spark).scala.jdk.javaapi.CollectionConverters.asScala(collection).toSeq()
 
 
-def forget_sum(path: Path, version: int) -> None:
+def forget_sum(path: Place, version: int) -> None:
     """Remove the checksum file of an old version.
 
     Delta needs the newest one, or a Spark job computes it again; an old version that is read by its number needs none.
     Each batch that reads a log lists it three times, at 36 µs a file, and half of its files were checksums.
     """
-    (path / "_delta_log" / f"{version:020d}.crc").unlink(missing_ok=True)
+    (log_of(path) / f"{version:020d}.crc").remove()
 
 
 class Commit:
     """One transaction on one table: write, perhaps replace, commit once."""
 
-    def __init__(self, spark: SparkSession, path: Path) -> None:
+    def __init__(self, spark: SparkSession, path: Place) -> None:
         """Begin at the table's latest version."""
         self._spark = spark
         self._path = path
@@ -240,7 +240,7 @@ class Commit:
     def abandon(self) -> None:
         """Remove the files that were written; no reader has seen them."""
         for file in self._written:
-            (self._path / unquote(json.loads(file)["add"]["path"])).unlink(missing_ok=True)
+            (self._path / unquote(json.loads(file)["add"]["path"])).remove()
 
     def take_out(self, files: Sequence[str]) -> DataFrame:
         """Remove files, and return their rows, from which the caller writes back those that stay.

@@ -5,16 +5,16 @@ It suits tables without partitions, such as history and the quarantines: their f
 """
 
 from datetime import datetime
-from pathlib import Path
 
 import duckdb
 from deltalake import DeltaTable
 
 from jobs.engine.storage.arrow_data_set import data_set
 from jobs.engine.storage.log_actions import live_files
+from jobs.engine.storage.place import Place
 
 
-def peek(path: Path, name: str) -> "Peek":
+def peek(path: Place, name: str) -> "Peek":
     """Open a table's latest version under a name; times are in UTC."""
     duck = duckdb.connect()
     duck.execute("SET TimeZone = 'UTC'")

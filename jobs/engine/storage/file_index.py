@@ -7,7 +7,6 @@ there are. This index is kept for the life of a run and reads only the new commi
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,6 +15,7 @@ from jobs.core.table import Table
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.commit_log import ADD, METADATA, REMOVE, Action, actions
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
 from jobs.engine.storage.read_version import OPEN
 from jobs.engine.storage.window_index import micros
 
@@ -35,7 +35,7 @@ class _File:
 class FileIndex:
     """The files of a growing table; one for the life of a run."""
 
-    def __init__(self, spark: SparkSession, path: Path, begins: str, ends: str | None) -> None:
+    def __init__(self, spark: SparkSession, path: Place, begins: str, ends: str | None) -> None:
         """Begin empty; the first look-up reads the log.
 
         Args:

@@ -1,9 +1,9 @@
 """The files of a table at a version, from its log alone; no commit is ever removed from it (jobs/engine/storage/delta_commit.py)."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from jobs.engine.storage.commit_log import ADD, METADATA, REMOVE, actions
+from jobs.engine.storage.place import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class TableFiles:
     folders: tuple[str, ...] = ()
 
 
-def table_files(path: Path, version: int) -> TableFiles:
+def table_files(path: Place, version: int) -> TableFiles:
     """Return the files, the schema and the partition columns of a table at a version."""
     files: dict[str, str] = {}
     columns, folders = "", ()
@@ -40,6 +40,6 @@ def table_files(path: Path, version: int) -> TableFiles:
     return TableFiles(files, columns, folders)
 
 
-def table_id(path: Path) -> str:
+def table_id(path: Place) -> str:
     """Return the id that Delta gave to a table when it was created."""
     return str(next(actions(path, 0, METADATA)).body["id"])

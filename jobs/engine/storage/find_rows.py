@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
-from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
@@ -21,6 +20,7 @@ from deltalake import DeltaTable
 
 from jobs.core.errors import DefinitionError
 from jobs.engine.storage.ledger import is_table
+from jobs.engine.storage.place import Place
 
 CUT = timedelta(milliseconds=1)
 FILE = "filename"
@@ -52,12 +52,12 @@ class Where:
 class Found:
     """A row and its file."""
 
-    file: Path
+    file: Place
     row: dict[str, Any]
 
 
 def look(
-    path: Path,
+    path: Place,
     where: Where,
     columns: Collection[str] = (),
     *,
@@ -81,18 +81,18 @@ def look(
     for action in _actions(table, ranges):
         file = str(path / unquote(action["path"]))
         is_searched = (among is None or file in among) and _may_hold(action, ranges)
-        if is_searched and Path(file).exists():
+        if is_searched and Place(file).exists():
             parts[file] = _partition(action)
     divided = next(iter(parts.values()), {})
     wanted = [name for name in columns or _names(table) if name not in divided]
     sql = _select(wanted, where, parts, divided)
     return [
-        Found(Path(file), {**dict(zip(wanted, map(_aware, values), strict=True)), **parts[file]})
+        Found(Place(file), {**dict(zip(wanted, map(_aware, values), strict=True)), **parts[file]})
         for *values, file in (_fetched(sql) if parts else ())
     ]
 
 
-def heap(path: Path, where: Where) -> dict[str, int]:
+def heap(path: Place, where: Where) -> dict[str, int]:
     """Return the files that can hold such a row with their numbers of rows, those missing on disk as well."""
     if not is_table(path):
         return {}
@@ -104,7 +104,7 @@ def heap(path: Path, where: Where) -> dict[str, int]:
     }
 
 
-def kinds(path: Path) -> dict[str, str]:
+def kinds(path: Place) -> dict[str, str]:
     """Return a table's columns and Delta's names of their types; none when it does not exist."""
     if not is_table(path):
         return {}

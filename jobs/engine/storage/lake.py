@@ -1,4 +1,4 @@
-"""The paths of a lake: one folder, every path derived from a table's one name."""
+"""The places of a lake: one folder, every place derived from a table's one name."""
 
 import os
 from dataclasses import dataclass
@@ -8,25 +8,31 @@ from jobs.core.errors import DefinitionError
 from jobs.core.table import Judged, Table
 from jobs.engine.storage.lake_folder import refuse_folder
 from jobs.engine.storage.ledger import is_table
+from jobs.engine.storage.place import Place
 
 WRITER = "writer"
 
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """A folder with everything that a lakehouse stores."""
+    """A folder with everything that a lakehouse stores.
 
-    root: Path
+    Args:
+        root: Its place; a path is taken for one.
+    """
+
+    root: Place
 
     def __post_init__(self) -> None:
         """Refuse a folder that cannot hold a lake."""
+        object.__setattr__(self, "root", Place.of(self.root))
         refuse_folder(self.root)
 
-    def table(self, table: Table) -> Path:
+    def table(self, table: Table) -> Place:
         """Return the Delta table's folder."""
         return self.root / table.layer / table.name
 
-    def quarantine(self, table: Table) -> Path:
+    def quarantine(self, table: Table) -> Place:
         """Return the folder of the quarantine beside a silver table."""
         return self.root / "quarantine" / table.name
 
@@ -36,83 +42,103 @@ class Lake:
         return False
 
     @property
-    def gates(self) -> Path:
+    def gates(self) -> Place:
         """Return the folder with the files of the gates."""
         return self.root / "_gates"
 
     @property
-    def docs(self) -> Path:
+    def docs(self) -> Place:
         """Return the folder with Great Expectations' own pages."""
         return self.root / "_docs"
 
-    def audit(self, table: Table) -> Path:
+    def audit(self, table: Table) -> Place:
         """Return the file with the result of the last audit of a table's rows."""
         return self.root / "_audits" / f"{table.id}.json"
 
-    def resolutions(self, table: Table) -> Path:
+    def resolutions(self, table: Table) -> Place:
         """Return the folder with the decisions about the rows of a quarantine."""
         return self.root / "resolutions" / table.name
 
-    def checkpoint(self, table: Table) -> Path:
+    def checkpoint(self, table: Table) -> Place:
         """Return the folder with the state of the table's stream."""
         return self.root / "_checkpoints" / table.id
 
-    def lease(self, table: Table, role: str = WRITER) -> Path:
+    def lease(self, table: Table, role: str = WRITER) -> Place:
         """Return the file whose lock makes one process the table's writer, or gives it another role."""
         return self.lease_of(table.id if role == WRITER else f"{table.id}.{role}")
 
-    def lease_of(self, name: str) -> Path:
+    def lease_of(self, name: str) -> Place:
         """Return the same file for a table's name."""
         return self.root / "_leases" / f"{name}.lock"
 
-    def certificate(self, table: Table, *, is_whole: bool = True) -> Path:
+    def certificate(self, table: Table, *, is_whole: bool = True) -> Place:
         """Return the file with the result of the last verification of the table, or of a range of it."""
         name = table.id if is_whole else f"{table.id}.range"
         return self.root / "_certificates" / f"{name}.json"
 
-    def lineage(self, table: Table) -> Path:
+    def lineage(self, table: Table) -> Place:
         """Return the file with the columns from which each column of the table is computed."""
         return self.root / "_lineage" / f"{table.id}.json"
 
-    def log(self, name: str) -> Path:
+    @property
+    def scratch(self) -> Place:
+        """Return the folder with the scratch lakes of verifications under way."""
+        return self.root / "_verify"
+
+    def log(self, name: str) -> Place:
         """Return the file for the log of a program."""
         return self.root / "_logs" / f"{name}.log"
 
+    def program_log(self, name: str) -> Path:
+        """Return the same file for a program that is started with it as its output; its folder is there."""
+        file = self.log(name)
+        return file.parent.make().local / file.name
+
     @property
-    def history(self) -> Path:
+    def history(self) -> Place:
         """Return the folder of the table with the figures of every commit."""
         return self.root / "quality" / "history"
 
-    def report(self, day: str) -> Path:
+    def report(self, day: str) -> Place:
         """Return the file for a report that begins on a day."""
         return self.root / "quality" / f"report-{day}.html"
 
     @property
-    def dagster(self) -> Path:
+    def dagster(self) -> Place:
         """Return the folder in which Dagster keeps its runs and events."""
         return self.root / "_dagster"
 
     @property
-    def heartbeat(self) -> Path:
+    def heartbeat(self) -> Place:
         """Return the file with the heartbeat of an always-on stream."""
         return self.root / "_stream.json"
 
     @property
-    def alarms(self) -> Path:
+    def broker(self) -> Place:
+        """Return the folder of the lake's own Kafka broker."""
+        return self.root / "_kafka"
+
+    @property
+    def alarms(self) -> Place:
         """Return the folder of the alarms that are not delivered yet."""
         return self.root / "_alarms"
 
     @property
-    def order(self) -> Path:
+    def order(self) -> Place:
         """Return the file with the desired state of the always-on stream: running or stopped."""
         return self.root / "_order.json"
 
-    def folders(self, table: Table) -> tuple[Path, ...]:
+    @property
+    def order_lock(self) -> Place:
+        """Return the file whose lock lets one command at a time decide about the always-on stream."""
+        return self.root / "_order.lock"
+
+    def folders(self, table: Table) -> tuple[Place, ...]:
         """Return the table's Delta folders: its own, and its quarantine if it has one."""
         own = (self.table(table),)
         return (*own, self.quarantine(table)) if isinstance(table, Judged) else own
 
-    def books(self, table: Table) -> tuple[Path, ...]:
+    def books(self, table: Table) -> tuple[Place, ...]:
         """Return those folders and the resolutions; together they account for each event."""
         return (
             *self.folders(table),
@@ -144,9 +170,8 @@ class Lake:
         """
         probe = self.root / f".probe-{os.getpid()}"
         try:
-            self.root.mkdir(parents=True, exist_ok=True)
-            probe.touch()
-            probe.unlink()
+            probe.put("")
+            probe.remove()
         except OSError as error:
             raise DefinitionError(
                 f"the lake folder {self.root} cannot be written: {error.strerror}",

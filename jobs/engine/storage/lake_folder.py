@@ -5,11 +5,12 @@ reads ``*`` and ``?`` as a pattern, which matches other files as well, Spark spl
 Delta writes a folder into SQL between backticks.
 """
 
+import os
 import re
 import stat
-from pathlib import Path
 
 from jobs.core.errors import DefinitionError
+from jobs.engine.storage.place import Place
 
 MISREAD = re.compile(r"[\x00-\x1f\x7f\\,%*?^|\[\]{}`]")
 LONGEST = 3_500
@@ -17,7 +18,7 @@ LONGEST = 3_500
 CHOOSE = "choose another folder with --lake or STRANDLINE_LAKE."
 
 
-def refuse_folder(root: Path) -> None:
+def refuse_folder(root: Place) -> None:
     """Refuse a folder that cannot hold a lake, whether it exists or not.
 
     Raises:
@@ -26,10 +27,10 @@ def refuse_folder(root: Path) -> None:
     misread = sorted(set(MISREAD.findall(str(root))))
     if misread:
         raise _refusal(root, f"its path contains {', '.join(map(repr, misread))}")
-    if len(bytes(root)) > LONGEST:
+    if len(os.fsencode(root)) > LONGEST:
         raise _refusal(root, f"it is longer than {LONGEST:,} bytes")
     try:
-        kind = root.stat().st_mode
+        kind = root.local.stat().st_mode
     except FileNotFoundError:
         return
     except PermissionError:  # reported when the folder is used
@@ -44,7 +45,7 @@ def refuse_folder(root: Path) -> None:
         raise DefinitionError(f"{root} is a file, not a lake", hint=CHOOSE, lake=str(root))
 
 
-def _refusal(root: Path, why: str) -> DefinitionError:
+def _refusal(root: Place, why: str) -> DefinitionError:
     return DefinitionError(
         f"the lake folder {root} cannot be used, because {why}", hint=CHOOSE, lake=str(root)
     )

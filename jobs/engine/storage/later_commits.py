@@ -1,17 +1,17 @@
 """What other processes committed to a table after a version, read from its log commit by commit."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from jobs.engine.storage.commit_log import ADD, METADATA, PROTOCOL, REMOVE, Action, actions
+from jobs.engine.storage.place import Place
 
 
 class LaterCommits:
     """The files that were added and removed after a version; each commit is read once."""
 
-    def __init__(self, path: Path, version: int) -> None:
+    def __init__(self, path: Place, version: int) -> None:
         """Begin after a version."""
         self._path = path
         self._read_until = version
@@ -43,4 +43,4 @@ class LaterCommits:
 
 def name(action: Mapping[str, Any]) -> str:
     """Return the name of a file as in Spark's ``_metadata.file_name``; it is unique within the table."""
-    return Path(unquote(action["path"])).name
+    return Place(unquote(action["path"])).name

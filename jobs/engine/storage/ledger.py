@@ -13,10 +13,18 @@ Rows with several reasons are counted under the first; the quarantine keeps all 
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from pathlib import Path
 
 from jobs.core.errors import DataError
-from jobs.engine.storage.commit_log import INFO, actions_in, commit_file
+from jobs.engine.storage.commit_log import (
+    INFO,
+    REMOVE,
+    actions,
+    commit_file,
+    is_commit,
+    log_of,
+    versions,
+)
+from jobs.engine.storage.place import Place
 
 MARK = "strandline"
 
@@ -148,78 +156,79 @@ class Entry:
         return json.dumps({MARK: 1, **asdict(self)}, separators=(",", ":"))
 
 
-def entries(path: Path) -> Iterator[tuple[int, Entry]]:
+def entries(path: Place) -> Iterator[tuple[int, Entry]]:
     """Yield version and entry of each of a table's commits, oldest first."""
-    for file in sorted(_commits(path)):
-        entry = entry_of(file)
+    for version in versions(path):
+        entry = entry_at(path, version)
         if entry is not None:
-            yield int(file.stem), entry
+            yield version, entry
 
 
-def between(path: Path, first: int, last: int) -> Iterator[Entry]:
+def between(path: Place, first: int, last: int) -> Iterator[Entry]:
     """Yield the entries of some versions, both included, without listing the log."""
     for version in range(first, last + 1):
-        entry = entry_of(commit_file(path, version))
+        entry = entry_at(path, version)
         if entry is not None:
             yield entry
 
 
-def is_passed_over(path: Path, version: int) -> bool:
+def is_passed_over(path: Place, version: int) -> bool:
     """Return whether a stream skips a version of a table."""
     return any(entry.is_passed_over for entry in between(path, version, version))
 
 
-def was_rewritten(path: Path) -> bool:
+def was_rewritten(path: Place) -> bool:
     """Return whether any commit replaced or removed rows, with or without a ledger entry."""
-    return any(map(_rewrites, _commits(path)))
+    return any(_rewrites(path, version) for version in versions(path))
 
 
-def _rewrites(commit: Path) -> bool:
-    entry, log = entry_of(commit), commit.read_text()
-    return entry.is_passed_over if entry else '{"remove":' in log and '"dataChange":true' in log
+def _rewrites(path: Place, version: int) -> bool:
+    entry = entry_at(path, version)
+    if entry is not None:
+        return entry.is_passed_over
+    return any(each.body.get("dataChange") for each in actions(path, version, REMOVE))
 
 
-def last_entry(path: Path) -> tuple[int, Entry] | None:
+def last_entry(path: Place) -> tuple[int, Entry] | None:
     """Return the newest entry of the table's own writer; backfills and maintenance commits are skipped."""
     for version in range(latest_version(path), -1, -1):
-        file = commit_file(path, version)
-        entry = entry_of(file) if file.exists() else None
+        entry = entry_at(path, version)
         if entry is not None and not entry.is_backfill:
             return version, entry
     return None
 
 
-def is_table(path: Path) -> bool:
+def is_table(path: Place) -> bool:
     """Return whether a table was ever created; called so often that it must not list the log."""
-    return commit_file(path, 0).exists() or (path / "_delta_log" / "_last_checkpoint").exists()
+    return is_commit(path, 0) or _checkpoint(path).exists()
 
 
-def latest_version(path: Path) -> int:
+def latest_version(path: Place) -> int:
     """Return the table's newest version, or -1 when there is no table.
 
     Counts up from the newest checkpoint instead of listing the log, because every batch calls it and a listing grows
     with the table's history.
     """
-    checkpoint = path / "_delta_log" / "_last_checkpoint"
     try:
-        version = int(json.loads(checkpoint.read_text())["version"])
+        version = int(json.loads(_checkpoint(path).text() or "")["version"])
     except (OSError, ValueError, KeyError):  # none yet, or torn by a crash
-        version = max((int(file.stem) for file in _commits(path)), default=-1)
-    while commit_file(path, version + 1).exists():
+        version = max(versions(path), default=-1)
+    while is_commit(path, version + 1):
         version += 1
     return version
 
 
-def _commits(path: Path) -> list[Path]:
-    """List the commits of a table's log, which holds other JSON files as well."""
-    files = (path / "_delta_log").glob("[0-9]*.json")
-    return [file for file in files if file.stem.isdigit()]
+def _checkpoint(path: Place) -> Place:
+    return log_of(path) / "_last_checkpoint"
 
 
-def entry_of(file: Path) -> Entry | None:
-    """Return the ledger entry in the file of a commit; None when it has none."""
-    # Delta writes commitInfo first, but does not promise it.
-    info = next((action.body for action in actions_in(file, INFO)), {})
+def entry_at(path: Place, version: int) -> Entry | None:
+    """Return the ledger entry of a version; None when it has none, or there is no such version."""
+    try:
+        # Delta writes commitInfo first, but does not promise it.
+        info = next((action.body for action in actions(path, version, INFO)), {})
+    except FileNotFoundError:
+        return None
     text = info.get("userMetadata")
     if text is None:
         return None
@@ -245,7 +254,7 @@ def entry_of(file: Path) -> Entry | None:
         return Entry(**values)
     except TypeError as error:
         raise DataError(
-            f"{file.name} has a ledger entry that cannot be read: {error}",
+            f"{commit_file(path, version).name} has a ledger entry that cannot be read: {error}",
             hint="a newer version wrote it; update this one.",
-            file=str(file),
+            file=str(commit_file(path, version)),
         ) from error

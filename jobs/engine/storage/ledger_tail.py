@@ -1,15 +1,14 @@
 """Follow the ledger of a growing table, cheaply enough to be called every second."""
 
-from pathlib import Path
-
-from jobs.engine.storage.commit_log import commit_file
-from jobs.engine.storage.ledger import LOOKED_AGAIN, Entry, entry_of
+from jobs.engine.storage.commit_log import is_commit
+from jobs.engine.storage.ledger import LOOKED_AGAIN, Entry, entry_at
+from jobs.engine.storage.place import Place
 
 
 class Tail:
     """Follows the ledger of a growing table, reading each commit once."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Place) -> None:
         """Begin at the first commit."""
         self._path = path
         self._next = 0
@@ -25,8 +24,8 @@ class Tail:
 
     def follow(self) -> None:
         """Read the commits since the last call."""
-        while (file := commit_file(self._path, self._next)).exists():
-            entry = entry_of(file)
+        while is_commit(self._path, self._next):
+            entry = entry_at(self._path, self._next)
             if entry is not None and entry.replaced:
                 self.read = self.written = self.appended = 0
             if entry is not None:
@@ -43,7 +42,7 @@ class Tail:
         self._looked = min([*entry.looked.values(), *known], default=None)
 
 
-def right_until(path: Path) -> int:
+def right_until(path: Place) -> int:
     """Return the dimension's version up to which every row of a table is joined correctly; -1 when none is."""
     tail = Tail(path)
     tail.follow()

@@ -13,6 +13,7 @@ there is a second lock, the turn, which each writer holds for the length of one 
 version of the first, and Delta checks whether both touched the same files.
 """
 
+import fcntl
 import json
 import threading
 import time
@@ -20,15 +21,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from pyspark.sql import SparkSession
 
 from jobs.core.errors import TransientError
 from jobs.core.table import Table
-from jobs.engine.runtime.holders import could_lock, is_held, is_there, own
+from jobs.engine.runtime.holders import is_there, own
 from jobs.engine.runtime.jvm import jvm
 from jobs.engine.storage.lake import WRITER, Lake
+from jobs.engine.storage.place import Place
 
 GOING_DOWN = 20.0
 """Seconds that a JVM may take to end after its Python process was killed; Spark's shutdown hooks run meanwhile."""
@@ -63,28 +65,28 @@ def lease(spark: SparkSession, table: Table, lake: Lake, *, role: str = WRITER) 
         HasWriterError: Another process holds it.
     """
     path = lake.lease(table, role)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch()
-    with _once(table, path.resolve(), role):
+    path.parent.make()
+    path.local.touch()
+    with _once(table, path, role):
         file = jvm(spark).java.io.RandomAccessFile(str(path), "rw")
         try:
             if _retried(path, lambda: file.getChannel().tryLock()) is None:
                 raise _taken(table, path, role)
-            path.write_text(json.dumps(own()))
+            path.local.write_text(json.dumps(own()))  # in place: the lock is that of this very file
             yield
         finally:
             file.close()  # which releases the lock
 
 
 @contextmanager
-def turn(spark: SparkSession, path: Path) -> Iterator[None]:
+def turn(spark: SparkSession, path: Place) -> Iterator[None]:
     """Hold the lock of a table's next version for the length of a commit.
 
     Raises:
         TransientError: Another process holds it for too long.
     """
     with _GUARD:
-        mine = _TURNS.setdefault(path.resolve(), _Turn())
+        mine = _TURNS.setdefault(path.local.resolve(), _Turn())
     with mine.lock:  # Java refuses a second lock of the same process as "overlapping"
         if mine.is_taken:  # by this thread, in an outer block
             yield
@@ -99,7 +101,7 @@ def turn(spark: SparkSession, path: Path) -> Iterator[None]:
             file.close()  # which releases the lock
 
 
-def _await_turn(path: Path, file: Any) -> None:  # noqa: ANN401  # a Java object
+def _await_turn(path: Place, file: Any) -> None:  # noqa: ANN401  # a Java object
     deadline = time.monotonic() + TURN
     while file.getChannel().tryLock() is None:
         if time.monotonic() > deadline:
@@ -120,35 +122,56 @@ def refuse_if_taken(table: Table, lake: Lake) -> None:
     path = lake.lease(table)
     if not path.exists():
         return
-    with path.open("r+") as file:
-        if _retried(path, lambda: could_lock(file) or None) is None:
+    with path.local.open("r+") as file:
+        if _retried(path, lambda: _could_lock(file) or None) is None:
             raise _taken(table, path, WRITER)
 
 
 def is_written(table: Table, lake: Lake) -> bool:
     """Return whether a process holds the table's lease, in any role."""
-    writer = lake.lease(table)
-    others = writer.parent.glob(f"{table.id}.*{writer.suffix}")
-    return any(is_held(path) for path in (writer, *others))
+    folder = lake.lease(table).parent
+    leases = (name for name in folder.names() if name.startswith(f"{table.id}."))
+    return any(is_held(folder / name) for name in leases)
+
+
+def is_held(path: Place) -> bool:
+    """Return whether another process holds a lease; a copy of its file has no lock."""
+    if not path.exists():
+        return False
+    with path.local.open("r+") as file:
+        return not _could_lock(file)
+
+
+def _could_lock(file: TextIO) -> bool:
+    """Take the lock of an open file if it is free; it is held until the file is closed.
+
+    It must be POSIX's, because Java's is: the two see each other, and neither sees the lock of ``file_lock``.
+    """
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 @contextmanager
-def _once(table: Table, path: Path, role: str) -> Iterator[None]:
+def _once(table: Table, path: Place, role: str) -> Iterator[None]:
     """Refuse a second writer in this process before the file is touched.
 
     Such locks belong to a process: closing any handle of the file, even a refused one, releases all of them.
     """
+    file = path.local.resolve()
     with _GUARD:
-        if path in _HELD:
+        if file in _HELD:
             raise _taken(table, path, role)
-        _HELD.add(path)
+        _HELD.add(file)
     try:
         yield
     finally:
-        _HELD.discard(path)
+        _HELD.discard(file)
 
 
-def _retried(path: Path, attempt: Callable[[], Any]) -> Any:  # noqa: ANN401  # a lock of Java or of Python
+def _retried(path: Place, attempt: Callable[[], Any]) -> Any:  # noqa: ANN401  # a lock of Java or of Python
     """Try again while the holder was killed and its JVM is still ending."""
     deadline = time.monotonic() + GOING_DOWN
     while (taken := attempt()) is None and time.monotonic() < deadline:
@@ -158,15 +181,15 @@ def _retried(path: Path, attempt: Callable[[], Any]) -> Any:  # noqa: ANN401  # 
     return taken
 
 
-def _holder(path: Path) -> dict[str, Any]:
+def _holder(path: Place) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text())
+        found = json.loads(path.text() or "")
     except ValueError:
         return {}
     return dict(found)
 
 
-def _taken(table: Table, path: Path, role: str) -> HasWriterError:
+def _taken(table: Table, path: Place, role: str) -> HasWriterError:
     holder = _holder(path)
     who = f"process {holder['pid']} on {holder['host']}" if holder else "another process"
     return HasWriterError(

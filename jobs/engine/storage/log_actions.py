@@ -1,16 +1,16 @@
 """The files that versions of a table added and removed, from its log alone."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from deltalake import DeltaTable
 
-from jobs.engine.storage.commit_log import ADD, REMOVE, actions
+from jobs.engine.storage.commit_log import ADD, REMOVE, actions, commit_file
+from jobs.engine.storage.place import Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class Added:
     files: tuple[str, ...]
 
 
-def added(path: Path, version: int, *, files: tuple[int, int | None] = (0, None)) -> Added:
+def added(path: Place, version: int, *, files: tuple[int, int | None] = (0, None)) -> Added:
     """Return what a version added, or only its files from one position to another."""
     stats: list[dict[str, Any]] = []
     names: list[str] = []
@@ -40,7 +40,7 @@ def added(path: Path, version: int, *, files: tuple[int, int | None] = (0, None)
     return Added(rows=rows, lowest=lowest, files=tuple(names))
 
 
-def files_between(path: Path, first: int, last: int) -> tuple[set[str], set[str]]:
+def files_between(path: Place, first: int, last: int) -> tuple[set[str], set[str]]:
     """Return the net changes of a range of versions: the files that were added, and those that were removed."""
     came: set[str] = set()
     went: set[str] = set()
@@ -53,6 +53,17 @@ def files_between(path: Path, first: int, last: int) -> tuple[set[str], set[str]
     return came, went
 
 
+def is_added(path: Place, version: int, file: Place) -> bool:
+    """Return whether a version added a file; the names of most versions are compared as text, without parsing."""
+    text = commit_file(path, version).text() or ""
+    return file.name in text and str(file) in added(path, version).files
+
+
+def existing(files: Iterable[str]) -> list[str]:
+    """Return those of a table's files that are there."""
+    return [file for file in files if Place(file).exists()]
+
+
 def live_files(table: DeltaTable) -> list[str]:
     """Return the files of a table as paths of the file system.
 
@@ -63,6 +74,6 @@ def live_files(table: DeltaTable) -> list[str]:
     return [unquote(root) + uri.removeprefix(root) for uri in table.file_uris()]
 
 
-def file_of(path: Path, action: Mapping[str, Any]) -> str:
+def file_of(path: Place, action: Mapping[str, Any]) -> str:
     """Return the path of the file in an action of a table's log."""
     return str(path / unquote(action["path"]))

@@ -1,18 +1,17 @@
 """A table's rows at a version, or at its latest."""
 
-from pathlib import Path
-
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.core.table import Table
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import latest_version
+from jobs.engine.storage.place import Place
 
 OPEN = 1 << 62
 """The end of an open range, in microseconds since 1970; larger than every date."""
 
 
-def rows_at(spark: SparkSession, path: Path, version: int) -> DataFrame:
+def rows_at(spark: SparkSession, path: Place, version: int) -> DataFrame:
     """Return the rows of a table at a version."""
     return spark.read.format("delta").option("versionAsOf", version).load(str(path))
 

@@ -6,19 +6,20 @@ state was created is gone. All other paths in a checkpoint are relative to it.
 """
 
 import json
-from pathlib import Path
 from typing import Any
+
+from jobs.engine.storage.place import Place
 
 STATE = "/state/"
 PATHS = "stateSchemaFilePaths"
 
 
-def settle(checkpoint: Path) -> None:
+def settle(checkpoint: Place) -> None:
     """Change the paths in a checkpoint to its present place; a correct checkpoint is not written."""
-    for file in checkpoint.glob("state/*/_metadata/v2/[0-9]*"):
+    for file in checkpoint.local.glob("state/*/_metadata/v2/[0-9]*"):
         version, metadata = file.read_text().split("\n", 1)
         operator = json.loads(metadata)
-        if _settled(operator, checkpoint.absolute()):
+        if _settled(operator, checkpoint):
             draft = file.with_name(f".{file.name}.draft")
             draft.write_text(f"{version}\n{json.dumps(operator, separators=(',', ':'))}")
             outdated = file.with_name(f".{file.name}.crc")
@@ -26,7 +27,7 @@ def settle(checkpoint: Path) -> None:
             draft.replace(file)
 
 
-def _settled(operator: dict[str, Any], checkpoint: Path) -> bool:
+def _settled(operator: dict[str, Any], checkpoint: Place) -> bool:
     """Correct the paths of an operator; return whether one was wrong."""
     was = json.dumps(operator)
     for store in operator["stateStoreInfo"]:
@@ -34,6 +35,6 @@ def _settled(operator: dict[str, Any], checkpoint: Path) -> bool:
     return json.dumps(operator) != was
 
 
-def _here(path: str, checkpoint: Path) -> str:
+def _here(path: str, checkpoint: Place) -> str:
     place = checkpoint / "state" / path.rpartition(STATE)[2]
     return f"file:{place}" if place.exists() else path

@@ -24,7 +24,6 @@ megabyte in the end, and every reader of the table read it.
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -37,6 +36,7 @@ from jobs.engine.storage.later_commits import LaterCommits, name
 from jobs.engine.storage.ledger import latest_version
 from jobs.engine.storage.locks import turn
 from jobs.engine.storage.output_files import rows_in, sized
+from jobs.engine.storage.place import Place
 from jobs.engine.storage.read_version import OPEN, rows_at
 
 Choose = Callable[[DataFrame], DataFrame]
@@ -79,7 +79,7 @@ class Exchange:
 
 def swap(  # noqa: PLR0913  # the table, the rows, the commit's metadata, and where to search
     spark: SparkSession,
-    path: Path,
+    path: Place,
     exchange: Exchange,
     metadata: str,
     *,
@@ -126,7 +126,7 @@ class _Attempt:
     """The files of one attempt; they fit if no other writer removed what they replace."""
 
     def __init__(
-        self, spark: SparkSession, path: Path, exchange: Exchange, meanwhile: LaterCommits
+        self, spark: SparkSession, path: Place, exchange: Exchange, meanwhile: LaterCommits
     ) -> None:
         self._spark = spark
         self._path = path

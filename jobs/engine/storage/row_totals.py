@@ -3,9 +3,9 @@
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
-from pathlib import Path
 
 from jobs.engine.storage.ledger import entries
+from jobs.engine.storage.place import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class Totals:
     totals: list[int]
 
     @classmethod
-    def all(cls, path: Path) -> "Totals":
+    def all(cls, path: Place) -> "Totals":
         """Count as a reader of the whole table does."""
         committed = list(entries(path))
         totals = accumulate(
@@ -27,14 +27,14 @@ class Totals:
         return cls([version for version, _ in committed], list(totals))
 
     @classmethod
-    def appended(cls, path: Path) -> "Totals":
+    def appended(cls, path: Place) -> "Totals":
         """Count as a stream does, which skips the changes of backfills."""
         committed = list(entries(path))
         totals = accumulate((entry.appended for _, entry in committed), initial=0)
         return cls([version for version, _ in committed], list(totals))
 
     @classmethod
-    def continued(cls, path: Path, begun: int) -> "Totals":
+    def continued(cls, path: Place, begun: int) -> "Totals":
         """Count as a stream does that began with a snapshot of the table at a version."""
         appended = cls.appended(path)
         more = cls.all(path).up_to(begun) - appended.up_to(begun)

@@ -7,11 +7,10 @@ from typing import Any
 from jobs.core.table import Recomputed, Table
 from jobs.engine.accounting.balance_sheet import in_force, read_until
 from jobs.engine.quarantine.resolutions import FOLLOWED, REPLAY, resolved
-from jobs.engine.storage.commit_log import commit_file
 from jobs.engine.storage.commit_time import committed_at
 from jobs.engine.storage.find_rows import Found, Where, kinds, look, typed
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry, entries, entry_of
+from jobs.engine.storage.ledger import Entry, entries, entry_at
 from jobs.engine.trace.explain_unread import explain_gate, explain_waiting
 from jobs.engine.trace.locate import Removed, first_version, reading_batch, removed_row, version_of
 from jobs.engine.trace.row_lineage import (
@@ -77,7 +76,7 @@ def explain_present(table: Table, row: Found, lake: Lake) -> Finding:
     evidence: dict[str, object] = {
         "key": shown_key(table, row.row),
         "version": version_of(path, row.file),
-        "file": str(row.file.relative_to(path)),
+        "file": row.file.below(path),
         "row": shown_row(table, row.row),
     }
     if table.dimension and all(row.row[name] is None for name in table.dimension.columns):
@@ -127,7 +126,7 @@ def _explain_absent(step: Step, version: int | None, world: World) -> Finding:
     table, source, lake = step.table, step.source, world.lake
     if not lake.exists(table):
         return explain_waiting(table, source, world)
-    entry = None if version is None else entry_of(commit_file(lake.table(source), version))
+    entry = None if version is None else entry_at(lake.table(source), version)
     if entry and entry.is_passed_over and not _has_taken_in(step, version or 0, entry):
         sentence = (
             f"it came to {source.id} in a commit that {table.id} skips; "

@@ -6,7 +6,6 @@ that were read and are in none of these have another key.
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from jobs.core.lateness import DISORDERED
@@ -15,9 +14,9 @@ from jobs.core.table import Table
 from jobs.engine.accounting.balance_sheet import read_until
 from jobs.engine.quarantine.record_state import done_about, still_held
 from jobs.engine.quarantine.resolutions import Status
-from jobs.engine.storage.commit_log import commit_file
 from jobs.engine.storage.find_rows import Found, Where, kinds, look, typed
-from jobs.engine.storage.ledger import Entry, entry_of
+from jobs.engine.storage.ledger import Entry, entry_at
+from jobs.engine.storage.place import Place
 from jobs.engine.trace.explain_gold import explain_removed
 from jobs.engine.trace.explain_unread import explain_not_in_bronze, explain_waiting
 from jobs.engine.trace.locate import (
@@ -165,14 +164,14 @@ def _explain_disordered(
     return sentence, {"newest_before": newest} if newest else {}
 
 
-def _commit_of_file(path: Path, row: Found) -> dict[str, object]:
+def _commit_of_file(path: Place, row: Found) -> dict[str, object]:
     """Return the version, batch and mode of the commit that wrote a row's file, and the file."""
     return {**_commit_fields(path, version_of(path, row.file)), "file": row.file.name}
 
 
-def _commit_fields(path: Path, version: int | None) -> dict[str, object]:
+def _commit_fields(path: Place, version: int | None) -> dict[str, object]:
     """Return the version, batch and mode of a commit."""
-    entry = None if version is None else entry_of(commit_file(path, version))
+    entry = None if version is None else entry_at(path, version)
     fields: dict[str, object] = {"version": version, "batch": entry and entry.batch}
     return {**fields, "mode": entry.mode} if entry else fields
 

@@ -10,14 +10,12 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from jobs.core.received import IDENTITY, PLACE
 from jobs.core.table import Judged, Table
 from jobs.engine.accounting.balance_sheet import in_force
 from jobs.engine.quarantine.record_state import still_held
-from jobs.engine.storage.commit_log import commit_file
 from jobs.engine.storage.find_rows import Found, Where, look
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import (
@@ -25,10 +23,11 @@ from jobs.engine.storage.ledger import (
     Entry,
     between,
     entries,
-    entry_of,
+    entry_at,
     latest_version,
 )
-from jobs.engine.storage.log_actions import added, files_between
+from jobs.engine.storage.log_actions import added, existing, files_between, is_added
+from jobs.engine.storage.place import Place
 
 PLAIN = re.compile(r"[\w .:@-]+", re.ASCII)
 
@@ -82,25 +81,26 @@ class Removed:
     row: Found
 
 
-def taken_in(bronze: Path, spot: Spot) -> TakenIn | None:
+def taken_in(bronze: Place, spot: Spot) -> TakenIn | None:
     """Return the commit that took in an offset; None if none did."""
     for version, entry in entries(bronze):
         start, end = entry.offsets.get(spot.part, (0, 0))
         if start <= spot.offset < end:
-            files = [file for file in added(bronze, version).files if Path(file).exists()]
-            among = files or None  # if they are gone, the rows were rewritten into other files
+            among = (
+                existing(added(bronze, version).files) or None
+            )  # if they are gone, the rows were rewritten into other files
             rows = look(bronze, Where(equal=spot.where), among=among)
             return TakenIn(version=version, entry=entry, record=rows[0] if rows else None)
     return None
 
 
-def offsets_read(bronze: Path, spot: Spot) -> tuple[int, int] | None:
+def offsets_read(bronze: Place, spot: Spot) -> tuple[int, int] | None:
     """Return the first offset of a partition that bronze read, and the one after the last."""
     ranges = [e.offsets[spot.part] for _, e in entries(bronze) if spot.part in e.offsets]
     return (ranges[0][0], ranges[-1][1]) if ranges else None
 
 
-def reading_batch(table: Path, source: Table, version: int) -> tuple[int, Entry] | None:
+def reading_batch(table: Place, source: Table, version: int) -> tuple[int, Entry] | None:
     """Return the batch of a table that read a version of its source; None if none has."""
     for number, entry in in_force(list(entries(table))):
         first, last = entry.versions.get(source.id, (0, -1))
@@ -109,12 +109,12 @@ def reading_batch(table: Path, source: Table, version: int) -> tuple[int, Entry]
     return None
 
 
-def rows_since(source: Path, first: int) -> int:
+def rows_since(source: Place, first: int) -> int:
     """Return how many rows were appended to a table from a version on."""
     return sum(entry.appended for entry in between(source, first, latest_version(source)))
 
 
-def rows_per_second(table: Path) -> float | None:
+def rows_per_second(table: Place) -> float | None:
     """Return how many rows a second a table read in its recent batches; None if it never ran."""
     batches = [e for _, e in entries(table) if not e.is_passed_over and e.read and e.duration_ms]
     recent = batches[-RECENT:]
@@ -122,22 +122,19 @@ def rows_per_second(table: Path) -> float | None:
     return sum(entry.read for entry in recent) / seconds if recent else None
 
 
-def version_of(table: Path, file: Path) -> int | None:
+def version_of(table: Place, file: Place) -> int | None:
     """Return the version that added a file to its table."""
-    for version in range(latest_version(table), -1, -1):
-        text = commit_file(table, version).read_text()
-        if file.name in text and str(file) in added(table, version).files:
-            return version
-    return None
+    versions = range(latest_version(table), -1, -1)
+    return next((version for version in versions if is_added(table, version, file)), None)
 
 
-def first_version(table: Table, path: Path, row: Found) -> int | None:
+def first_version(table: Table, path: Place, row: Found) -> int | None:
     """Return the version in which a row first came, before all commits that only rewrote its file."""
     names = PLACE if isinstance(table, Judged) else (*table.key, str(table.event_at))
     same = Where(equal={name: row.row[name] for name in names})
     while True:
         version = version_of(path, row.file)
-        entry = entry_of(commit_file(path, version)) if version else None
+        entry = entry_at(path, version) if version else None
         if not version or entry is None or not (entry.is_passed_over or entry.replaced):
             return version
         before = look(path, same, names, version=version - 1)
@@ -230,7 +227,7 @@ def contains_key(payload: bytes, key: str) -> bool:
 
 
 def records_with_key(
-    path: Path, key: Sequence[str], among: Collection[str] | None = None
+    path: Place, key: Sequence[str], among: Collection[str] | None = None
 ) -> list[Found]:
     """Return the records whose payloads contain a key, in all of a table or in some of its files."""
     rows = look(path, Where(names={"_payload": _longest_plain_piece(key)}), among=among)
@@ -247,7 +244,7 @@ def _longest_plain_piece(key: Sequence[str]) -> str:
     return max((piece for part in key for piece in PLAIN.findall(part)), key=len, default="")
 
 
-def removed_row(table: Path, where: Where) -> Removed | None:
+def removed_row(table: Place, where: Where) -> Removed | None:
     """Return a removed row, with the last commit that replaced it."""
     for version, entry in reversed(list(entries(table))):
         removes_rows = entry.is_passed_over or entry.replaced
@@ -255,7 +252,7 @@ def removed_row(table: Path, where: Where) -> Removed | None:
         if not removes_rows or entry.mode == LOOKED_AGAIN:
             continue
         _, went = files_between(table, version, version)
-        readable = {file for file in went if Path(file).exists()}
+        readable = set(existing(went))
         rows = look(table, where, version=version - 1, among=readable) if readable else []
         # A file is rewritten as a whole, and most of its rows remain.
         remaining = [each.row for each in look(table, where, version=version)] if rows else []
@@ -265,7 +262,7 @@ def removed_row(table: Path, where: Where) -> Removed | None:
     return None
 
 
-def files_since(source: Path, first: int) -> list[str]:
+def files_since(source: Place, first: int) -> list[str]:
     """Return the files that were added to a table since a version, included."""
     return [
         file

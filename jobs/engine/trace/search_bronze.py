@@ -13,13 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from pathlib import Path
 
 from jobs.core.received import IDENTITY
 from jobs.core.table import Ingested, Table
 from jobs.engine.accounting.balance_sheet import held_rows, waiting
 from jobs.engine.storage.find_rows import Range, Where, heap, kinds, look, typed
 from jobs.engine.storage.ledger import entries
+from jobs.engine.storage.log_actions import existing
+from jobs.engine.storage.place import Place
 from jobs.engine.trace.explain_silver import explain_spot
 from jobs.engine.trace.explain_unread import unread_in_kafka
 from jobs.engine.trace.locate import Spot, contains_key, has_another, records_with_key
@@ -63,7 +64,7 @@ def search_key(silver: Table, parts: Sequence[str], world: World) -> SearchResul
         return SearchResult()
     if not world.search or not words:
         return SearchResult(gaps=(f"the records of {bronze.id} were not searched",))
-    there = {file: rows for file, rows in files.items() if Path(file).exists()}
+    there = {file: files[file] for file in existing(files)}
     gone, gaps = sum(files.values()) - sum(there.values()), []
     if gone:
         gaps.append(f"the files of {gone:,} records of {bronze.id} are gone")
@@ -165,7 +166,7 @@ def _payloads_contain_keys(silver: Table, bronze: Table, world: World) -> bool:
     return all(contains_key(record.row["_payload"] or b"", str(word)) for word in words)
 
 
-def _offsets_skipped(path: Path) -> int:
+def _offsets_skipped(path: Place) -> int:
     """Return how many offsets before and between its slices bronze has not read."""
     ends: dict[str, int] = {}
     missed = 0
@@ -175,7 +176,7 @@ def _offsets_skipped(path: Path) -> int:
     return missed
 
 
-def _ranges(path: Path) -> Iterator[tuple[str, int, int]]:
+def _ranges(path: Place) -> Iterator[tuple[str, int, int]]:
     for _, entry in entries(path):
         for part, (start, end) in entry.offsets.items():
             yield part, start, end

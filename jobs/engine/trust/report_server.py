@@ -5,19 +5,19 @@ the disk. The server refuses a foreign page whose name resolves to loopback, bec
 The address is in a file on which the server holds a lock: without the lock no server runs.
 """
 
-import fcntl
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from threading import Thread
 from urllib.parse import urlsplit
 
 from infra.broker import HOST
+from jobs.engine.storage.file_lock import hold, note_of_holder
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
 
 ASKED = re.compile(r"/report-([0-9]{4}-[0-9]{2}-[0-9]{2})\.html")
 TEXT, HTML = "text/plain", "text/html"
@@ -26,13 +26,8 @@ TEXT, HTML = "text/plain", "text/html"
 @contextmanager
 def served(lake: Lake) -> Iterator[str]:
     """Serve the reports of a lake on a free port, and yield the address."""
-    lake.dagster.mkdir(parents=True, exist_ok=True)
-    with _Server(lake) as server, _note(lake).open("a", encoding="utf-8") as note:
-        # A reader of the address holds it for a moment; no other server does, as a lake has one `strandline ui`.
-        fcntl.flock(note, fcntl.LOCK_EX)
-        note.truncate(0)
-        note.write(server.address)
-        note.flush()
+    # A reader of the address holds it for a moment; no other server does, as a lake has one `strandline ui`.
+    with _Server(lake) as server, hold(_note(lake), server.address):
         answering = Thread(target=server.serve_forever, name="reports", daemon=True)
         answering.start()
         try:
@@ -44,15 +39,7 @@ def served(lake: Lake) -> Iterator[str]:
 
 def address(lake: Lake) -> str | None:
     """Return the address at which the reports of a lake are served; None when they are not."""
-    try:
-        with _note(lake).open(encoding="utf-8") as note:
-            try:
-                fcntl.flock(note, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return note.read() or None
-    except FileNotFoundError:
-        pass
-    return None
+    return note_of_holder(_note(lake)) or None
 
 
 def link(lake: Lake, day: date) -> str | None:
@@ -61,7 +48,7 @@ def link(lake: Lake, day: date) -> str | None:
     return f"{where}/{lake.report(day.isoformat()).name}" if where else None
 
 
-def _note(lake: Lake) -> Path:
+def _note(lake: Lake) -> Place:
     return lake.dagster / "reports.address"
 
 
@@ -118,7 +105,7 @@ class _Handler(BaseHTTPRequestHandler):
                 TEXT,
                 b"Only reports are here, such as /report-2026-11-01.html.\n",
             )
-        page = _read(self.server.lake.report(day.isoformat()))
+        page = self.server.lake.report(day.isoformat()).bytes()
         if page is None:
             return HTTPStatus.NOT_FOUND, TEXT, _none_yet(day)
         return HTTPStatus.OK, HTML, page
@@ -130,11 +117,6 @@ def _day(path: str) -> date | None:
         return date.fromisoformat(asked[1]) if asked else None
     except ValueError:  # such as the 31st of February
         return None
-
-
-def _read(file: Path) -> bytes | None:
-    is_page = file.is_file() and not file.is_symlink()  # a link may lead anywhere
-    return file.read_bytes() if is_page else None
 
 
 def _none_yet(day: date) -> bytes:

@@ -27,12 +27,12 @@ def sound(tmp_path: Path) -> Lake:
 def tampered(lake: Lake, table: Table, version: int, **changes: object) -> None:
     """Change a ledger entry in its commit, which no program does."""
     file = lake.table(table) / "_delta_log" / f"{version:020d}.json"
-    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    lines = [json.loads(line) for line in file.local.read_text().splitlines()]
     for line in lines:
         if "commitInfo" in line:
             fields = json.loads(line["commitInfo"]["userMetadata"]) | changes
             line["commitInfo"]["userMetadata"] = json.dumps(fields)
-    file.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+    file.local.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
 
 
 def faults(lake: Lake, table: Table) -> str:
@@ -186,7 +186,7 @@ def test_a_recomputed_table_is_accounted_for_from_then_on(sound: Lake) -> None:
 
 def test_a_file_that_was_removed_by_hand_is_found_missing(sound: Lake) -> None:
     """The log still lists the file; a reader of the table will fail, so the ledger must report it first."""
-    victim = next(sound.table(SILVER).glob("*.parquet"))
+    victim = next(sound.table(SILVER).local.glob("*.parquet"))
     victim.unlink()
 
     assert victim.name in faults(sound, SILVER)
@@ -205,8 +205,8 @@ sys.stdin.read()
 def writer(lake: Lake, table: Table) -> Iterator[None]:
     """Let another process be the table's writer."""
     path = lake.lease(table)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch()
+    path.parent.local.mkdir(parents=True, exist_ok=True)
+    path.local.touch()
     command = [sys.executable, "-c", HOLD, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -106,7 +106,7 @@ def test_every_shutting_and_opening_is_kept(here: Lake) -> None:
     gate_files.open_(silver.TABLE, here, because="calibrated", who="night shift", at="03:10")
     gate_files.clear(silver.TABLE, here, Where.BEFORE)
 
-    log = [json.loads(line) for line in (here.gates / "log.jsonl").read_text().splitlines()]
+    log = [json.loads(line) for line in (here.gates / "log.jsonl").local.read_text().splitlines()]
 
     assert [(each["batch"], each["opened"]) for each in log] == [(7, None), (7, "calibrated")]
 

@@ -56,7 +56,7 @@ def test_history_that_cannot_be_read_gives_no_bounds(tmp_path: Path) -> None:
     """A stream must not stop for a warning."""
     lake = hours(tmp_path, 20)
     catch_up(lake, TABLES)
-    for file in lake.history.rglob("*.parquet"):
+    for file in lake.history.local.rglob("*.parquet"):
         file.write_bytes(b"no parquet")
 
     assert bounds(lake, 30) == {}

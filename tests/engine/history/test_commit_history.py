@@ -99,7 +99,7 @@ def test_a_table_that_was_created_again_begins_again(tmp_path: Path) -> None:
     """Its versions count from 0 again; the older ones stay in history, but do not belong to it."""
     lake = morning(tmp_path / "lake")
     catch_up(lake, TABLES)
-    lake.table(GOLD).rename(tmp_path / "gone")
+    lake.table(GOLD).local.rename(tmp_path / "gone")
     commit(lake, GOLD, numbers(1), NINE + 5 * HOUR, read=7, good=7, written=1)
 
     added = catch_up(lake, TABLES)

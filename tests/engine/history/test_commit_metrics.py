@@ -7,8 +7,8 @@ import pytest
 from deltalake import DeltaTable
 
 from jobs.engine.history.commit_metrics import Measured, fingerprint, measured
-from jobs.engine.storage.commit_log import commit_file
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
 from tests.engine.written import SILVER, numbers, written
 from tests.support.days import commit
 
@@ -17,7 +17,7 @@ MINUTE = timedelta(minutes=1)
 
 
 def read(lake: Lake) -> Measured:
-    found = measured(SILVER, commit_file(lake.table(SILVER), 0))
+    found = measured(SILVER, lake.table(SILVER), 0)
     assert isinstance(found, Measured)
     return found
 
@@ -70,7 +70,7 @@ def test_a_commit_of_another_tool_has_no_figures(metadata: str | None, tmp_path:
     written(tmp_path, numbers(1), metadata)
     written(tmp_path, numbers(1), metadata)
 
-    first, second = (measured(SILVER, commit_file(tmp_path, version)) for version in (0, 1))
+    first, second = (measured(SILVER, Place.of(tmp_path), version) for version in (0, 1))
 
     assert isinstance(first, str)
     assert fingerprint(first) == fingerprint(DeltaTable(tmp_path).schema().to_json())

@@ -64,5 +64,5 @@ def test_the_lineage_is_cached_until_the_code_changes(spark: SparkSession, lake:
 
     assert cached_lineage(table, lake) == columns
     file = lake.lineage(table)
-    file.write_text(file.read_text().replace('"code": "', '"code": "other'))
+    file.local.write_text(file.local.read_text().replace('"code": "', '"code": "other'))
     assert cached_lineage(table, lake) is None

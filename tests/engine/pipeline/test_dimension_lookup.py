@@ -17,6 +17,7 @@ from jobs.engine.pipeline.dimension_lookup import Again
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import LOOKED_AGAIN, Entry, entries
+from jobs.engine.storage.place import Place
 from jobs.engine.storage.replace_rows import changes
 from jobs.gold.device_signal_10m import TABLE
 from jobs.silver import device_inventory, device_telemetry, devices
@@ -114,7 +115,7 @@ def test_intervals_that_ended_before_the_rows_of_a_batch_are_not_read(
         put(spark, lake, inventory, batch)
     derive(spark, lake, devices.TABLE)
     (ended,) = ended_files(lake.table(devices.TABLE))
-    ended.unlink()
+    ended.remove()
 
     telemetry = {device_telemetry.TABLE: (READING, READINGS)}
     for batch in "34":
@@ -128,7 +129,7 @@ def test_intervals_that_ended_before_the_rows_of_a_batch_are_not_read(
     """)
 
 
-def ended_files(path: Path) -> list[Path]:
+def ended_files(path: Place) -> list[Place]:
     """Return the files of intervals without an open one."""
     actions: Any = DeltaTable(path).get_add_actions(flatten=True)
     files = zip(actions["path"], actions["null_count.valid_until"], strict=True)

@@ -137,7 +137,7 @@ def test_an_unmasked_query_needs_a_reason_and_is_logged(logins: Lake) -> None:
     assert "anna" not in masked.printed
     assert "masked: silver.user_actions.user_id" in masked.err
     assert "anna" in clear.out
-    (line,) = logins.log("unmasked").read_text().splitlines()
+    (line,) = logins.log("unmasked").local.read_text().splitlines()
     logged = json.loads(line)
     assert (logged["why"], logged["sql"]) == ("fraud case 17", sql)
     assert logged["who"]

@@ -14,8 +14,8 @@ from jobs.engine.pipeline.write_gold import Windows
 from jobs.engine.runtime.meter import Meter
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.changed_range import changed_span
-from jobs.engine.storage.commit_log import commit_file
-from jobs.engine.storage.ledger import Entry, entry_of, latest_version
+from jobs.engine.storage.ledger import Entry, entry_at, latest_version
+from jobs.engine.storage.place import Place
 from jobs.engine.storage.read_version import OPEN, rows_at
 from jobs.gold import attributed_connections
 from jobs.silver import devices
@@ -85,7 +85,7 @@ def test_the_latest_rows_remain_and_the_entry_records_the_changed_range(
     spark: SparkSession, tmp_path: Path, chance: random.Random
 ) -> None:
     """With late and repeated changes too: an interval is in the partition of its end, and readers compare no files."""
-    path, known, changes = tmp_path / "devices", set[Interval](), []
+    path, known, changes = Place.of(tmp_path / "devices"), set[Interval](), []
     delta_commit.create(
         spark, path, spark.createDataFrame([], KINDS).schema, partition_by=["ended_on"]
     )
@@ -104,12 +104,12 @@ def test_the_latest_rows_remain_and_the_entry_records_the_changed_range(
         }
         changed = changed_reach(known, intervals)
         assert changed_span(spark, devices.TABLE, path, version - 1, version) == changed
-        assert entry_at(path, version).speaks_of == changed
+        assert entry_of(path, version).speaks_of == changed
         known = intervals
 
 
-def entry_at(path: Path, version: int) -> Entry:
-    known = entry_of(commit_file(path, version))
+def entry_of(path: Place, version: int) -> Entry:
+    known = entry_at(path, version)
     assert known is not None
     return known
 
@@ -122,9 +122,9 @@ def test_the_changed_range_of_rows_without_an_end_is_their_event_times(
     table, path = attributed_connections.TABLE, tmp_path / "connections"
     kinds = "connection_id string, event_at timestamp, device_id string, window_from timestamp"
     delta_commit.create(
-        spark, path, spark.createDataFrame([], kinds).schema, partition_by=["window_from"]
+        spark, Place.of(path), spark.createDataFrame([], kinds).schema, partition_by=["window_from"]
     )
-    windows = Windows(table, path)
+    windows = Windows(table, Place.of(path))
     moments = [NOON + timedelta(minutes=minute) for minute in minutes]
 
     for holder in ("unknown", "d1"):
@@ -133,9 +133,9 @@ def test_the_changed_range_of_rows_without_an_end_is_their_event_times(
             spark.createDataFrame(rows, kinds), lambda: entry(table, read=2), Meter(spark)
         )
 
-    version = latest_version(path)
+    version = latest_version(Place.of(path))
     expected = (micros(moments[0]), micros(moments[-1])) if moments else None
-    assert changed_span(spark, table, path, version - 2, version) == expected
+    assert changed_span(spark, table, Place.of(path), version - 2, version) == expected
 
 
 def test_a_row_with_null_in_its_key_replaces_its_older_version(
@@ -147,11 +147,11 @@ def test_a_row_with_null_in_its_key_replaces_its_older_version(
         "device_id string, site string, day_from timestamp, windows long",
     )
     delta_commit.create(
-        spark, path, spark.createDataFrame([], columns).schema, partition_by=["day_from"]
+        spark, Place.of(path), spark.createDataFrame([], columns).schema, partition_by=["day_from"]
     )
     daily = {"key": ("device_id", "site"), "event_at": "day_from", "window_from": "day_from"}
     table = replace(attributed_connections.TABLE, **daily)
-    windows = Windows(table, path)
+    windows = Windows(table, Place.of(path))
 
     for count in (1, 2):
         rows = spark.createDataFrame(
@@ -159,7 +159,11 @@ def test_a_row_with_null_in_its_key_replaces_its_older_version(
         )
         windows.change(rows, lambda: entry(table, read=2), Meter(spark))
 
-    live = rows_at(spark, path, latest_version(path)).orderBy("device_id").collect()
+    live = (
+        rows_at(spark, Place.of(path), latest_version(Place.of(path)))
+        .orderBy("device_id")
+        .collect()
+    )
     assert [(row["device_id"], row["site"], row["windows"]) for row in live] == [
         ("d1", None, 2),
         ("d2", "lima", 2),

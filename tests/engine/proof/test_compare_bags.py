@@ -18,6 +18,7 @@ from jobs.engine.proof.compare_bags import difference
 from jobs.engine.proof.resplit_log import SPANS, Log, _cuts
 from jobs.engine.storage.duckdb_spill import spilling
 from jobs.engine.storage.duckdb_view import scan
+from jobs.engine.storage.place import Place
 from tests.engine.written import BRONZE, SILVER
 from tests.support.rows import NOON
 
@@ -157,7 +158,7 @@ def test_a_log_is_cut_after_the_drawn_rows(tmp_path: Path, chance: random.Random
     for shuffled in (chance.sample(places, len(places)),):
         _write(tmp_path, shuffled[:11])
         _write(tmp_path, shuffled[11:])
-    log = Log(table=BRONZE, path=tmp_path, version=1)
+    log = Log(table=BRONZE, path=Place.of(tmp_path), version=1)
     seed = chance.random()
 
     cuts = _cuts(log, 6, random.Random(seed))  # noqa: S311  # no secret

@@ -10,6 +10,7 @@ import pytest
 from jobs.core.errors import DefinitionError
 from jobs.engine.quarantine.export import export
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
 from tests.engine.written import SILVER, entry
 from tests.support.held import RECORDS, hold, record, resolution, resolve
 
@@ -31,7 +32,7 @@ def sound(tmp_path: Path) -> Lake:
 
 def test_lines_of_json_hold_every_byte_of_every_open_row(sound: Lake, tmp_path: Path) -> None:
     """An absent value is not an empty one."""
-    count = export(SILVER, sound, tmp_path / "held.ndjson")
+    count = export(SILVER, sound, Place.of(tmp_path / "held.ndjson"))
 
     odd, none = [json.loads(line) for line in (tmp_path / "held.ndjson").read_text().splitlines()]
     assert count == 2
@@ -44,7 +45,7 @@ def test_lines_of_json_hold_every_byte_of_every_open_row(sound: Lake, tmp_path: 
 
 def test_parquet_holds_the_same_rows(sound: Lake, tmp_path: Path) -> None:
     """It has the columns of the quarantine, and can be read as one."""
-    count = export(SILVER, sound, tmp_path / "held.parquet")
+    count = export(SILVER, sound, Place.of(tmp_path / "held.parquet"))
 
     found = pq.read_table(tmp_path / "held.parquet")
     assert count == 2
@@ -54,7 +55,7 @@ def test_parquet_holds_the_same_rows(sound: Lake, tmp_path: Path) -> None:
 
 def test_one_reason_may_be_exported(sound: Lake, tmp_path: Path) -> None:
     """The repair of one kind of fault needs only that kind."""
-    assert export(SILVER, sound, tmp_path / "held.jsonl", reason="malformed") == 1
+    assert export(SILVER, sound, Place.of(tmp_path / "held.jsonl"), reason="malformed") == 1
 
 
 @pytest.mark.parametrize("name", ["held.csv", "held", "there.parquet", "no/such/folder.ndjson"])
@@ -65,7 +66,7 @@ def test_a_file_that_cannot_be_written_is_refused_and_nothing_is_left(
     (tmp_path / "there.parquet").touch()
 
     with pytest.raises(DefinitionError) as refused:
-        export(SILVER, sound, tmp_path / name)
+        export(SILVER, sound, Place.of(tmp_path / name))
 
     assert refused.value.hint
     assert {path.name for path in tmp_path.iterdir()} == {"lake", "there.parquet"}

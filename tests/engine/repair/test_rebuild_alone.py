@@ -29,7 +29,7 @@ def test_a_second_rebuild_is_refused_and_names_the_first(lake: Lake) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
         assert first.stdout is not None
         assert first.stdout.read(1)
-        kept.touch()
+        kept.local.touch()
 
         with (
             pytest.raises(TransientError, match=f"already: process {first.pid}"),

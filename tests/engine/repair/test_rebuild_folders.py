@@ -1,7 +1,6 @@
 """A table whose code partitions it in another way is refused until it is rebuilt."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
@@ -12,6 +11,7 @@ from jobs.core.errors import DefinitionError
 from jobs.engine.pipeline.runner import Site
 from jobs.engine.repair.rebuild import promote, rebuild, undo
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
 from jobs.silver import device_inventory, devices
 from jobs.silver.devices import TABLE
 from tests.support.literal import put
@@ -64,5 +64,5 @@ def test_a_promotion_takes_over_the_partitioning_of_the_shadow(
     assert DeltaTable(path).to_pyarrow_table().num_rows == 2
 
 
-def folders(path: Path) -> list[str]:
+def folders(path: Place) -> list[str]:
     return DeltaTable(path).metadata().partition_columns

@@ -46,15 +46,15 @@ def test_a_log_that_grows_line_by_line_is_bounded(tmp_path: Path) -> None:
 def test_a_gate_that_shuts_and_opens_for_years_has_a_log_of_two_files(
     lake: Lake,
 ) -> None:
-    lake.gates.mkdir(exist_ok=True)
+    lake.gates.local.mkdir(exist_ok=True)
     log = lake.gates / "log.jsonl"
-    with log.open("wb") as file:
+    with log.local.open("wb") as file:
         file.truncate(MOST + 1)
 
     write(Shut(table=silver.TABLE.id, where=Where.BEFORE, stream="s", batch=1), silver.TABLE, lake)
 
-    assert log.stat().st_size < MOST
-    assert log.with_name("log.jsonl.1").stat().st_size == MOST + 1
+    assert log.local.stat().st_size < MOST
+    assert log.local.with_name("log.jsonl.1").stat().st_size == MOST + 1
 
 
 def test_the_last_error_is_read_from_the_end(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_without_any_variable_the_defaults_hold(
 
     found = settings()
 
-    assert (found.lake, found.kafka, found.kafka_options) == (tmp_path / ".lake", None, {})
+    assert (found.lake, found.kafka, found.kafka_options) == (str(tmp_path / ".lake"), None, {})
 
 
 def test_a_given_value_wins_over_the_environment(
@@ -41,8 +41,8 @@ def test_a_given_value_wins_over_the_environment(
     """An option that was typed overrides the variable; without it the variable counts."""
     monkeypatch.setenv("STRANDLINE_LAKE", str(tmp_path / "variable"))
 
-    assert settings(lake=tmp_path / "typed").lake == tmp_path / "typed"
-    assert settings(lake=None).lake == tmp_path / "variable"
+    assert settings(lake=tmp_path / "typed").lake == str(tmp_path / "typed")
+    assert settings(lake=None).lake == str(tmp_path / "variable")
 
 
 def test_options_of_a_cluster_are_json(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -222,7 +222,7 @@ def test_the_pauses_grow_to_ten_minutes_and_unforeseen_failures_leave_their_trac
     )
     log = lake.log(f"failed.{user_actions.TABLE.id}")
     assert str(log) in failure.hint
-    assert "of ours" in log.read_text()
+    assert "of ours" in log.local.read_text()
 
 
 def test_the_log_has_each_failure_once_with_its_traceback_and_its_end() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from jobs.engine.runtime.atomic_file import put
 from jobs.engine.runtime.holders import is_there, own
 from jobs.engine.service.heartbeat import heartbeat
 from jobs.engine.service.stream_health import SILENT
@@ -32,7 +31,7 @@ LONG_AGO = SILENT + timedelta(seconds=1)
 def lives(lake: Lake, ago: timedelta = timedelta(0), **fields: object) -> bool:
     """Write a heartbeat, and return whether it is believed."""
     beat = {**own(), "alive": True, "at": (NOON - ago).isoformat(), "tables": {TABLE: {}}, **fields}
-    put(lake.heartbeat, json.dumps(beat))
+    lake.heartbeat.put(json.dumps(beat))
     read: Any = heartbeat(lake, NOON)
     return bool(read["alive"])
 
@@ -41,8 +40,8 @@ def lives(lake: Lake, ago: timedelta = timedelta(0), **fields: object) -> bool:
 def held(lake: Lake) -> Iterator[Lake]:
     """Let another process hold the lock of the table."""
     path = lake.lease_of(TABLE)
-    path.parent.mkdir()
-    path.touch()
+    path.parent.local.mkdir()
+    path.local.touch()
     command = [sys.executable, "-c", HOLD, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None

@@ -26,17 +26,17 @@ def test_files_that_were_never_committed_go_and_all_others_stay(
     version = next(n for n in range(9) if added(path, n).files)
     (used,) = map(Path, added(path, version).files)
     orphan = path / "part-00007.snappy.parquet"
-    orphan.write_bytes(used.read_bytes())
+    orphan.local.write_bytes(used.read_bytes())
     scratch = lake.root / "_verify" / "17" / "log"
-    scratch.mkdir(parents=True)
-    (scratch / "big").write_bytes(b"12345")
-    touched = datetime.fromtimestamp(orphan.stat().st_ctime, tz=UTC)
+    scratch.local.mkdir(parents=True)
+    (scratch / "big").local.write_bytes(b"12345")
+    touched = datetime.fromtimestamp(orphan.local.stat().st_ctime, tz=UTC)
 
     assert list(left(lake, touched + UNTOUCHED / 2)) == [], "a batch may be under way"
 
     orphans = list(left(lake, touched + UNTOUCHED + timedelta(minutes=1)))
     assert [each.path for each in orphans] == [orphan, scratch.parent]
-    assert [each.size for each in orphans] == [orphan.stat().st_size, 5]
+    assert [each.size for each in orphans] == [orphan.local.stat().st_size, 5]
     for each in orphans:
         take_away(each)
     assert not orphan.exists()

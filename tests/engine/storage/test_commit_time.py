@@ -27,7 +27,7 @@ def copied(lake: Lake, root: Path) -> Lake:
 
 def test_the_age_of_a_copied_table_is_that_of_its_last_commit(tmp_path: Path) -> None:
     lake = small_lake(tmp_path / "lake")
-    actions = map(json.loads, commit_file(lake.table(SILVER), 0).read_text().splitlines())
+    actions = map(json.loads, commit_file(lake.table(SILVER), 0).local.read_text().splitlines())
     (info,) = (each["commitInfo"] for each in actions if "commitInfo" in each)
     moment = datetime.fromtimestamp(info["timestamp"] / 1000, tz=UTC)
     copy = copied(lake, tmp_path / "copy")

@@ -15,14 +15,15 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from jobs.core.errors import DefinitionError
 from jobs.engine.storage import delta_commit
+from jobs.engine.storage.place import Place
 
 SCHEMA = StructType().add("part", LongType()).add("number", LongType())
 
 
 @pytest.fixture
-def table(spark: SparkSession, tmp_path: Path) -> Path:
+def table(spark: SparkSession, tmp_path: Path) -> Place:
     """Return an empty table with two partitions."""
-    path = tmp_path / "a table, with spaces & ümlauts"
+    path = Place.of(tmp_path / "a table, with spaces & ümlauts")
     delta_commit.create(spark, path, SCHEMA, partition_by=["part"])
     return path
 
@@ -32,31 +33,31 @@ def rows(spark: SparkSession, count: int, part: int = 0) -> DataFrame:
     return numbers.select(F.lit(part).cast("bigint").alias("part"), "number").coalesce(1)
 
 
-def appended(spark: SparkSession, path: Path, count: int, part: int = 0) -> None:
+def appended(spark: SparkSession, path: Place, count: int, part: int = 0) -> None:
     commit = delta_commit.Commit(spark, path)
     commit.write(rows(spark, count, part))
     commit.commit("{}")
 
 
-def actions(path: Path, version: int) -> list[str]:
+def actions(path: Place, version: int) -> list[str]:
     """Return the kinds of actions in a commit."""
-    log = (path / "_delta_log" / f"{version:020d}.json").read_text()
+    log = (path / "_delta_log" / f"{version:020d}.json").local.read_text()
     return sorted(next(iter(json.loads(line))) for line in log.splitlines())
 
 
-def metadata(path: Path, version: int) -> str:
-    log = (path / "_delta_log" / f"{version:020d}.json").read_text()
+def metadata(path: Place, version: int) -> str:
+    log = (path / "_delta_log" / f"{version:020d}.json").local.read_text()
     infos = [json.loads(line).get("commitInfo") for line in log.splitlines()]
     return str(next(info for info in infos if info)["userMetadata"])
 
 
-def there(path: Path) -> list[tuple[int, int]]:
+def there(path: Place) -> list[tuple[int, int]]:
     """Read the table with another implementation of Delta."""
     found = DeltaTable(path).to_pyarrow_table().to_pylist()
     return sorted((row["part"], row["number"]) for row in found)
 
 
-def test_rows_and_metadata_are_one_commit(spark: SparkSession, table: Path) -> None:
+def test_rows_and_metadata_are_one_commit(spark: SparkSession, table: Place) -> None:
     """Neither the entry nor its rows can exist without the other."""
     commit = delta_commit.Commit(spark, table)
     written = commit.write(rows(spark, 3))
@@ -70,7 +71,7 @@ def test_rows_and_metadata_are_one_commit(spark: SparkSession, table: Path) -> N
     assert actions(table, 1) == ["add", "commitInfo"]
 
 
-def test_spark_and_delta_rs_read_the_same(spark: SparkSession, table: Path) -> None:
+def test_spark_and_delta_rs_read_the_same(spark: SparkSession, table: Place) -> None:
     """``strandline query`` reads without Spark what Spark wrote."""
     appended(spark, table, 5, part=1)
 
@@ -79,7 +80,7 @@ def test_spark_and_delta_rs_read_the_same(spark: SparkSession, table: Path) -> N
     assert sorted((row["part"], row["number"]) for row in by_spark) == there(table)
 
 
-def test_tasks_without_rows_leave_no_file_in_the_commit(spark: SparkSession, table: Path) -> None:
+def test_tasks_without_rows_leave_no_file_in_the_commit(spark: SparkSession, table: Place) -> None:
     """A stream reads file by file, and an empty file would cost as much as any other."""
     commit = delta_commit.Commit(spark, table)
 
@@ -91,7 +92,7 @@ def test_tasks_without_rows_leave_no_file_in_the_commit(spark: SparkSession, tab
     assert len(DeltaTable(table).file_uris()) <= 2
 
 
-def test_a_commit_without_rows_still_has_its_entry(spark: SparkSession, table: Path) -> None:
+def test_a_commit_without_rows_still_has_its_entry(spark: SparkSession, table: Place) -> None:
     """A batch whose rows are all quarantined must advance the ledger."""
     commit = delta_commit.Commit(spark, table)
     written = commit.write(rows(spark, 0))
@@ -103,16 +104,16 @@ def test_a_commit_without_rows_still_has_its_entry(spark: SparkSession, table: P
     assert metadata(table, version) == '{"read":9}'
 
 
-def test_files_written_and_never_committed_are_not_seen(spark: SparkSession, table: Path) -> None:
+def test_files_written_and_never_committed_are_not_seen(spark: SparkSession, table: Place) -> None:
     """A crash before the commit leaves such files."""
     delta_commit.Commit(spark, table).write(rows(spark, 3))
 
     assert there(table) == []
-    assert list(table.rglob("*.parquet"))
+    assert list(table.local.rglob("*.parquet"))
 
 
 def test_a_replacement_is_atomic_and_touches_only_the_files_it_names(
-    spark: SparkSession, table: Path
+    spark: SparkSession, table: Place
 ) -> None:
     """A changed window replaces its former row in one version."""
     appended(spark, table, 2, part=0)
@@ -129,7 +130,7 @@ def test_a_replacement_is_atomic_and_touches_only_the_files_it_names(
     assert actions(table, version) == ["add", "commitInfo", "remove"]
 
 
-def test_all_is_replaced_in_one_version(spark: SparkSession, table: Path) -> None:
+def test_all_is_replaced_in_one_version(spark: SparkSession, table: Place) -> None:
     """A reader sees the old rows or the new, never a mix."""
     appended(spark, table, 3, part=0)
     appended(spark, table, 3, part=1)
@@ -143,7 +144,7 @@ def test_all_is_replaced_in_one_version(spark: SparkSession, table: Path) -> Non
     assert actions(table, version).count("remove") == 2
 
 
-def test_making_a_table_again_leaves_it_as_it_is(spark: SparkSession, table: Path) -> None:
+def test_making_a_table_again_leaves_it_as_it_is(spark: SparkSession, table: Place) -> None:
     """Every start calls it; a table that lacks a column is refused and not changed silently."""
     appended(spark, table, 1)
 
@@ -155,7 +156,7 @@ def test_making_a_table_again_leaves_it_as_it_is(spark: SparkSession, table: Pat
     assert DeltaTable(table).version() == 1
 
 
-def test_the_log_is_never_expired(spark: SparkSession, table: Path) -> None:
+def test_the_log_is_never_expired(spark: SparkSession, table: Place) -> None:
     """The log is the ledger."""
     configuration = DeltaTable(table).metadata().configuration
 
@@ -163,7 +164,7 @@ def test_the_log_is_never_expired(spark: SparkSession, table: Path) -> None:
     assert spark.version
 
 
-def test_a_second_commit_of_one_version_is_refused(spark: SparkSession, table: Path) -> None:
+def test_a_second_commit_of_one_version_is_refused(spark: SparkSession, table: Place) -> None:
     """The lease prevents it; if it happened all the same, Delta must not lose the first commit."""
     first, second = delta_commit.Commit(spark, table), delta_commit.Commit(spark, table)
     first.take_out_all()
@@ -182,7 +183,7 @@ def test_files_are_listed_whatever_their_statistics_contain(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """Some programs end a line at these characters; the log does not."""
-    path = tmp_path / "table"
+    path = Place.of(tmp_path / "table")
     delta_commit.create(spark, path, StructType().add("text", StringType()))
     commit = delta_commit.Commit(spark, path)
     commit.write(spark.createDataFrame([("a\u2028b\x85c\x0bd\r\ne",)], "text string").coalesce(1))
@@ -194,15 +195,15 @@ def test_files_are_listed_whatever_their_statistics_contain(
 
 
 def test_only_the_last_versions_keep_a_checksum_file_and_every_version_can_be_read(
-    spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, table: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half the files of a log that every batch lists are removed, and nothing else."""
     monkeypatch.setattr(delta_commit, "SUMS_KEPT", 2)
     for _ in range(5):
         appended(spark, table, 1)
     log = table / "_delta_log"
-    assert sorted(int(sum_.stem) for sum_ in log.glob("*.crc")) == [4, 5]
-    assert len(list(log.glob("*.json"))) == 6
+    assert sorted(int(sum_.stem) for sum_ in log.local.glob("*.crc")) == [4, 5]
+    assert len(list(log.local.glob("*.json"))) == 6
     spark.catalog.clearCache()
     reader = spark.newSession().read.format("delta")
     seen = [reader.option("versionAsOf", n).load(str(table)).count() for n in range(6)]

@@ -7,6 +7,7 @@ from pathlib import Path
 from deltalake import DeltaTable
 
 from jobs.engine.storage.duckdb_table import peek
+from jobs.engine.storage.place import Place
 from tests.engine.written import written
 
 
@@ -16,7 +17,7 @@ def test_rows_are_those_of_the_latest_version(tmp_path: Path) -> None:
     written(tmp_path, [{"a": 3}])
     DeltaTable(tmp_path).delete("a = 1")
 
-    assert peek(tmp_path, "t").ask("SELECT a FROM t ORDER BY a") == [(2,), (3,)]
+    assert peek(Place.of(tmp_path), "t").ask("SELECT a FROM t ORDER BY a") == [(2,), (3,)]
 
 
 def test_an_empty_table_has_its_columns(tmp_path: Path) -> None:
@@ -24,7 +25,7 @@ def test_an_empty_table_has_its_columns(tmp_path: Path) -> None:
     written(tmp_path, [{"a": 1}])
     DeltaTable(tmp_path).delete()
 
-    assert peek(tmp_path, "t").ask("SELECT count(a) FROM t") == [(0,)]
+    assert peek(Place.of(tmp_path), "t").ask("SELECT count(a) FROM t") == [(0,)]
 
 
 def test_values_are_values_whatever_they_contain(tmp_path: Path) -> None:
@@ -32,16 +33,16 @@ def test_values_are_values_whatever_they_contain(tmp_path: Path) -> None:
     written(tmp_path, [{"name": "it's"}, {"name": "x' OR 'x' = 'x"}])
     sql = "SELECT name FROM t WHERE name = getvariable('wanted')"
 
-    found = peek(tmp_path, "t").named(sql, wanted="x' OR 'x' = 'x")
+    found = peek(Place.of(tmp_path), "t").named(sql, wanted="x' OR 'x' = 'x")
 
     assert found == [{"name": "x' OR 'x' = 'x"}]
 
 
 LOOK = """
 import sys
-from pathlib import Path
 from jobs.engine.storage.duckdb_table import peek
-peek(Path(sys.argv[1]), "t").ask("SELECT a + getvariable('n') FROM t", n=1)
+from jobs.engine.storage.place import Place
+peek(Place.of(sys.argv[1]), "t").ask("SELECT a + getvariable('n') FROM t", n=1)
 sys.exit("pandas" in sys.modules)
 """
 

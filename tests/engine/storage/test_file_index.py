@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from jobs.engine.storage.file_index import FileIndex
 from jobs.engine.storage.ledger import latest_version
+from jobs.engine.storage.place import Place
 from jobs.engine.storage.read_version import OPEN, rows_at
 from tests.support.rows import NOON, micros
 
@@ -19,7 +20,7 @@ HOUR = 3_600_000_000
 KINDS = "n long, begins timestamp, ends timestamp, hour timestamp"
 
 
-def grown(spark: SparkSession, path: Path, chance: random.Random, by: tuple[str, ...]) -> None:
+def grown(spark: SparkSession, path: Place, chance: random.Random, by: tuple[str, ...]) -> None:
     """Create a table in ten commits of a few intervals each; one commit removes half of the earlier ones."""
     for number in range(9):
         rows = [interval(chance, 10 * number + n) for n in range(3)]
@@ -56,7 +57,7 @@ def test_no_row_of_a_span_is_missed(  # noqa: PLR0913, PLR0917  # a table, and h
     by: tuple[str, ...],
 ) -> None:
     """At every version, whichever version was read before."""
-    path = tmp_path / "table"
+    path = Place.of(tmp_path / "table")
     grown(spark, path, chance, by)
     index = FileIndex(spark, path, begins, ends)
     newest = latest_version(path)
@@ -81,7 +82,7 @@ def test_the_last_microsecond_of_a_file_is_found(
     spark: SparkSession, tmp_path: Path, ends: str | None
 ) -> None:
     """Delta truncates a time in its statistics to milliseconds."""
-    path, end = tmp_path / "table", NOON + timedelta(microseconds=999)
+    path, end = Place.of(tmp_path / "table"), NOON + timedelta(microseconds=999)
     frame = spark.createDataFrame([(1, NOON if ends else end, end, NOON)], KINDS)
     frame.write.format("delta").save(str(path))
     index = FileIndex(spark, path, "begins", ends)
@@ -92,7 +93,7 @@ def test_the_last_microsecond_of_a_file_is_found(
 
 def test_columns_that_were_added_later_are_read(spark: SparkSession, tmp_path: Path) -> None:
     """A rebuilt table may have them."""
-    path = tmp_path / "table"
+    path = Place.of(tmp_path / "table")
     row = (1, NOON, None, NOON)
     spark.createDataFrame([row], KINDS).write.format("delta").save(str(path))
     index = FileIndex(spark, path, "begins", "ends")

@@ -10,6 +10,7 @@ from deltalake import write_deltalake
 
 from jobs.core.errors import DefinitionError
 from jobs.engine.storage.find_rows import Where, kinds, look, typed
+from jobs.engine.storage.place import Place
 from tests.support.rows import NOON
 
 SCHEMA = pa.schema(
@@ -23,7 +24,7 @@ SCHEMA = pa.schema(
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Path:
+def table(tmp_path: Path) -> Place:
     """Return a table of three files."""
     for number in range(3):
         rows = [
@@ -36,7 +37,7 @@ def table(tmp_path: Path) -> Path:
             for each in range(2)
         ]
         write_deltalake(tmp_path / "t", pa.Table.from_pylist(rows, schema=SCHEMA), mode="append")
-    return tmp_path / "t"
+    return Place.of(tmp_path / "t")
 
 
 @pytest.mark.parametrize(
@@ -53,12 +54,12 @@ def table(tmp_path: Path) -> Path:
         (Where(), [0, 1, 10, 11, 20, 21]),
     ],
 )
-def test_the_rows_that_were_meant_are_found(table: Path, where: Where, numbers: list[int]) -> None:
+def test_the_rows_that_were_meant_are_found(table: Place, where: Where, numbers: list[int]) -> None:
     """Texts with quotes, bytes that are no text, times to the microsecond."""
     assert sorted(each.row["n"] for each in look(table, where)) == numbers
 
 
-def test_a_row_comes_with_its_file_and_its_own_zone(table: Path) -> None:
+def test_a_row_comes_with_its_file_and_its_own_zone(table: Place) -> None:
     """Evidence names the file, and its times need a zone."""
     (found,) = look(table, Where(equal={"n": 20}))
 
@@ -68,24 +69,24 @@ def test_a_row_comes_with_its_file_and_its_own_zone(table: Path) -> None:
     assert found.row["raw"] == b'{"id": "2-0"}\xff'
 
 
-def test_files_that_cannot_hold_a_row_are_not_opened(table: Path) -> None:
+def test_files_that_cannot_hold_a_row_are_not_opened(table: Place) -> None:
     """The other files here hold rubbish."""
     keep = look(table, Where(equal={"n": 0}))[0].file
-    for file in table.glob("*.parquet"):
-        if file != keep:
+    for file in table.local.glob("*.parquet"):
+        if file != keep.local:
             file.write_bytes(b"rubbish")
 
     assert len(look(table, Where(equal={"n": 0}))) == 1
     assert len(look(table, Where(within={"at": (None, NOON)}))) == 1
 
 
-def test_some_files_and_an_earlier_version_can_be_asked_for(table: Path) -> None:
+def test_some_files_and_an_earlier_version_can_be_asked_for(table: Place) -> None:
     """A file that was deleted by hand holds no row."""
     (found,) = look(table, Where(equal={"n": 0}))
 
     assert look(table, Where(equal={"n": 10}), version=0) == []
     assert len(look(table, Where(), among=[str(found.file)])) == 2
-    found.file.unlink()
+    found.file.local.unlink()
     assert look(table, Where(equal={"n": 0})) == []
     assert look(table.parent / "none", Where()) == []
     assert kinds(table.parent / "none") == {}
@@ -116,9 +117,9 @@ def test_what_is_no_value_of_a_column_is_refused(text: str, kind: str) -> None:
         typed("x", text, kind)
 
 
-def test_the_last_microseconds_of_a_file_are_searched(table: Path) -> None:
+def test_the_last_microseconds_of_a_file_are_searched(table: Place) -> None:
     """The statistics hold the largest time without its microseconds."""
     log = table / "_delta_log" / f"{0:020d}.json"
 
-    assert "12:00:00.000001Z" not in log.read_text()
+    assert "12:00:00.000001Z" not in log.local.read_text()
     assert len(look(table, Where(equal={"at": NOON + timedelta(microseconds=1)}))) == 1

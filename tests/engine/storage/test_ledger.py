@@ -10,6 +10,7 @@ from jobs.core.errors import DataError
 from jobs.engine.storage.ledger import Entry, entries, last_entry, latest_version
 from jobs.engine.storage.ledger_tail import Tail
 from jobs.engine.storage.log_actions import added
+from jobs.engine.storage.place import Place
 from tests.engine.written import BRONZE, SILVER, entry, numbers, written
 
 FULL = Entry(
@@ -39,8 +40,8 @@ def test_an_entry_comes_back_from_a_commit_as_it_went_in(tmp_path: Path) -> None
     """After a crash a stream decides by the fields of its last entry."""
     written(tmp_path, numbers(1), FULL.encoded())
 
-    assert list(entries(tmp_path)) == [(0, FULL)]
-    assert last_entry(tmp_path) == (0, FULL)
+    assert list(entries(Place.of(tmp_path))) == [(0, FULL)]
+    assert last_entry(Place.of(tmp_path)) == (0, FULL)
 
 
 def test_what_was_read_and_is_in_no_other_place_was_a_copy() -> None:
@@ -56,9 +57,9 @@ def test_the_newest_entry_is_found_behind_commits_of_maintenance(tmp_path: Path)
     written(tmp_path, numbers(2), entry(BRONZE, batch=5).encoded())
     DeltaTable(tmp_path).optimize.compact()
 
-    found = last_entry(tmp_path)
+    found = last_entry(Place.of(tmp_path))
 
-    assert latest_version(tmp_path) == 2
+    assert latest_version(Place.of(tmp_path)) == 2
     assert found is not None
     assert (found[0], found[1].batch) == (1, 5)
 
@@ -72,8 +73,8 @@ def test_user_metadata_of_another_tool_is_ignored(foreign: str | None, tmp_path:
     written(tmp_path, numbers(1), entry(BRONZE, batch=1).encoded())
     written(tmp_path, numbers(1), foreign)
 
-    assert [one.batch for _, one in entries(tmp_path)] == [1]
-    found = last_entry(tmp_path)
+    assert [one.batch for _, one in entries(Place.of(tmp_path))] == [1]
+    found = last_entry(Place.of(tmp_path))
     assert found is not None
     assert found[0] == 0
 
@@ -83,7 +84,7 @@ def test_a_field_of_a_later_version_is_ignored(tmp_path: Path) -> None:
     newer = json.loads(FULL.encoded()) | {"mood": "good"}
     written(tmp_path, numbers(1), json.dumps(newer))
 
-    assert last_entry(tmp_path) == (0, FULL)
+    assert last_entry(Place.of(tmp_path)) == (0, FULL)
 
 
 def test_an_entry_that_lacks_what_it_must_have_is_an_error_with_a_hint(tmp_path: Path) -> None:
@@ -92,7 +93,7 @@ def test_an_entry_that_lacks_what_it_must_have_is_an_error_with_a_hint(tmp_path:
     written(tmp_path, numbers(1), json.dumps(torn))
 
     with pytest.raises(DataError) as caught:
-        last_entry(tmp_path)
+        last_entry(Place.of(tmp_path))
 
     assert "batch" in caught.value.message
     assert caught.value.fields["file"]
@@ -100,9 +101,9 @@ def test_an_entry_that_lacks_what_it_must_have_is_an_error_with_a_hint(tmp_path:
 
 def test_a_table_that_does_not_exist_has_no_version_and_no_entry(tmp_path: Path) -> None:
     """This is the first start of a lake."""
-    assert latest_version(tmp_path) == -1
-    assert last_entry(tmp_path) is None
-    assert list(entries(tmp_path)) == []
+    assert latest_version(Place.of(tmp_path)) == -1
+    assert last_entry(Place.of(tmp_path)) is None
+    assert list(entries(Place.of(tmp_path))) == []
 
 
 def test_the_latest_version_is_found_from_a_checkpoint_on(tmp_path: Path) -> None:
@@ -114,9 +115,9 @@ def test_the_latest_version_is_found_from_a_checkpoint_on(tmp_path: Path) -> Non
     for version in range(3):
         (tmp_path / "_delta_log" / f"{version:020d}.json").unlink()
 
-    found = last_entry(tmp_path)
+    found = last_entry(Place.of(tmp_path))
 
-    assert latest_version(tmp_path) == 4
+    assert latest_version(Place.of(tmp_path)) == 4
     assert found is not None
     assert found[1].batch == 4
 
@@ -125,7 +126,7 @@ def test_a_tail_reads_each_commit_once_and_starts_again_when_all_is_replaced(
     tmp_path: Path,
 ) -> None:
     """The lag of a stream is the difference of two tails."""
-    tail = Tail(tmp_path)
+    tail = Tail(Place.of(tmp_path))
     tail.follow()
     assert (tail.read, tail.written) == (0, 0)
     for batch in range(2):
@@ -148,7 +149,7 @@ def test_what_a_version_added_is_returned_whole_or_file_by_file(tmp_path: Path) 
     rows = [{"at": f"2026-11-20T1{number}:00:00Z", "n": number} for number in range(3)]
     written(tmp_path, rows)
 
-    whole, none = added(tmp_path, 0), added(tmp_path, 0, files=(1, None))
+    whole, none = added(Place.of(tmp_path), 0), added(Place.of(tmp_path), 0, files=(1, None))
 
     assert (whole.rows, len(whole.files), whole.lowest) == (3, 1, {"at": rows[0]["at"]})
     assert (none.rows, none.files, none.lowest) == (0, (), {})
@@ -162,7 +163,7 @@ def test_entries_from_before_tables_had_several_sources_are_still_read(tmp_path:
     written(tmp_path, numbers(1), json.dumps(bronze | {"offsets": {"3": [0, 7]}, "versions": None}))
     written(tmp_path, numbers(1), json.dumps(silver | {"versions": [2, 4]}))
 
-    found = [one for _, one in entries(tmp_path)]
+    found = [one for _, one in entries(Place.of(tmp_path))]
 
     assert (found[0].offsets, found[0].versions) == ({"t/3": (0, 7)}, {})
     assert found[1].versions == {"bronze.x": (2, 4)}

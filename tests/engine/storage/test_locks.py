@@ -137,7 +137,7 @@ def test_another_process_is_refused_at_once_and_served_when_the_holder_was_kille
 def test_an_empty_lock_file_is_still_a_lock(spark: SparkSession, lake: Lake) -> None:
     """A process may be refused after the holder locked the file and before it wrote its name."""
     with lease(spark, TABLE, lake):
-        lake.lease(TABLE).write_text("")
+        lake.lease(TABLE).local.write_text("")
 
         with pytest.raises(TransientError, match="another process"), lease(spark, TABLE, lake):
             pytest.fail("two writers")

@@ -14,6 +14,7 @@ from jobs.engine.storage import delta_commit
 from jobs.engine.storage.commit_log import commit_file
 from jobs.engine.storage.ledger import Entry, latest_version
 from jobs.engine.storage.output_files import SMALL, rows_in, sized, write
+from jobs.engine.storage.place import Place
 from jobs.gold import ip_holds
 from tests.support.rows import NOON
 
@@ -39,9 +40,9 @@ def made(spark: SparkSession, count: int, *, hours: int = 1) -> DataFrame:
     )
 
 
-def files(path: Path) -> list[str]:
+def files(path: Place) -> list[str]:
     """Return the files that the last commit added, as in its log."""
-    lines = commit_file(path, latest_version(path)).read_text().splitlines()
+    lines = commit_file(path, latest_version(path)).local.read_text().splitlines()
     return [line for line in lines if line.startswith('{"add":')]
 
 
@@ -50,13 +51,13 @@ def test_windows_that_are_final_are_computed_by_all_tasks(
 ) -> None:
     """A single file would make one task compute all of it."""
     rows = made(spark, MANY)
-    delta_commit.create(spark, tmp_path / "table", rows.schema)
+    delta_commit.create(spark, Place.of(tmp_path / "table"), rows.schema)
 
-    append(rows, tmp_path / "table", entry, Meter(spark))
+    append(rows, Place.of(tmp_path / "table"), entry, Meter(spark))
 
     found = spark.read.format("delta").load(str(tmp_path / "table"))
     assert {row["task"] for row in found.select("task").distinct().collect()} == {*range(TASKS)}
-    assert sorted(map(rows_in, files(tmp_path / "table"))) == [MANY // TASKS] * TASKS
+    assert sorted(map(rows_in, files(Place.of(tmp_path / "table")))) == [MANY // TASKS] * TASKS
 
 
 def test_windows_that_change_become_files_of_a_size_in_each_folder(
@@ -64,7 +65,7 @@ def test_windows_that_change_become_files_of_a_size_in_each_folder(
 ) -> None:
     """Two tasks would write two files in each of ten folders; a folder with too many rows gets several files."""
     for hours, most in ((10, 10), (1, 2)):
-        path, rows = tmp_path / str(hours), made(spark, MANY, hours=hours)
+        path, rows = Place.of(tmp_path / str(hours)), made(spark, MANY, hours=hours)
         delta_commit.create(spark, path, rows.schema, partition_by=["window_from"])
         windows = Windows(ip_holds.TABLE, path)
 
@@ -82,7 +83,7 @@ def test_few_rows_are_one_file_and_nothing_is_computed_twice(
 ) -> None:
     """A batch that is read twice would advance a query's state twice."""
     for count, expected in ((100, 1), (MANY, TASKS)):
-        path, seen = tmp_path / str(count), spark.sparkContext.accumulator(0)
+        path, seen = Place.of(tmp_path / str(count)), spark.sparkContext.accumulator(0)
 
         def noted(batches, seen=seen):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202  # runs in a worker of Spark
             for batch in batches:

@@ -42,7 +42,7 @@ def test_the_state_of_a_copied_lake_is_its_own(
         ("berlin", False),
         ("osaka", True),
     ]
-    operators = list(copy.checkpoint(TABLE).glob("state/*/_metadata/v2/0"))
+    operators = list(copy.checkpoint(TABLE).local.glob("state/*/_metadata/v2/0"))
     assert operators
     before = [file.stat().st_mtime_ns for file in operators]
     settle(copy.checkpoint(TABLE))

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.commit_log import commit_file
 from jobs.engine.storage.ledger import latest_version
+from jobs.engine.storage.place import Place
 from jobs.engine.storage.read_version import rows_at
 from jobs.engine.storage.replace_rows import HOUR, Exchange, swap
 from tests.support.rows import NOON
@@ -21,7 +22,7 @@ LATE = f"n % {HOURS * PER_HOUR // 2} = 0"
 """The first row, and one of six hours later."""
 
 
-def grown(spark: SparkSession, path: Path) -> None:
+def grown(spark: SparkSession, path: Place) -> None:
     """Create a table as a stream does, a file every ten minutes."""
     for n in range(HOURS * PER_HOUR):
         row = [(n, NOON + timedelta(minutes=10 * n), 0)]
@@ -33,7 +34,7 @@ def grown(spark: SparkSession, path: Path) -> None:
         commit.commit("")
 
 
-def corrected(spark: SparkSession, path: Path, which: str) -> None:
+def corrected(spark: SparkSession, path: Place, which: str) -> None:
     """Increase the value of some rows by one."""
     live = rows_at(spark, path, latest_version(path))
     come = live.where(which).withColumn("value", F.col("value") + 1)
@@ -52,9 +53,9 @@ def corrected(spark: SparkSession, path: Path, which: str) -> None:
     swap(spark, path, exchange, "")
 
 
-def written(path: Path) -> list[int]:
+def written(path: Place) -> list[int]:
     """Return the number of rows in each file of the last commit."""
-    lines = commit_file(path, latest_version(path)).read_text().splitlines()
+    lines = commit_file(path, latest_version(path)).local.read_text().splitlines()
     adds = [json.loads(line)["add"] for line in lines if line.startswith('{"add":')]
     return sorted(json.loads(add["stats"])["numRecords"] for add in adds)
 
@@ -63,7 +64,7 @@ def test_rows_that_are_far_apart_stay_apart_however_often_they_are_corrected(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """One file with both would cover half a day, and every later replacement in between would rewrite all of it."""
-    path = tmp_path / "table"
+    path = Place.of(tmp_path / "table")
     grown(spark, path)
 
     for _ in range(3):
@@ -76,7 +77,7 @@ def test_rows_that_are_far_apart_stay_apart_however_often_they_are_corrected(
 
 def test_files_of_an_hour_become_one(spark: SparkSession, tmp_path: Path) -> None:
     """Corrections then leave fewer files, and none that covers a long time."""
-    path = tmp_path / "table"
+    path = Place.of(tmp_path / "table")
     grown(spark, path)
 
     corrected(spark, path, "true")

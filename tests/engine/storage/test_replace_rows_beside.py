@@ -15,6 +15,7 @@ from jobs.engine.runtime.meter import Meter
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.commit_log import commit_file
 from jobs.engine.storage.ledger import Entry, latest_version
+from jobs.engine.storage.place import Place
 from jobs.engine.storage.read_version import rows_at
 from jobs.engine.storage.replace_rows import TRIES, Exchange, swap
 from jobs.engine.storage.window_index import EPOCH, MICROSECOND
@@ -32,14 +33,14 @@ def of(spark: SparkSession, *rows: tuple[int, str]) -> DataFrame:
     return spark.createDataFrame(values, KINDS).coalesce(1)
 
 
-def appended(spark: SparkSession, path: Path, *rows: tuple[int, str]) -> None:
+def appended(spark: SparkSession, path: Place, *rows: tuple[int, str]) -> None:
     """Commit rows as a stream does that appends to its table."""
     commit = delta_commit.Commit(spark, path)
     commit.write(of(spark, *rows))
     commit.commit("stream")
 
 
-def rewritten(spark: SparkSession, path: Path, file: str, *rows: tuple[int, str]) -> str:
+def rewritten(spark: SparkSession, path: Place, file: str, *rows: tuple[int, str]) -> str:
     """Replace a file by rows, as a stream does that upserts its table; return the new file."""
     commit = delta_commit.Commit(spark, path)
     commit.take_out([file])
@@ -48,17 +49,17 @@ def rewritten(spark: SparkSession, path: Path, file: str, *rows: tuple[int, str]
     return new
 
 
-def made(spark: SparkSession, path: Path, *files: tuple[int, ...]) -> None:
+def made(spark: SparkSession, path: Place, *files: tuple[int, ...]) -> None:
     """Create a table with a file for each group of rows, all with the value ``old``."""
     delta_commit.create(spark, path, of(spark, (0, "")).schema)
     for numbers in files:
         appended(spark, path, *((n, "old") for n in numbers))
 
 
-def file_with(path: Path, n: int) -> str:
+def file_with(path: Place, n: int) -> str:
     """Return the newest file whose first row is the given one, as its line in the log."""
     for version in range(latest_version(path), -1, -1):
-        for line in commit_file(path, version).read_text().splitlines():
+        for line in commit_file(path, version).local.read_text().splitlines():
             add = json.loads(line).get("add")
             if add and json.loads(add["stats"])["minValues"]["n"] == n:
                 return line
@@ -87,7 +88,7 @@ def exchange(
     )
 
 
-def values_of(spark: SparkSession, path: Path) -> dict[int, str]:
+def values_of(spark: SparkSession, path: Place) -> dict[int, str]:
     """Return the value of each row; assert that no row is there twice."""
     rows = rows_at(spark, path, latest_version(path)).collect()
     values = {row["n"]: row["value"] for row in rows}
@@ -97,7 +98,7 @@ def values_of(spark: SparkSession, path: Path) -> dict[int, str]:
 
 def test_a_stream_commits_while_a_range_is_written(spark: SparkSession, tmp_path: Path) -> None:
     """Three batches commit before the range does; if the range were written inside the turn, none could."""
-    path = tmp_path / "table"
+    path = Place.of(tmp_path / "table")
     made(spark, path, (0, 1), (2, 3), (4, 5))
     stuck = list[bool]()
 
@@ -124,7 +125,7 @@ def test_a_file_that_the_stream_rewrites_at_every_batch_is_replaced_all_the_same
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """The stream's changes to neighbouring rows stay, and the number of attempts is bounded."""
-    path = tmp_path / "table"
+    path = Place.of(tmp_path / "table")
     made(spark, path, (0, 1), (2, 3))
     hot = [file_with(path, 2)]
 
@@ -143,7 +144,7 @@ def test_a_row_that_is_added_to_the_range_meanwhile_is_removed_as_well(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """No file that existed when the replacement began holds it."""
-    path, coming = tmp_path / "table", [(2, "meanwhile")]
+    path, coming = Place.of(tmp_path / "table"), [(2, "meanwhile")]
     made(spark, path, (0, 1), (3, 4))
 
     def meanwhile() -> None:
@@ -159,7 +160,7 @@ def test_a_table_that_is_rewritten_in_every_attempt_is_refused(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """Each attempt loses another old file; none leaves anything behind, not even on disk."""
-    path = tmp_path / "table"
+    path = Place.of(tmp_path / "table")
     made(spark, path, *((n,) for n in range(TRIES)))
     left = [file_with(path, n) for n in range(TRIES)]
 
@@ -171,12 +172,12 @@ def test_a_table_that_is_rewritten_in_every_attempt_is_refused(
         swap(spark, path, exchange(spark, (0, TRIES - 1), meanwhile), "backfill")
 
     assert values_of(spark, path) == dict.fromkeys(range(TRIES), "stream")
-    assert len(list(path.glob("*.parquet"))) == 2 * TRIES
+    assert len(list(path.local.glob("*.parquet"))) == 2 * TRIES
 
 
 def test_files_of_other_ranges_are_not_opened(spark: SparkSession, tmp_path: Path) -> None:
     """They do not even exist on disk."""
-    path = tmp_path / "table"
+    path = Place.of(tmp_path / "table")
     made(spark, path, (0, 1), (2, 3), (4, 5))
     for n in (0, 4):
         (path / json.loads(file_with(path, n))["add"]["path"]).unlink()
@@ -190,7 +191,7 @@ def test_a_batch_that_upserts_windows_keeps_what_was_replaced_meanwhile(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """Its files were written before the backfill committed, so they hold the folder's former rows."""
-    path = tmp_path / "table"
+    path = Place.of(tmp_path / "table")
 
     def held(*rows: tuple[str, str]) -> DataFrame:
         values = [(ip, NOON, NOON, None, by) for ip, by in rows]
@@ -234,11 +235,11 @@ def test_where_no_row_is_removed_the_smallest_file_is_rewritten(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """Streams that read the table would read a commit that removes no file."""
-    path = tmp_path / "table"
+    path = Place.of(tmp_path / "table")
     made(spark, path, (0, 1, 2), (6,))
 
     swap(spark, path, exchange(spark, (4, 4)), "backfill")
 
-    log = commit_file(path, latest_version(path)).read_text()
+    log = commit_file(path, latest_version(path)).local.read_text()
     assert log.count('{"remove":') == 1
     assert values_of(spark, path) == {0: "old", 1: "old", 2: "old", 4: "new", 6: "old"}

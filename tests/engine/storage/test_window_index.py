@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StructType, TimestampType
 
 from jobs.engine.storage import delta_commit
+from jobs.engine.storage.place import Place
 from jobs.engine.storage.window_index import EPOCH, MICROSECOND, WindowIndex
 from tests.support.rows import at
 
@@ -17,7 +18,7 @@ SCHEMA = StructType().add("window_from", TimestampType()).add("readings", LongTy
 @pytest.fixture
 def table(spark: SparkSession, tmp_path: Path) -> Path:
     """Return an empty table that is partitioned by its windows."""
-    delta_commit.create(spark, tmp_path / "t", SCHEMA, partition_by=["window_from"])
+    delta_commit.create(spark, Place.of(tmp_path / "t"), SCHEMA, partition_by=["window_from"])
     return tmp_path / "t"
 
 
@@ -26,7 +27,7 @@ def micros(clock: str) -> int:
     return (moment - EPOCH) // MICROSECOND
 
 
-def replaced(spark: SparkSession, table: Path, index: WindowIndex, *clocks: str) -> list[str]:
+def replaced(spark: SparkSession, table: Place, index: WindowIndex, *clocks: str) -> list[str]:
     """Replace windows, and return the files that held them before."""
     commit = delta_commit.Commit(spark, table)
     starts = {micros(clock) for clock in clocks}
@@ -39,7 +40,7 @@ def replaced(spark: SparkSession, table: Path, index: WindowIndex, *clocks: str)
     return older
 
 
-def test_windows_are_found_where_they_were_last_written(spark: SparkSession, table: Path) -> None:
+def test_windows_are_found_where_they_were_last_written(spark: SparkSession, table: Place) -> None:
     """The second time from memory, and by a new index from the table itself."""
     index, other = WindowIndex("window_from"), WindowIndex("window_from")
 
@@ -49,7 +50,7 @@ def test_windows_are_found_where_they_were_last_written(spark: SparkSession, tab
     assert spark.read.format("delta").load(str(table)).count() == 3
 
 
-def test_the_index_is_read_again_after_another_writer(spark: SparkSession, table: Path) -> None:
+def test_the_index_is_read_again_after_another_writer(spark: SparkSession, table: Place) -> None:
     """Maintenance rewrites files, so the remembered ones no longer exist."""
     index = WindowIndex("window_from")
     replaced(spark, table, index, "09:00:00")

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from jobs.engine.storage.place import Place
 from jobs.engine.trace.locate import contains_key, has_another, has_fields, records_with_key
 
 AVRO = b"\x0aabc-1\x0cserver\x02"
@@ -85,6 +86,6 @@ def test_a_key_is_recognised_however_its_writer_escaped_it(tmp_path: Path) -> No
     rows = pa.table({"_payload": pa.array(payloads, pa.binary())})
     write_deltalake(tmp_path / "t", rows)
 
-    records = records_with_key(tmp_path / "t", ["gerät-7"])
+    records = records_with_key(Place.of(tmp_path / "t"), ["gerät-7"])
 
     assert [each.row["_payload"] for each in records] == payloads[:2]

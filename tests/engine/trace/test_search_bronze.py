@@ -44,7 +44,7 @@ def test_an_event_that_bronze_has_was_produced(robbed: Lake, table: str | None) 
 def test_what_the_watermark_dropped_was_produced(robbed: Lake) -> None:
     """It is in neither silver nor the quarantine, and once keys were searched only there."""
     log = robbed.table(silver.TABLE) / "_delta_log"
-    for file in log.glob("*.json"):
+    for file in log.local.glob("*.json"):
         lines = [json.loads(line) for line in file.read_text().splitlines()]
         for line in lines:
             entry = line.get("commitInfo", {}).get("userMetadata")
@@ -93,7 +93,7 @@ def test_without_a_search_of_bronze_the_verdict_is_unknown(robbed: Lake) -> None
 
 
 def test_bronze_without_its_files_could_not_be_searched(morning: Lake) -> None:
-    for file in morning.table(BRONZE).glob("*.parquet"):
+    for file in morning.table(BRONZE).local.glob("*.parquet"):
         file.unlink()
 
     finding = asked(morning, "no-such-key", silver.TABLE.id)

@@ -195,7 +195,7 @@ def test_a_lake_that_contradicts_itself_is_not_explained_away(morning: Lake) -> 
     """A row deleted by hand is no copy, and a record whose file is gone is no hole."""
     DeltaTable(morning.table(silver.TABLE)).delete("event_id = 'd'")
     deleted = asked(morning, "device-telemetry/0/3")
-    for file in morning.table(silver.TABLE.upstream[0]).glob("*.parquet"):
+    for file in morning.table(silver.TABLE.upstream[0]).local.glob("*.parquet"):
         file.unlink()
 
     gone = asked(morning, "device-telemetry/0/3")

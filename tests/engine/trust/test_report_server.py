@@ -31,12 +31,12 @@ with pages.served(Lake(Path(sys.argv[1]))) as address:
 def address(lake: Lake) -> Iterator[str]:
     """Serve a lake with one report, and with files that are no reports."""
     file = lake.report(DAY)
-    file.parent.mkdir()
-    file.write_text("<!doctype html><p>the numbers …")
-    (lake.root / "secret.html").write_text(SECRET)
-    (file.parent / "secret.html").write_text(SECRET)
-    lake.report("2026-11-19").symlink_to(lake.root / "secret.html")
-    lake.report("2026-11-18").mkdir()
+    file.parent.local.mkdir()
+    file.local.write_text("<!doctype html><p>the numbers …")
+    (lake.root / "secret.html").local.write_text(SECRET)
+    (file.parent / "secret.html").local.write_text(SECRET)
+    lake.report("2026-11-19").local.symlink_to(lake.root / "secret.html")
+    lake.report("2026-11-18").local.mkdir()
     with report_server.served(lake) as where:
         yield where
 
@@ -59,7 +59,7 @@ def test_a_report_is_sent_unchanged(address: str, lake: Lake) -> None:
     assert link == f"{address}/report-{DAY}.html"
 
     status, headers, words = asked(address, link.removeprefix(address))
-    lake.report(DAY).write_text("anew")
+    lake.report(DAY).local.write_text("anew")
     *_, later = asked(address, f"/report-{DAY}.html?again")
     _, announced, nothing = asked(address, f"/report-{DAY}.html", method="HEAD")
 
@@ -156,5 +156,5 @@ def test_the_address_of_a_killed_server_is_not_returned(lake: Lake, tmp_path: Pa
         program.kill()
 
     assert during == printed, log.read_text()
-    assert (lake.dagster / "reports.address").read_text() == printed
+    assert (lake.dagster / "reports.address").local.read_text() == printed
     assert report_server.address(lake) is None

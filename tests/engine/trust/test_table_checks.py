@@ -62,9 +62,9 @@ def test_a_table_in_order_is_well_and_each_fault_shows_under_its_own_name(
     assert "1 rows wait" in late[FRESH].says
 
     path = lake.table(silver.TABLE)
-    newest = max(int(file.stem) for file in (path / "_delta_log").glob("0*.json"))
+    newest = max(int(file.stem) for file in (path / "_delta_log").local.glob("0*.json"))
     commit = commit_file(path, newest)
-    commit.write_text(commit.read_text().replace(r"\"good\":1", r"\"good\":2"))
+    commit.local.write_text(commit.local.read_text().replace(r"\"good\":1", r"\"good\":2"))
     broken = answers(lake)[LEDGER]
     assert not broken.well
     assert broken.grave

@@ -1,0 +1,11 @@
+"""The configuration of Dagster's instance, of the parts in infra/dagster."""
+
+from pathlib import Path
+
+PARTS = Path(__file__).parent / "dagster"
+
+
+def instance(*, in_database: bool) -> str:
+    """Return the text of ``dagster.yaml``, with its history in PostgreSQL or in files."""
+    names = ["dagster.yaml", "postgres.yaml"] if in_database else ["dagster.yaml"]
+    return "".join((PARTS / name).read_text() for name in names)

@@ -1,0 +1,59 @@
+"""A lock between programs of one machine: a file that one of them holds, with a note about itself in it.
+
+The kernel releases it when the program ends, however it ends. It belongs to the open file and not to the process, so two
+threads exclude each other as well, and to look whether it is held does not release one's own. The leases of tables are
+other locks (jobs/engine/storage/locks.py), because the JVM holds those.
+"""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from jobs.engine.storage.place import Place
+
+
+class HeldError(Exception):
+    """Another program holds a lock."""
+
+    def __init__(self, note: str) -> None:
+        """Take what the holder wrote about itself."""
+        super().__init__(note)
+        self.note = note
+
+
+@contextmanager
+def hold(place: Place, note: str = "", *, waits: bool = True) -> Iterator[None]:
+    """Hold a lock for the length of the block.
+
+    Args:
+        place: The file; it stays when the lock is released.
+        note: What others read in it meanwhile.
+        waits: Whether to wait until it is free.
+
+    Raises:
+        HeldError: Another program holds it, and this one does not wait.
+    """
+    place.parent.make()
+    with place.local.open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.seek(0)
+            raise HeldError(file.read()) from error
+        file.truncate(0)
+        file.write(note)
+        file.flush()
+        yield
+
+
+def note_of_holder(place: Place) -> str | None:
+    """Return what the holder of a lock wrote about itself; None where no program holds it."""
+    try:
+        with place.local.open(encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return file.read()
+    except FileNotFoundError:
+        pass
+    return None

@@ -1,0 +1,32 @@
+"""The files of one table in the folder of another, without a copy: the same bytes under a second name.
+
+Data files are never changed once they are written, so a link is as good as a copy, takes no room and no time.
+"""
+
+import os
+from collections.abc import Iterable
+
+from jobs.engine.storage.commit_log import commit_file
+from jobs.engine.storage.log_actions import added
+from jobs.engine.storage.place import Place
+
+
+def link_files(source: Place, target: Place, names: Iterable[str]) -> None:
+    """Give files of one table a second name in the folder of another; those that are there already stay."""
+    for name in names:
+        place = target / name
+        if not place.exists():
+            place.parent.make()
+            os.link(source / name, place)
+
+
+def link_commit(source: Place, target: Place, version: int) -> None:
+    """Let a table have a commit of another: its data files first and the commit last, as a writer would."""
+    link_files(source, target, [Place(file).below(source) for file in added(source, version).files])
+    commit = commit_file(source, version)
+    link_files(commit.parent, commit_file(target, version).parent, [commit.name])
+
+
+def link_folder(source: Place, target: Place) -> None:
+    """Show a folder with all that it holds at another place as well."""
+    target.local.symlink_to(source)
