@@ -15,7 +15,6 @@ from jobs.cli.oncall import always
 from jobs.cli.report import gathered, written
 from jobs.core.modes import AvailableNow
 from jobs.core.table import Table
-from jobs.engine.accounting.balance_sheet import live_rows
 from jobs.engine.kafka.lag import Ends, ends_of
 from jobs.engine.kafka.slices import Part
 from jobs.engine.pipeline.column_lineage import Columns, lineage
@@ -24,8 +23,8 @@ from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.repair.backfill import MODE
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.service.background_stream import Always
-from jobs.engine.storage.find_rows import kinds
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.open_table import kinds, live_rows
 from jobs.engine.storage.place import Place
 from jobs.engine.trust import report_server
 from orchestration.answers import Answers

@@ -28,15 +28,14 @@ from jobs import catalog
 from jobs.cli.place import now
 from jobs.core.modes import MicroBatch
 from jobs.core.table import Table
-from jobs.engine.accounting.balance_sheet import live_rows
 from jobs.engine.pipeline.column_lineage import cached_lineage
 from jobs.engine.pipeline.run_summary import Report
 from jobs.engine.repair.closed_days import closed_days
 from jobs.engine.runtime.settings import settings
 from jobs.engine.service.heartbeat import heartbeat
-from jobs.engine.storage.find_rows import kinds
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, between, latest_version
+from jobs.engine.storage.open_table import kinds, live_rows
 from orchestration import checks
 from orchestration.answers import let_the_second_pass
 from orchestration.assets import figures, lineage_of

@@ -12,12 +12,13 @@ from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.screen import emit, note, say, show, yes
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.table import Ingested, Judged
-from jobs.engine.accounting.balance_sheet import Balance, balance, held_rows, live_rows
+from jobs.engine.accounting.balance_sheet import Balance, balance, held_rows
 from jobs.engine.gates import gate_files
 from jobs.engine.proof.certificate import status
 from jobs.engine.proof.compare import Comparison, compare
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import last_entry
+from jobs.engine.storage.open_table import live_rows
 from jobs.engine.storage.place import Place
 from jobs.engine.trace.sql_query import ask
 from jobs.engine.trace.unmasked_log import write_down

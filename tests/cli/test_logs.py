@@ -224,7 +224,7 @@ def test_a_log_is_followed_through_its_rotation_until_ctrl_c(
         until(lambda: "waiting" in out.read_text())
         night.log.info("before", table=SILVER)
         night.log.info("of another", table=GOLD)
-        bound(night.file, most=1)
+        bound(night.file.local, most=1)
         night.log.info("after", table=SILVER)
         until(lambda: "after" in out.read_text())
         night.line("unfinished", end="")

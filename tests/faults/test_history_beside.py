@@ -10,10 +10,9 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
-from deltalake import DeltaTable
 
-from jobs.engine.history import commit_history
-from jobs.engine.history.commit_history import catch_up
+from jobs.engine.history.commit_history import SCHEMA, catch_up
+from jobs.engine.storage.claimed_rows import ClaimedRows
 from jobs.engine.storage.lake import Lake
 from tests.support.days import TABLES, morning, once
 
@@ -39,7 +38,7 @@ def test_several_may_begin_the_history_of_a_lake_at_the_same_time(tmp_path: Path
 
         def begin(lake: Lake = lake, together: Barrier = together) -> str:
             together.wait()
-            return DeltaTable(commit_history._opened(lake).table_uri).table_uri
+            return ClaimedRows(lake.history, SCHEMA)._table.table_uri
 
         with ThreadPoolExecutor(6) as pool:
             found = [pool.submit(begin) for _ in range(6)]

@@ -9,19 +9,15 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
-
-from deltalake import DeltaTable
 
 from jobs.core.table import Ingested, Judged, Recomputed, Table, Upserted
 from jobs.engine.accounting.healed_rows import healed
 from jobs.engine.quarantine.resolutions import REPLAY, released, unfinished, unfollowed
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry, entries, is_table
+from jobs.engine.storage.ledger import Entry, entries
 from jobs.engine.storage.ledger_tail import right_until
 from jobs.engine.storage.locks import is_written
-from jobs.engine.storage.log_actions import added
+from jobs.engine.storage.open_table import live_rows, missing_files
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.row_totals import Totals
 
@@ -111,15 +107,6 @@ def read_until(table: Table, source: Table, lake: Lake) -> int:
     """Return the version of a source up to which a table has read it."""
     read = [entry.versions for _, entry in entries(lake.table(table))]
     return max((versions[source.id][1] for versions in read if source.id in versions), default=0)
-
-
-def live_rows(path: Place, version: int | None = None) -> int:
-    """Return the number of rows in a table's files, from their statistics, at a version or at the latest."""
-    if not is_table(path):
-        return 0
-    # Any: versions of delta-rs return batches of different Arrow libraries.
-    actions: Any = DeltaTable(path, version=version).get_add_actions(flatten=True)
-    return sum(int(count.as_py()) for count in actions["num_records"])
 
 
 def held_rows(table: Table, lake: Lake) -> int:
@@ -272,17 +259,11 @@ def _quarantine_faults(table: Table, lake: Lake, found: Entries, sheet: Balance)
 
 def _missing_files(path: Place, *, is_own: bool) -> Iterator[str]:
     """Yield the batches whose files are missing; only a version of the table itself is called a version."""
-    if not live_rows(path):
-        return
-    present = {Path(name).name for name in DeltaTable(path).file_uris()}
-    for version, entry in entries(path):
-        for file in map(Place, added(path, version).files):
-            if file.name in present and not file.exists():
-                at = f"version {version}" if is_own else f"number {version} of its log"
-                yield (
-                    f"batch {entry.batch} ({at}): its file {file.name} "
-                    f"is gone from {path.parent.name}.{path.name}"
-                )
+    for version, entry, name in missing_files(path):
+        at = f"version {version}" if is_own else f"number {version} of its log"
+        yield (
+            f"batch {entry.batch} ({at}): its file {name} is gone from {path.parent.name}.{path.name}"
+        )
 
 
 def _rewrites(found: Entries, table: Table) -> bool:

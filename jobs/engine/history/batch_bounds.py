@@ -8,12 +8,10 @@ either: a stream must not stop for a warning.
 from collections.abc import Callable
 from datetime import datetime
 
-import duckdb
-from deltalake.exceptions import DeltaError
-
 from jobs.core.table import Table
 from jobs.engine.history.baseline import expected
 from jobs.engine.history.queries import Past
+from jobs.engine.storage.duckdb_table import UNREADABLE
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_table
 from quality.expectations import HELD_SHARE, VOLUME, Bounds
@@ -50,6 +48,6 @@ class Usual:
                 name: expected(past.points(self._table, measure, now), now, least=least)
                 for name, (measure, least) in MEASURES.items()
             }
-        except (duckdb.Error, DeltaError, OSError):
+        except UNREADABLE:
             return {}
         return {name: (each.low, each.high) for name, each in ranges.items() if each}

@@ -16,16 +16,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from jobs.core.errors import TransientError
 from jobs.core.table import Table
 from jobs.engine.history.commit_metrics import Measured, fingerprint, measured
+from jobs.engine.storage.claimed_rows import ClaimedRows, compact
 from jobs.engine.storage.commit_log import is_commit
 from jobs.engine.storage.files_at_version import table_id
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import latest_version
+from jobs.engine.storage.open_table import schema_of
 from jobs.engine.storage.place import Place
 
 SCHEMA = pa.schema(
@@ -47,10 +47,6 @@ SCHEMA = pa.schema(
         ("schema", pa.string()),
     ]
 )
-ALWAYS: dict[str, str | None] = {
-    "delta.enableExpiredLogCleanup": "false",
-    "delta.appendOnly": "true",
-}
 TRIES = 20
 """How often another process may be faster before this one gives up."""
 
@@ -69,24 +65,16 @@ def catch_up(lake: Lake, tables: Sequence[Table]) -> int:
     """
     added = refused = 0
     while refused < TRIES:
-        history = _opened(lake)
+        history = ClaimedRows(lake.history, SCHEMA)
         news = [_news(table, lake, history) for table in tables if lake.exists(table)]
-        claims = [each.claim for each in news if each.claim]
+        claims = {each.subject: each.last for each in news if each.subject}
         if not claims:
             return added
-        rows = [row for each in news for row in each.rows]
-        try:
-            write_deltalake(
-                history,
-                pa.Table.from_pylist(rows, schema=SCHEMA),
-                mode="append",
-                commit_properties=CommitProperties(app_transactions=claims),
-            )
-        except CommitFailedError:
+        if not history.append([row for each in news for row in each.rows], claims):
             refused += 1  # another process was faster, and has written the missing rows
             continue
         added += sum(each.commits for each in news)
-        _compact(lake)
+        compact(lake.history, MANY)
     raise TransientError(
         f"other processes write the history of {lake.root} all the time",
         hint="try again; find who else runs `strandline report` or `strandline history` here.",
@@ -95,46 +83,32 @@ def catch_up(lake: Lake, tables: Sequence[Table]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _News:
-    """The rows of a table that history lacks, and the transaction that claims them."""
+    """The rows of a table that history lacks up to a version, and the subject under which they are claimed."""
 
-    claim: Transaction | None = None
+    subject: str = ""
+    last: int = -1
     rows: list[dict[str, object]] = field(default_factory=list)
     commits: int = 0
 
 
-def _opened(lake: Lake) -> DeltaTable:
-    """Return the table, created if it is missing; two processes may create it at the same time."""
-    try:
-        return DeltaTable(lake.history)
-    except TableNotFoundError:
-        lake.history.make()
-    try:
-        return DeltaTable.create(
-            str(lake.history), schema=SCHEMA, mode="ignore", configuration=ALWAYS
-        )
-    except CommitFailedError:  # another process was faster
-        return DeltaTable(lake.history)
-
-
-def _news(table: Table, lake: Lake, history: DeltaTable) -> _News:
+def _news(table: Table, lake: Lake, history: ClaimedRows) -> _News:
     folder = lake.table(table)
     log = table_id(folder)
     name = f"{table.id}/{log}"
-    known = history.transaction_version(name)
-    seen = -1 if known is None else known
+    seen = history.claimed(name)
     last = min(latest_version(folder), seen + SLICE)
     if last <= seen:
         return _News()
     commits = list(_commits(table, folder, seen, last))
     rows = [row for version, schema, each in commits for row in _rows(log, version, schema, each)]
-    return _News(Transaction(app_id=name, version=last), rows, len(commits))
+    return _News(name, last, rows, len(commits))
 
 
 def _commits(
     table: Table, folder: Place, seen: int, last: int
 ) -> Iterator[tuple[int, str, Measured]]:
     """Yield the commits after a version, each with the fingerprint of the table's columns after it."""
-    columns = DeltaTable(folder, version=seen).schema().to_json() if seen >= 0 else None
+    columns = schema_of(folder, seen) if seen >= 0 else None
     schema = fingerprint(columns) if columns else ""
     for version in range(seen + 1, last + 1):
         found = measured(table, folder, version) if is_commit(folder, version) else None
@@ -163,14 +137,3 @@ def _rows(log: str, version: int, schema: str, found: Measured) -> Iterable[dict
     for measure, value in found.values.items():
         note = found.opened if measure == "opened" else None
         yield {**common, "measure": measure, "value": value, "note": note}
-
-
-def _compact(lake: Lake) -> None:
-    """Compact the files; another process that does so at the same time is enough."""
-    history = DeltaTable(lake.history)
-    if len(history.file_uris()) < MANY:
-        return
-    try:
-        history.optimize.compact()
-    except CommitFailedError:
-        return

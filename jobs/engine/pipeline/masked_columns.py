@@ -8,7 +8,6 @@ not run the table with today's code, only a column that a source shows under the
 from collections.abc import Collection
 from contextlib import suppress
 
-from deltalake import DeltaTable
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -16,6 +15,7 @@ from jobs.core.rescue import RESCUED
 from jobs.core.table import Ingested, Judged, Table
 from jobs.engine.pipeline.column_lineage import cached_lineage, lineage
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.open_table import kinds
 
 UNREADABLE = ("_payload", "_message_key", "_headers", RESCUED)
 """Columns that may hold anything, and so sensitive values too."""
@@ -58,6 +58,4 @@ def _derived_from_hidden(table: Table, lake: Lake) -> frozenset[str]:
 
 
 def _columns(table: Table, lake: Lake) -> frozenset[str]:
-    if not lake.exists(table):
-        return frozenset()
-    return frozenset(field.name for field in DeltaTable(lake.table(table)).schema().fields)
+    return frozenset(kinds(lake.table(table)))

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 
 from jobs.core.errors import DefinitionError, TransientError
 from jobs.core.table import Table
-from jobs.engine.accounting.balance_sheet import in_force, live_rows
+from jobs.engine.accounting.balance_sheet import in_force
 from jobs.engine.accounting.healed_rows import healed
 from jobs.engine.runtime.holders import own
 from jobs.engine.storage.file_lock import HeldError, hold
@@ -20,6 +20,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, entries
 from jobs.engine.storage.ledger_tail import right_until
 from jobs.engine.storage.locks import refuse_if_taken
+from jobs.engine.storage.open_table import live_rows
 from jobs.engine.storage.place import Place
 
 

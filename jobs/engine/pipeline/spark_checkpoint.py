@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from jobs.engine.accounting.balance_sheet import live_rows
 from jobs.engine.storage.files_at_version import table_id
 from jobs.engine.storage.ledger import is_passed_over
 from jobs.engine.storage.log_actions import Added, added
+from jobs.engine.storage.open_table import live_rows
 from jobs.engine.storage.place import Place
 
 NOTHING_YET = "-"

@@ -10,16 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
-import duckdb
-from deltalake import DeltaTable
-
 from jobs.core.errors import DefinitionError
 from jobs.core.received import PLACE
 from jobs.core.table import Judged, Table
 from jobs.engine.pipeline.masked_columns import hidden
 from jobs.engine.proof.compare_bags import SIDES, difference
 from jobs.engine.quarantine.resolutions import State, offer
-from jobs.engine.storage.duckdb_spill import spilling
+from jobs.engine.storage.duckdb_session import Duck, spilling
 from jobs.engine.storage.duckdb_view import scan
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_table
@@ -107,17 +104,15 @@ def compare(  # noqa: PLR0913  # two sides, and their names
     return results
 
 
-def _offer_rows(
-    duck: duckdb.DuckDBPyConnection, side: str, table: Table, lake: Lake, version: int | None
-) -> None:
+def _offer_rows(duck: Duck, side: str, table: Table, lake: Lake, version: int | None) -> None:
     """Create a side's view of a table's rows."""
     path = lake.table(table)
     _refuse_missing(table.id, path)
-    scan(duck, f"all_{side}", DeltaTable(path, version=version))
+    scan(duck, f"all_{side}", path, version)
 
 
 def _offer_held(
-    duck: duckdb.DuckDBPyConnection,
+    duck: Duck,
     side: str,
     table: Table,
     lake: Lake,
@@ -150,7 +145,7 @@ def _within(moment: str, span: Range | None) -> str:
 def _compared(  # noqa: PLR0913, PLR0917  # the table, the names of the sides, and the masked columns
     name: str,
     key: Sequence[str],
-    duck: duckdb.DuckDBPyConnection,
+    duck: Duck,
     sides: tuple[str, str],
     within: str,
     secret: Collection[str],

@@ -16,7 +16,7 @@ On a lake's silver with what it holds back, 4.85 million rows: 5.2 GB and 267 s 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import duckdb
+from jobs.engine.storage.duckdb_session import Duck
 
 SAMPLES = 3
 GROUPS = 4096
@@ -43,9 +43,7 @@ class Difference:
     samples: tuple[list[tuple[object, ...]], list[tuple[object, ...]]]
 
 
-def difference(
-    duck: duckdb.DuckDBPyConnection, columns: Sequence[str], key: Sequence[str]
-) -> Difference:
+def difference(duck: Duck, columns: Sequence[str], key: Sequence[str]) -> Difference:
     """Compare the views ``l`` and ``r``.
 
     Args:
@@ -71,7 +69,7 @@ def difference(
     )
 
 
-def _number(duck: duckdb.DuckDBPyConnection, columns: Sequence[str], key: Sequence[str]) -> None:
+def _number(duck: Duck, columns: Sequence[str], key: Sequence[str]) -> None:
     """Create views of both sides with the hashes of each row and of its key, after a cast to common types."""
     names = ", ".join(f'"{column}"' for column in columns)
     both = duck.execute(f"DESCRIBE SELECT {names} FROM l UNION ALL SELECT {names} FROM r")  # noqa: S608  # as above
@@ -92,7 +90,7 @@ def _value(column: str, kind: str) -> str:
     return f"CAST({value} AS VARCHAR)" if is_nested else value
 
 
-def _count_groups(duck: duckdb.DuckDBPyConnection) -> tuple[int, int]:
+def _count_groups(duck: Duck) -> tuple[int, int]:
     """Mark the groups that differ between the sides, and return the number of rows of each side."""
     for side in SIDES:
         duck.execute(
@@ -108,9 +106,7 @@ def _count_groups(duck: duckdb.DuckDBPyConnection) -> tuple[int, int]:
     return left, right
 
 
-def _samples(
-    duck: duckdb.DuckDBPyConnection, side: str, sign: str, columns: Sequence[str]
-) -> list[tuple[object, ...]]:
+def _samples(duck: Duck, side: str, sign: str, columns: Sequence[str]) -> list[tuple[object, ...]]:
     """Return a few differing rows of one side; the order by key makes the sides show the same keys if they share some."""
     chosen = f"SELECT h, g FROM surplus WHERE n {sign} 0 ORDER BY k, h LIMIT {SAMPLES}"  # noqa: S608  # as above
     wanted = [f"h = {h} AND g = {g}" for h, g in duck.execute(chosen).fetchall()]
@@ -121,6 +117,6 @@ def _samples(
     return duck.execute(f"{rows} ORDER BY ALL").fetchall()
 
 
-def _one(duck: duckdb.DuckDBPyConnection, question: str) -> int:
+def _one(duck: Duck, question: str) -> int:
     row = duck.execute(question).fetchone()
     return int(row[0] or 0) if row else 0

@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeAlias
 
-import duckdb
-from deltalake import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -26,7 +24,7 @@ from jobs.core.received import ORDER, RECEIVED
 from jobs.core.table import Table
 from jobs.engine.pipeline.ingest import PROPERTIES
 from jobs.engine.storage import delta_commit
-from jobs.engine.storage.duckdb_spill import spilling
+from jobs.engine.storage.duckdb_session import Duck, spilling
 from jobs.engine.storage.duckdb_view import scan
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
@@ -105,7 +103,7 @@ def _append(spark: SparkSession, table: Table, path: Place, number: int, part: D
 def _cuts(log: Log, commits: int, chance: random.Random) -> list[Cut]:
     """Draw the cuts of a log, in bronze's order."""
     with spilling() as engine:
-        scan(engine, "log", DeltaTable(log.path, version=log.version))
+        scan(engine, "log", log.path, log.version)
         engine.execute(SPANS)
         counted = engine.execute("SELECT max(until) FROM spans").fetchone()
         total = int((counted or (0,))[0] or 0)
@@ -114,7 +112,7 @@ def _cuts(log: Log, commits: int, chance: random.Random) -> list[Cut]:
         return [_at(engine, number) for number in sorted(drawn)]
 
 
-def _at(engine: duckdb.DuckDBPyConnection, number: int) -> Cut:
+def _at(engine: Duck, number: int) -> Cut:
     """Return the cut after the row of a number in bronze's order; only the minute of its commit is sorted."""
     ((batch, minute, since),) = engine.execute(HOLDING, {"number": number}).fetchall()
     span = {"batch": batch, "minute": minute, "before": number - since}

@@ -3,21 +3,20 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, TypeAlias
 
-import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
-from deltalake import DeltaTable
 
 from jobs.core.received import PLACE
 from jobs.core.table import Table
 from jobs.engine.quarantine.resolutions import State, offer, refuse_unheld
-from jobs.engine.storage.arrow_data_set import data_set
+from jobs.engine.storage.arrow_data_set import rows_where
+from jobs.engine.storage.duckdb_session import Duck, session
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries, is_table
 from jobs.engine.storage.log_actions import added
+from jobs.engine.storage.place import Place
 
 KafkaPlace: TypeAlias = tuple[str, int, int]
 """Topic, partition, offset."""
@@ -168,15 +167,14 @@ def rows(
     ]
 
 
-def connected(table: Table, lake: Lake) -> duckdb.DuckDBPyConnection:
+def connected(table: Table, lake: Lake) -> Duck:
     """Return a database with a quarantine's ``records``, each with its state in ``_state``.
 
     Raises:
         DefinitionError: The table has no quarantine.
     """
     refuse_unheld(table, lake)
-    connection = duckdb.connect()
-    connection.execute("SET TimeZone = 'UTC'")
+    connection = session()
     offer(connection, "records", table, lake)
     return connection
 
@@ -207,17 +205,14 @@ def _batches(
     by_file: dict[str, str] = {}
     for version, entry in entries(path):
         name = entry.mode if entry.is_backfill else f"batch {entry.batch}"
-        by_file |= {Path(file).name: name for file in added(path, version).files}
-    dataset = data_set(DeltaTable(path))
+        by_file |= {Place(file).name: name for file in added(path, version).files}
     offsets = pa.array([row["_offset"] for row in records])
     is_near = ds.field("_offset").isin(offsets)
-    found = dataset.to_table(columns=[*PLACE, "reasons", "__filename"], filter=is_near)
+    found = rows_where(path, is_near, [*PLACE, "reasons", "__filename"])
     order = {name: number for number, name in enumerate(by_file)}
-    in_order = sorted(
-        found.to_pylist(), key=lambda row: order.get(Path(row["__filename"]).name, -1)
-    )
+    in_order = sorted(found, key=lambda row: order.get(Place(row["__filename"]).name, -1))
     return {
-        (*_place(row), tuple(row["reasons"])): by_file.get(Path(row["__filename"]).name, "unknown")
+        (*_place(row), tuple(row["reasons"])): by_file.get(Place(row["__filename"]).name, "unknown")
         for row in in_order
     }
 
@@ -230,7 +225,7 @@ def _done(
         return {}
     offsets = pa.array([row["_offset"] for row in records])
     is_near = ds.field("_offset").isin(offsets)
-    resolutions = data_set(DeltaTable(path)).to_table(filter=is_near).to_pylist()
+    resolutions = rows_where(path, is_near)
     found: dict[KafkaPlace, list[Done]] = {}
     for row in sorted(resolutions, key=lambda row: row["resolved_at"] or EPOCH):
         done = Done(status=row["status"], who=row["who"], at=row["resolved_at"], why=row["why"])

@@ -22,13 +22,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-import duckdb
-from deltalake import DeltaTable
-
 from jobs.core.errors import DefinitionError
 from jobs.core.received import QUARANTINE
 from jobs.core.table import Judged, Table
-from jobs.engine.storage.arrow_data_set import data_set
+from jobs.engine.storage.duckdb_session import Duck, session
+from jobs.engine.storage.duckdb_view import register
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, entries, is_table
 from jobs.engine.storage.place import Place
@@ -202,21 +200,16 @@ def statement(quarantine: str, resolutions: str, begun: int) -> str:
     )
 
 
-def in_arrow(connection: duckdb.DuckDBPyConnection, name: str, table: DeltaTable) -> None:
-    """Register rows as a data set, which SQL can read even where it may open no file."""
-    connection.register(name, data_set(table))
-
-
-Read: TypeAlias = Callable[[duckdb.DuckDBPyConnection, str, DeltaTable], None]
+Read: TypeAlias = Callable[[Duck, str, Place, int | None], None]
 
 
 def offer(  # noqa: PLR0913, PLR0917  # what, where, at which versions, and how to read it
-    connection: duckdb.DuckDBPyConnection,
+    connection: Duck,
     name: str,
     table: Table,
     lake: Lake,
     at: tuple[int | None, int | None] = (None, None),
-    read: Read = in_arrow,
+    read: Read = register,
 ) -> None:
     """Create a view of a quarantine's records, each with its state in ``_state``.
 
@@ -229,10 +222,10 @@ def offer(  # noqa: PLR0913, PLR0917  # what, where, at which versions, and how 
         read: Creates a view of a Delta table's rows.
     """
     quarantine, resolutions = lake.quarantine(table), lake.resolutions(table)
-    read(connection, f"__{name}", DeltaTable(quarantine, version=at[0]))
+    read(connection, f"__{name}", quarantine, at[0])
     question = f"SELECT *, 'open' AS _state FROM \"__{name}\""  # noqa: S608  # no user's text
     if is_table(resolutions) and (at[1] is None or at[1] >= 0):
-        read(connection, f"__resolved_{name}", DeltaTable(resolutions, version=at[1]))
+        read(connection, f"__resolved_{name}", resolutions, at[1])
         begun = generation(quarantine, at[0]).begun
         question = statement(f'"__{name}"', f'"__resolved_{name}"', begun)
     connection.execute(f'CREATE VIEW "{name}" AS {question}')
@@ -240,8 +233,7 @@ def offer(  # noqa: PLR0913, PLR0917  # what, where, at which versions, and how 
 
 def held(table: Table, lake: Lake, at: tuple[int | None, int | None] = (None, None)) -> Any:  # noqa: ANN401  # Arrow has no types
     """Return the records that the ledger counts as quarantined, as an Arrow table."""
-    connection = duckdb.connect()
-    connection.execute("SET TimeZone = 'UTC'")
+    connection = session()
     offer(connection, "records", table, lake, at)
     answer = connection.execute(
         f"SELECT * EXCLUDE (_state) FROM records WHERE _state <> '{State.CLOSED}'"  # noqa: S608  # no user's text

@@ -9,14 +9,13 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-from deltalake import DeltaTable
-
 from jobs.core.table import Judged, Table
 from jobs.engine.quarantine.browse import connected
 from jobs.engine.quarantine.resolutions import State
 from jobs.engine.storage.duckdb_table import Peek
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_table
+from jobs.engine.storage.open_table import kinds
 from quality import mask
 from quality.report.findings import Open, Sample
 
@@ -91,4 +90,4 @@ def _opened(table: Table, lake: Lake) -> Peek | None:
 
 def harmless(table: Table, lake: Lake) -> tuple[str, ...]:
     """Return the columns of a table that may be shown unmasked."""
-    return table.shown(field.name for field in DeltaTable(lake.table(table)).schema().fields)
+    return table.shown(kinds(lake.table(table)))

@@ -30,7 +30,6 @@ from jobs.core.table import (
     Upserted,
     Windowed,
 )
-from jobs.engine.accounting.balance_sheet import live_rows
 from jobs.engine.gates.batch_check import Guard, counted
 from jobs.engine.gates.gate_files import refuse_behind
 from jobs.engine.pipeline.dimension_lookup import adorned
@@ -43,6 +42,7 @@ from jobs.engine.runtime.meter import Meter, code_version
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.locks import lease
+from jobs.engine.storage.open_table import live_rows
 from jobs.engine.storage.read_version import rows_now
 from jobs.engine.storage.replace_rows import Exchange, came_and_gone, changes, swap
 

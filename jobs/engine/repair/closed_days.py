@@ -2,15 +2,12 @@
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
-
-from deltalake import DeltaTable
 
 from jobs.core.table import Ingested, Recomputed, Table
 from jobs.engine.history.commit_metrics import moment_of
 from jobs.engine.repair.closed_range import closed_until
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import is_table
+from jobs.engine.storage.open_table import earliest
 
 DAY = timedelta(days=1)
 
@@ -40,12 +37,4 @@ def _closed(table: Table, lake: Lake) -> datetime | None:
 
 def _begins(table: Table, lake: Lake) -> datetime | None:
     """Return the earliest event time in a table, from the statistics of its files."""
-    path = lake.table(table)
-    if not is_table(path):
-        return None
-    actions: Any = DeltaTable(path).get_add_actions(flatten=True)
-    name = f"min.{moment_of(table)}"
-    if name not in actions.column_names:
-        return None
-    known = [value for each in actions[name] if (value := each.as_py()) is not None]
-    return min(known) if known else None
+    return earliest(lake.table(table), moment_of(table))

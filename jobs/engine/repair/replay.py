@@ -28,7 +28,7 @@ from pyspark.sql import functions as F
 from jobs.core.errors import DefinitionError
 from jobs.core.received import PLACE
 from jobs.core.table import Judged, Table
-from jobs.engine.accounting.balance_sheet import in_force, live_rows
+from jobs.engine.accounting.balance_sheet import in_force
 from jobs.engine.pipeline.shadow_lake import refuse_half_done
 from jobs.engine.quarantine.resolutions import (
     FOLLOWED,
@@ -64,6 +64,7 @@ from jobs.engine.storage import delta_commit
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, entries, last_entry, latest_version
 from jobs.engine.storage.locks import lease
+from jobs.engine.storage.open_table import live_rows
 from jobs.engine.storage.replace_rows import Exchange, swap
 
 Tell = Callable[[Table, Entry | None], None]

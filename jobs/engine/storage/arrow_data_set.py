@@ -4,11 +4,24 @@ Spark writes times as INT96, which Arrow reads in nanoseconds by default: with o
 quarantine, `strandline quarantine` ended with "would lose data".
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from jobs.engine.storage.open_table import opened
+from jobs.engine.storage.place import Place
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-    from pyarrow.dataset import Dataset
+    from pyarrow.dataset import Dataset, Expression
+
+
+def rows_where(
+    path: Place, condition: "Expression", columns: Sequence[str] | None = None
+) -> list[dict[str, Any]]:
+    """Return the rows of a table that meet a condition of Arrow, with all columns or some."""
+    names = None if columns is None else [*columns]
+    found = data_set(opened(path)).to_table(columns=names, filter=condition)
+    return list(found.to_pylist())
 
 
 def data_set(table: "DeltaTable") -> "Dataset":

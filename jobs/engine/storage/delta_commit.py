@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-import deltalake
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -28,6 +27,7 @@ from jobs.engine.runtime.jvm import classic, jvm
 from jobs.engine.storage.commit_log import log_of
 from jobs.engine.storage.ledger import is_table, latest_version
 from jobs.engine.storage.locks import turn
+from jobs.engine.storage.open_table import kinds
 from jobs.engine.storage.place import Place
 
 ALWAYS = {
@@ -89,7 +89,7 @@ def _clear(log: Place) -> None:
 
 def lacks(path: Place, schema: StructType) -> list[str]:
     """Return the columns of a schema that a table lacks."""
-    known = {field.name for field in deltalake.DeltaTable(path).schema().fields}
+    known = kinds(path)
     return [name for name in schema.fieldNames() if name not in known]
 
 

@@ -7,18 +7,20 @@ It suits tables without partitions, such as history and the quarantines: their f
 from datetime import datetime
 
 import duckdb
-from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from jobs.engine.storage.arrow_data_set import data_set
-from jobs.engine.storage.log_actions import live_files
+from jobs.engine.storage.duckdb_session import Duck, DuckError, literal, session
+from jobs.engine.storage.open_table import live_files, opened
 from jobs.engine.storage.place import Place
+
+UNREADABLE = (DuckError, DeltaError, OSError)
+"""What a look at a table may end with, because its files are damaged or gone."""
 
 
 def peek(path: Place, name: str) -> "Peek":
     """Open a table's latest version under a name; times are in UTC."""
-    duck = duckdb.connect()
-    duck.execute("SET TimeZone = 'UTC'")
-    table = DeltaTable(path)
+    duck, table = session(), opened(path)
     files = live_files(table)
     if files:
         _zoned(duck.read_parquet(files, union_by_name=True)).create_view(name)
@@ -30,7 +32,7 @@ def peek(path: Place, name: str) -> "Peek":
 class Peek:
     """An open database of DuckDB."""
 
-    def __init__(self, duck: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, duck: Duck) -> None:
         """Take an open connection."""
         self._duck = duck
 
@@ -44,9 +46,9 @@ class Peek:
         names = [column[0] for column in result.description or ()]
         return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
-    def _run(self, sql: str, values: dict[str, str | int | datetime]) -> duckdb.DuckDBPyConnection:
+    def _run(self, sql: str, values: dict[str, str | int | datetime]) -> Duck:
         for name, value in values.items():
-            self._duck.execute(f"SET VARIABLE {name} = {_literal(value)}")
+            self._duck.execute(f"SET VARIABLE {name} = {literal(value)}")
         return self._duck.execute(sql)
 
 
@@ -58,14 +60,3 @@ def _zoned(rows: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
         if str(kind) == "TIMESTAMP"
     ]
     return rows.select(f"* REPLACE ({', '.join(bare)})") if bare else rows
-
-
-def _literal(value: str | int | datetime) -> str:
-    match value:
-        case datetime():
-            return f"TIMESTAMPTZ '{value.isoformat()}'"
-        case int():
-            return str(value)
-        case str():
-            quoted = value.replace("'", "''")
-            return f"'{quoted}'"

@@ -4,22 +4,25 @@ Why not Arrow's data set: it reads ahead without a bound. Comparing two tables o
 and 40 s through it, and 0.2 GB and 15 s this way.
 """
 
-import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
 from jobs.engine.storage.arrow_data_set import data_set
-from jobs.engine.storage.log_actions import live_files
+from jobs.engine.storage.duckdb_session import Duck
+from jobs.engine.storage.open_table import live_files, opened, statistics
+from jobs.engine.storage.place import Place
 
 
-def scan(duck: duckdb.DuckDBPyConnection, name: str, table: DeltaTable) -> None:
+def scan(duck: Duck, name: str, path: Place, version: int | None = None) -> None:
     """Create a view of a table with the columns and types that the table declares.
 
     Args:
-        duck: An engine that may read files.
+        duck: A database that may read files.
         name: The name of the view.
-        table: The version to read.
+        path: The table.
+        version: The version to read; the latest when None.
     """
+    table = opened(path, version)
     declared = pa.schema(data_set(table).schema)
     duck.register(f"__no_{name}", declared.empty_table())
     rows = f'SELECT * FROM "__no_{name}"'  # noqa: S608  # no user's text
@@ -30,9 +33,12 @@ def scan(duck: duckdb.DuckDBPyConnection, name: str, table: DeltaTable) -> None:
     duck.execute(f'CREATE VIEW "{name}" AS {rows}')
 
 
-def _in_files(
-    duck: duckdb.DuckDBPyConnection, name: str, table: DeltaTable, files: list[str]
-) -> str:
+def register(duck: Duck, name: str, path: Place, version: int | None = None) -> None:
+    """Give SQL a table under a name through Arrow, also where the database is sealed and may open no file."""
+    duck.register(name, data_set(opened(path, version)))
+
+
+def _in_files(duck: Duck, name: str, table: DeltaTable, files: list[str]) -> str:
     """Return the SQL for the rows of files, with the partition columns from the log.
 
     Delta in Spark writes the partition columns into the files as well, delta-rs does not; the log always has them.
@@ -42,7 +48,7 @@ def _in_files(
     found.create_view(f"__files_{name}")
     if not parts:
         return f'SELECT * EXCLUDE (filename) FROM "__files_{name}"'  # noqa: S608  # as above
-    adds = pa.table(table.get_add_actions(flatten=True))
+    adds = pa.table(statistics(table))
     values = {part: adds[f"partition.{part}"] for part in parts}
     duck.register(f"__parts_{name}", pa.table({"__path": adds["path"], **values}))
     names = ", ".join(f'p."{part}"' for part in parts)

@@ -15,11 +15,12 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
-import duckdb
 from deltalake import DeltaTable
 
 from jobs.core.errors import DefinitionError
+from jobs.engine.storage.duckdb_session import literal, session
 from jobs.engine.storage.ledger import is_table
+from jobs.engine.storage.open_table import opened, statistics
 from jobs.engine.storage.place import Place
 
 CUT = timedelta(milliseconds=1)
@@ -75,7 +76,7 @@ def look(
     """
     if not is_table(path):
         return []
-    table = DeltaTable(path, version=version)
+    table = opened(path, version)
     ranges = _ranges(where)
     parts = {}
     for action in _actions(table, ranges):
@@ -99,17 +100,9 @@ def heap(path: Place, where: Where) -> dict[str, int]:
     ranges = _ranges(where)
     return {
         str(path / unquote(action["path"])): int(action["num_records"])
-        for action in _actions(DeltaTable(path), ranges)
+        for action in _actions(opened(path), ranges)
         if _may_hold(action, ranges)
     }
-
-
-def kinds(path: Place) -> dict[str, str]:
-    """Return a table's columns and Delta's names of their types; none when it does not exist."""
-    if not is_table(path):
-        return {}
-    fields = DeltaTable(path).schema().fields
-    return {each.name: str(getattr(each.type, "type", each.type)) for each in fields}
 
 
 def typed(name: str, text: str, kind: str) -> object:
@@ -152,8 +145,7 @@ def _ranges(where: Where) -> dict[str, tuple[Any, Any]]:
 
 def _actions(table: DeltaTable, columns: Collection[str]) -> Iterator[dict[str, Any]]:
     """Yield path, partition and statistics of each file."""
-    # Any: versions of delta-rs return tables of different Arrow libraries.
-    adds: Any = table.get_add_actions(flatten=True)
+    adds = statistics(table)
     wanted = {
         "path",
         "num_records",
@@ -185,19 +177,19 @@ def _select(
     conditions = ["true"]
     for name, value in where.equal.items():
         if name not in divided:
-            conditions.append(f'"{name}" {"IS" if value is None else "="} {_literal(value)}')
+            conditions.append(f'"{name}" {"IS" if value is None else "="} {literal(value)}')
     for name, (low, high) in where.within.items():
         if name not in divided:
-            conditions += [f'"{name}" >= {_literal(low)}'] if low else []
-            conditions += [f'"{name}" <= {_literal(high)}'] if high else []
+            conditions += [f'"{name}" >= {literal(low)}'] if low else []
+            conditions += [f'"{name}" <= {literal(high)}'] if high else []
     for name, text in where.names.items():
-        conditions.append(f'contains("{name}"::VARCHAR, {_literal(text.encode())}::VARCHAR)')
+        conditions.append(f'contains("{name}"::VARCHAR, {literal(text.encode())}::VARCHAR)')
     columns, payload = where.named
     for name in columns:
         conditions.append(
-            f'contains({_literal(payload)}::VARCHAR, encode("{name}"::VARCHAR)::VARCHAR)'
+            f'contains({literal(payload)}::VARCHAR, encode("{name}"::VARCHAR)::VARCHAR)'
         )
-    listed = ", ".join(map(_literal, files))
+    listed = ", ".join(map(literal, files))
     shown = ", ".join(f'"{name}"' for name in (*wanted, FILE))
     read = f"read_parquet([{listed}], filename = true, hive_partitioning = false, union_by_name = true)"
     most = f" LIMIT {where.most}" if where.most else ""
@@ -205,24 +197,8 @@ def _select(
 
 
 def _fetched(sql: str) -> list[tuple[Any, ...]]:
-    with duckdb.connect() as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        return connection.execute(sql).fetchall()
-
-
-def _literal(value: object) -> str:
-    match value:
-        case None:
-            return "NULL"
-        case datetime():
-            return f"TIMESTAMP '{value.astimezone(UTC).replace(tzinfo=None).isoformat(' ')}'"
-        case bytes():
-            return f"from_hex('{value.hex()}')"
-        case bool() | int() | Decimal():
-            return str(value)
-        case _:
-            text = str(value).replace("'", "''")
-            return f"'{text}'"
+    with session() as duck:
+        return duck.execute(sql).fetchall()
 
 
 def _aware(value: object) -> object:

@@ -5,9 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
-from urllib.parse import unquote, urlsplit
-
-from deltalake import DeltaTable
+from urllib.parse import unquote
 
 from jobs.engine.storage.commit_log import ADD, REMOVE, actions, commit_file
 from jobs.engine.storage.place import Place
@@ -62,16 +60,6 @@ def is_added(path: Place, version: int, file: Place) -> bool:
 def existing(files: Iterable[str]) -> list[str]:
     """Return those of a table's files that are there."""
     return [file for file in files if Place(file).exists()]
-
-
-def live_files(table: DeltaTable) -> list[str]:
-    """Return the files of a table as paths of the file system.
-
-    delta-rs escapes the table's own folder as a URL, ``a%20lake``, but not the paths within it, where Spark names a
-    folder ``00%3A00``.
-    """
-    root = urlsplit(table.table_uri).path
-    return [unquote(root) + uri.removeprefix(root) for uri in table.file_uris()]
 
 
 def file_of(path: Place, action: Mapping[str, Any]) -> str:

@@ -8,9 +8,10 @@ from jobs.core.table import Recomputed, Table
 from jobs.engine.accounting.balance_sheet import in_force, read_until
 from jobs.engine.quarantine.resolutions import FOLLOWED, REPLAY, resolved
 from jobs.engine.storage.commit_time import committed_at
-from jobs.engine.storage.find_rows import Found, Where, kinds, look, typed
+from jobs.engine.storage.find_rows import Found, Where, look, typed
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, entries, entry_at
+from jobs.engine.storage.open_table import kinds
 from jobs.engine.trace.explain_unread import explain_gate, explain_waiting
 from jobs.engine.trace.locate import Removed, first_version, reading_batch, removed_row, version_of
 from jobs.engine.trace.row_lineage import (

@@ -14,8 +14,9 @@ from jobs.core.table import Table
 from jobs.engine.accounting.balance_sheet import read_until
 from jobs.engine.quarantine.record_state import done_about, still_held
 from jobs.engine.quarantine.resolutions import Status
-from jobs.engine.storage.find_rows import Found, Where, kinds, look, typed
+from jobs.engine.storage.find_rows import Found, Where, look, typed
 from jobs.engine.storage.ledger import Entry, entry_at
+from jobs.engine.storage.open_table import kinds
 from jobs.engine.storage.place import Place
 from jobs.engine.trace.explain_gold import explain_removed
 from jobs.engine.trace.explain_unread import explain_not_in_bronze, explain_waiting

@@ -15,9 +15,10 @@ from typing import Any, assert_never
 
 from jobs import catalog
 from jobs.core.table import Appended, Ingested, Judged, Recomputed, Table, Upserted, Windowed
-from jobs.engine.storage.find_rows import Found, Where, kinds, look
+from jobs.engine.storage.find_rows import Found, Where, look
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries
+from jobs.engine.storage.open_table import kinds
 
 MICROSECOND = timedelta(microseconds=1)
 

@@ -17,9 +17,10 @@ from itertools import islice
 from jobs.core.received import IDENTITY
 from jobs.core.table import Ingested, Table
 from jobs.engine.accounting.balance_sheet import held_rows, waiting
-from jobs.engine.storage.find_rows import Range, Where, heap, kinds, look, typed
+from jobs.engine.storage.find_rows import Range, Where, heap, look, typed
 from jobs.engine.storage.ledger import entries
 from jobs.engine.storage.log_actions import existing
+from jobs.engine.storage.open_table import kinds
 from jobs.engine.storage.place import Place
 from jobs.engine.trace.explain_silver import explain_spot
 from jobs.engine.trace.explain_unread import unread_in_kafka

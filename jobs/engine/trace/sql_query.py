@@ -14,14 +14,12 @@ import secrets
 from collections.abc import Collection
 from dataclasses import dataclass
 
-import duckdb
-from deltalake import DeltaTable
-
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Judged, Table
 from jobs.engine.pipeline.masked_columns import hidden, hidden_in_bronze
 from jobs.engine.quarantine.resolutions import State, offer
-from jobs.engine.storage.arrow_data_set import data_set
+from jobs.engine.storage.duckdb_session import Duck, DuckError, is_one_select, seal, session
+from jobs.engine.storage.duckdb_view import register
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_table
 
@@ -47,32 +45,30 @@ def ask(sql: str, tables: tuple[Table, ...], lake: Lake, *, unmasked: bool = Fal
     Raises:
         DefinitionError: The text is not one SELECT, or DuckDB refuses it.
     """
-    connection = duckdb.connect()
-    connection.execute("SET TimeZone = 'UTC'")
+    connection = session()
     try:
-        statements = connection.extract_statements(sql)
-    except duckdb.Error as error:
+        is_query = is_one_select(connection, sql)
+    except DuckError as error:
         raise _refusal(error, tables) from error
-    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+    if not is_query:
         raise DefinitionError(
             "a query is one SELECT; it cannot change anything",
             hint='strandline query "SELECT count(*) FROM silver.device_telemetry"',
         )
-    connection.execute("SET enable_progress_bar = false")  # it would be printed among the rows
     connection.execute("SET VARIABLE drawn = $drawn", {"drawn": secrets.token_hex()})
     known = _make_views(connection, tables, lake, unmasked=unmasked)
-    connection.execute("SET enable_external_access = false; SET lock_configuration = true")
+    seal(connection)
     try:
         result = connection.execute(sql)
         columns = tuple(column[0] for column in result.description or ())
         masked = [f"{name}.{each}" for name in known if name in sql for each in known[name]]
         return Answer(columns, tuple(result.fetchall()), tuple(masked))
-    except duckdb.Error as error:
+    except DuckError as error:
         raise _refusal(error, tuple(known)) from error
 
 
 def _make_views(
-    connection: duckdb.DuckDBPyConnection,
+    connection: Duck,
     tables: tuple[Table, ...],
     lake: Lake,
     *,
@@ -98,7 +94,7 @@ def _make_views(
                 offer(connection, f"__{schema}_{view}", table, lake)
                 rows = f"SELECT * EXCLUDE (_state) {rows} WHERE _state = '{State.OPEN}'"
             else:
-                connection.register(f"__{schema}_{view}", data_set(DeltaTable(path)))
+                register(connection, f"__{schema}_{view}", path)
             secret = hidden(table, lake) | hidden_in_bronze(table, tables)
             known[name] = [] if unmasked else _columns_to_mask(connection, rows, secret)
             connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
@@ -106,9 +102,7 @@ def _make_views(
     return known
 
 
-def _columns_to_mask(
-    connection: duckdb.DuckDBPyConnection, rows: str, secret: Collection[str]
-) -> list[str]:
+def _columns_to_mask(connection: Duck, rows: str, secret: Collection[str]) -> list[str]:
     """Return the sensitive columns that the rows have."""
     if not secret:
         return []
@@ -124,7 +118,7 @@ def _masked(rows: str, columns: Collection[str]) -> str:
     return f"SELECT * REPLACE ({hashes}) FROM ({rows})" if columns else rows  # noqa: S608  # our own names
 
 
-def _refusal(error: duckdb.Error, known: object) -> DefinitionError:
+def _refusal(error: DuckError, known: object) -> DefinitionError:
     names = ", ".join(str(name) for name in known) if isinstance(known, list | tuple) else ""
     return DefinitionError(
         str(error).strip().splitlines()[0],

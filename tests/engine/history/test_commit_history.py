@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -12,6 +13,7 @@ from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.history import commit_history
 from jobs.engine.history.commit_history import MANY, catch_up
 from jobs.engine.history.queries import Past
+from jobs.engine.storage.claimed_rows import ClaimedRows
 from jobs.engine.storage.lake import Lake
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, written
 from tests.support.days import HOUR, NINE, TABLES, Came, commit, figures, morning, once, receive
@@ -140,14 +142,14 @@ def test_rows_of_another_process_are_not_written_again(
 ) -> None:
     """Both read the same ledgers; Delta refuses the second to commit, which reads again and finds nothing to add."""
     lake = morning(tmp_path)
-    slow = commit_history.write_deltalake
+    slow = ClaimedRows.append
 
-    def overtaken(*words: object, **named: object) -> None:
-        monkeypatch.setattr(commit_history, "write_deltalake", slow)
+    def overtaken(*words: Any, **named: Any) -> bool:  # noqa: ANN401  # what it was given
+        monkeypatch.setattr(ClaimedRows, "append", slow)
         assert catch_up(lake, TABLES) == 9
-        slow(*words, **named)  # type: ignore[arg-type,call-overload]  # what it was given
+        return slow(*words, **named)
 
-    monkeypatch.setattr(commit_history, "write_deltalake", overtaken)
+    monkeypatch.setattr(ClaimedRows, "append", overtaken)
 
     assert catch_up(lake, TABLES) == 0
     assert len({(t, v) for t, v, _, _ in figures(lake)}) == 9

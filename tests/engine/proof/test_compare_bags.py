@@ -11,12 +11,12 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import write_deltalake
 
 from jobs.core.received import ORDER
 from jobs.engine.proof.compare_bags import difference
 from jobs.engine.proof.resplit_log import SPANS, Log, _cuts
-from jobs.engine.storage.duckdb_spill import spilling
+from jobs.engine.storage.duckdb_session import spilling
 from jobs.engine.storage.duckdb_view import scan
 from jobs.engine.storage.place import Place
 from tests.engine.written import BRONZE, SILVER
@@ -101,7 +101,7 @@ def test_a_scan_has_columns_that_only_the_log_has(tmp_path: Path) -> None:
     write_deltalake(tmp_path, later, mode="append", schema_mode="merge")
 
     with spilling() as duck:
-        scan(duck, "rows", DeltaTable(tmp_path))
+        scan(duck, "rows", Place.of(tmp_path))
         found = duck.execute("SELECT day, n, more FROM rows ORDER BY n").fetchall()
 
     assert found == [("a", 1, None), ("b", 2, None), ("b", 3, True)]
@@ -177,7 +177,7 @@ def test_only_the_rows_of_one_minute_of_a_commit_are_sorted(tmp_path: Path) -> N
     _write(tmp_path, [(0, moment, "t", 0, number) for number, moment in enumerate(at)])
 
     with spilling() as duck:
-        scan(duck, "log", DeltaTable(tmp_path))
+        scan(duck, "log", Place.of(tmp_path))
         duck.execute(SPANS)
         found = duck.execute("SELECT count(*), max(until - since) FROM spans").fetchone()
 

@@ -9,7 +9,8 @@ import pytest
 from deltalake import write_deltalake
 
 from jobs.core.errors import DefinitionError
-from jobs.engine.storage.find_rows import Where, kinds, look, typed
+from jobs.engine.storage.find_rows import Where, look, typed
+from jobs.engine.storage.open_table import kinds
 from jobs.engine.storage.place import Place
 from tests.support.rows import NOON
 

@@ -15,11 +15,11 @@ from infra import java
 from jobs.core.errors import DefinitionError
 from jobs.engine.runtime import spark_session
 from jobs.engine.storage import delta_commit
-from jobs.engine.storage.duckdb_spill import spilling
+from jobs.engine.storage.duckdb_session import spilling
 from jobs.engine.storage.duckdb_table import peek
 from jobs.engine.storage.duckdb_view import scan
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.log_actions import live_files
+from jobs.engine.storage.open_table import live_files
 
 MOMENT = datetime(2026, 11, 20, 12, 30, tzinfo=UTC)
 ODD = ["a lake of Jürgen's", 'say "lake"', "x & y; $z (1) #2 ~ +=@!", "湖", "l" * 200]
@@ -72,7 +72,7 @@ def test_the_folders_of_a_partitioned_table_keep_their_own_characters(
     assert len(files) == 1
     assert all(Path(file).is_file() for file in files)
     with spilling() as duck:
-        scan(duck, "hours", DeltaTable(table))
+        scan(duck, "hours", table)
         assert duck.execute('SELECT count(*), min("at") FROM hours').fetchall() == [(3, MOMENT)]
 
 

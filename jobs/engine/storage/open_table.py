@@ -1,0 +1,73 @@
+"""A Delta table as delta-rs sees it, without a JVM: its columns, its files and their statistics."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from deltalake import DeltaTable
+
+from jobs.engine.storage.ledger import Entry, entries, is_table
+from jobs.engine.storage.log_actions import added
+from jobs.engine.storage.place import Place
+
+
+def opened(path: Place, version: int | None = None) -> DeltaTable:
+    """Open a version of a table, the latest by default."""
+    return DeltaTable(path, version=version)
+
+
+def kinds(path: Place) -> dict[str, str]:
+    """Return a table's columns and Delta's names of their types; none when it does not exist."""
+    if not is_table(path):
+        return {}
+    fields = opened(path).schema().fields
+    return {each.name: str(getattr(each.type, "type", each.type)) for each in fields}
+
+
+def schema_of(path: Place, version: int) -> str:
+    """Return the columns of a version, as in Delta's metadata."""
+    return opened(path, version).schema().to_json()
+
+
+def live_rows(path: Place, version: int | None = None) -> int:
+    """Return the number of rows in a table's files, from their statistics, at a version or at the latest."""
+    if not is_table(path):
+        return 0
+    return sum(int(count.as_py()) for count in statistics(opened(path, version))["num_records"])
+
+
+def earliest(path: Place, column: str) -> datetime | None:
+    """Return the earliest time in a column, from the statistics of a table's files; None without rows."""
+    if not is_table(path):
+        return None
+    found, name = statistics(opened(path)), f"min.{column}"
+    if name not in found.schema.names:
+        return None
+    return min((value for each in found[name] if (value := each.as_py()) is not None), default=None)
+
+
+def missing_files(path: Place) -> Iterator[tuple[int, Entry, str]]:
+    """Yield the files of a table that are gone from the disk, each with the version and the entry that added it."""
+    if not live_rows(path):
+        return
+    present = {Place(name).name for name in opened(path).file_uris()}
+    for version, entry in entries(path):
+        for file in map(Place, added(path, version).files):
+            if file.name in present and not file.exists():
+                yield version, entry, file.name
+
+
+def statistics(table: DeltaTable) -> Any:  # noqa: ANN401  # versions of delta-rs return tables of different Arrow libraries
+    """Return path, partition and statistics of each file, one row a file."""
+    return table.get_add_actions(flatten=True)
+
+
+def live_files(table: DeltaTable) -> list[str]:
+    """Return the files of a table as paths of the file system.
+
+    delta-rs escapes the table's own folder as a URL, ``a%20lake``, but not the paths within it, where Spark names a
+    folder ``00%3A00``.
+    """
+    root = urlsplit(table.table_uri).path
+    return [unquote(root) + uri.removeprefix(root) for uri in table.file_uris()]
