@@ -27,7 +27,6 @@ from dagster import (
 from jobs import catalog
 from jobs.cli.place import now
 from jobs.core.table import Table
-from jobs.engine.runtime.outage import has_room
 from jobs.engine.service.desired_state import Order, order
 from jobs.engine.service.heartbeat import heartbeat
 from jobs.engine.service.stream_health import (
@@ -67,9 +66,7 @@ def watchdog(context: SensorEvaluationContext, lake: LakeResource) -> SensorResu
         return SkipReason(
             f"the stream is suspended by process {asked.rest['pid']}, which resumes it"
         )
-    if not has_room(
-        stream.lake.root.local
-    ):  # no heartbeat can be written, and no stream could start
+    if not stream.lake.has_room():  # no heartbeat can be written, and no stream could start
         return SkipReason("the disk of the lake is full; the stream continues when there is room")
     if is_well(asked, beat, moment):
         stream.note(asked.well())

@@ -17,11 +17,11 @@ from pyspark.sql import functions as F
 from jobs.core.received import RECEIVED
 from jobs.core.table import Appended, Judged, Streamed, Table, Upserted, Windowed
 from jobs.core.verdict import judged
-from jobs.engine.pipeline.spark_checkpoint import Planned, stream_id
 from jobs.engine.runtime.meter import code_version
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.log_actions import Added
+from jobs.engine.storage.spark_checkpoint import Planned, stream_id
 
 Parts = Mapping[str, Sequence[tuple[int, Added]]]
 """For each source the versions that a batch reads, and what each adds."""

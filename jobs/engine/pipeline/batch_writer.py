@@ -17,7 +17,6 @@ from jobs.engine.gates.batch_check import Guard
 from jobs.engine.gates.gate_files import refuse_behind
 from jobs.engine.pipeline.batch_accounting import dropped, opened
 from jobs.engine.pipeline.dimension_lookup import beside
-from jobs.engine.pipeline.spark_checkpoint import planned, stream_id
 from jobs.engine.pipeline.write_gold import Windows, append
 from jobs.engine.pipeline.write_silver import Fork
 from jobs.engine.runtime.meter import Meter
@@ -25,6 +24,7 @@ from jobs.engine.storage.file_index import FileIndex
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, last_entry
 from jobs.engine.storage.place import Place
+from jobs.engine.storage.spark_checkpoint import planned, stream_id
 
 Tell = Callable[[Entry], None]
 

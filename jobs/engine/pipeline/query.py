@@ -19,7 +19,12 @@ from jobs.engine.pipeline.batch_writer import Writer
 from jobs.engine.pipeline.dimension_lookup import unknown
 from jobs.engine.pipeline.make_table import make
 from jobs.engine.pipeline.plan import emits_over_time, shaped
-from jobs.engine.pipeline.spark_checkpoint import (
+from jobs.engine.runtime.spark_session import for_rows_alone, for_sorted_state
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import last_entry, was_rewritten
+from jobs.engine.storage.place import Place
+from jobs.engine.storage.relocate_checkpoint import settle
+from jobs.engine.storage.spark_checkpoint import (
     begin_whole,
     begins_whole,
     is_ahead,
@@ -27,11 +32,6 @@ from jobs.engine.pipeline.spark_checkpoint import (
     is_new,
     stream_id,
 )
-from jobs.engine.runtime.spark_session import for_rows_alone, for_sorted_state
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import last_entry, was_rewritten
-from jobs.engine.storage.place import Place
-from jobs.engine.storage.relocate_checkpoint import settle
 
 EVERYTHING = 2**31 - 1
 POLL = 0.05

@@ -9,9 +9,9 @@ from pyspark.sql import functions as F
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Recomputed, Table
 from jobs.engine.pipeline.plan import emits_over_time
-from jobs.engine.pipeline.spark_checkpoint import settled_ms, stream_id
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import last_entry
+from jobs.engine.storage.spark_checkpoint import settled_ms, stream_id
 from jobs.engine.storage.window_index import EPOCH, MICROSECOND
 
 

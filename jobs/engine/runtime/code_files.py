@@ -35,6 +35,12 @@ def files_of(table: Table) -> tuple[Path, ...]:
     return tuple(sorted(found))
 
 
+def contents_of(table: Table) -> Iterator[bytes]:
+    """Yield name and content of each of those files."""
+    for file in files_of(table):
+        yield file.name.encode() + b"\0" + file.read_bytes()
+
+
 def _declared(table: Table) -> list[Path]:
     """Return the modules of a table and of the tables it depends on, with the functions that they name."""
     own = ROOT / "jobs" / table.layer / f"{table.name}.py"

@@ -8,7 +8,7 @@ import psutil
 from pyspark.sql import SparkSession
 
 from jobs.core.table import Table
-from jobs.engine.runtime.code_files import files_of
+from jobs.engine.runtime.code_files import contents_of
 
 
 class Meter:
@@ -39,6 +39,6 @@ class Meter:
 def code_version(table: Table) -> str:
     """Return a hash of the files that decide a table's rows, computed once per process (jobs/engine/runtime/code_files.py)."""
     digest = hashlib.sha256()
-    for file in files_of(table):
-        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    for content in contents_of(table):
+        digest.update(content)
     return digest.hexdigest()[:12]

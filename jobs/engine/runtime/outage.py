@@ -6,10 +6,8 @@ system's two messages about a full disk.
 """
 
 import errno
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -18,9 +16,6 @@ from jobs.engine.runtime.jvm import SLOW, loss
 
 FULL = ("No space left on device", "Disk quota exceeded")
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
-
-ROOM = 1_000_000
-"""Bytes; with less the heartbeat cannot be written for long."""
 
 RETRIABLE = (
     "TimeoutException",
@@ -70,11 +65,6 @@ def first_line(error: BaseException) -> str:
     lines = _text(error).strip().splitlines()
     informative = [line for line in lines if not line.startswith("An error occurred while calling")]
     return (informative or ["no message"])[0].lstrip(": ")[:300]
-
-
-def has_room(folder: Path) -> bool:
-    """Return whether a file can be written; a full disk explains a missing heartbeat."""
-    return shutil.disk_usage(folder).free >= ROOM
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """The places of a lake: one folder, every place derived from a table's one name."""
 
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from jobs.engine.storage.ledger import is_table
 from jobs.engine.storage.place import Place
 
 WRITER = "writer"
+
+ROOM = 1_000_000
+"""Bytes; with less the heartbeat cannot be written for long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +165,10 @@ class Lake:
                 hint=f"run it first: `strandline run {table.id}`.",
                 table=table.id,
             )
+
+    def has_room(self) -> bool:
+        """Return whether a file can be written; a full disk explains a missing heartbeat."""
+        return shutil.disk_usage(self.root).free >= ROOM
 
     def open_for_writing(self) -> "Lake":
         """Create the folder if it is missing, and check that it can be written.
