@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from jobs.core.table import Table
-from jobs.engine.storage.commit_log import ADD, INFO, METADATA, actions
+from jobs.engine.storage.commit_log import Kind, actions
 from jobs.engine.storage.ledger import Entry, entry_at
 from jobs.engine.storage.place import Place
 
@@ -52,15 +52,15 @@ class Measured:
 
 def measured(table: Table, path: Place, version: int) -> Measured | str | None:
     """Return the figures of a commit; of a commit without a ledger entry only the columns, if it changed them."""
-    found = list(actions(path, version, INFO, ADD, METADATA))
-    columns = next((str(a.body["schemaString"]) for a in found if a.kind == METADATA), None)
+    found = list(actions(path, version, Kind.INFO, Kind.ADD, Kind.METADATA))
+    columns = next((str(a.body["schemaString"]) for a in found if a.kind is Kind.METADATA), None)
     entry = entry_at(path, version)
     if entry is None:
         return columns
-    info = next(action.body for action in found if action.kind == INFO)
+    info = next(action.body for action in found if action.kind is Kind.INFO)
     written = json.loads(info["userMetadata"])
     at = datetime.fromtimestamp(info["timestamp"] / 1000, tz=UTC)
-    files = [json.loads(a.body.get("stats") or "{}") for a in found if a.kind == ADD]
+    files = [json.loads(a.body.get("stats") or "{}") for a in found if a.kind is Kind.ADD]
     first, last = _span(files, moment_of(table))
     newest = _moment(written.get("newest")) or (last if moment_of(table) != ARRIVED_AT else None)
     _, arrived = _span(files, ARRIVED_AT)

@@ -12,6 +12,7 @@ import duckdb
 
 from jobs.core.lateness import SKEW
 from jobs.core.received import NOTHING_ARRIVED
+from jobs.engine.storage.commit_log import added_file
 from jobs.engine.storage.delta_commit import Written
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.log_actions import file_of
@@ -48,7 +49,7 @@ def newest_with(
 def _newest(path: Place, written: Written, latest: datetime) -> Iterator[datetime]:
     """Return the newest arrival of each file up to a time; only a file with a later arrival is opened."""
     for file in written.files:
-        add = json.loads(file)["add"]
+        add = added_file(file)
         newest = _moment(json.loads(add["stats"])["maxValues"]["_arrived_at"])
         if newest is not None and newest <= latest:
             yield newest

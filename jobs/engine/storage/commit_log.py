@@ -7,11 +7,20 @@ for its schema needs none of them.
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from jobs.engine.storage.place import Place
 
-ADD, REMOVE, METADATA, PROTOCOL, INFO = "add", "remove", "metaData", "protocol", "commitInfo"
+
+class Kind(StrEnum):
+    """What a line of a commit does, as Delta names it."""
+
+    ADD = "add"
+    REMOVE = "remove"
+    METADATA = "metaData"
+    PROTOCOL = "protocol"
+    INFO = "commitInfo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +33,7 @@ class Action:
         line: The line itself, which a later commit may repeat.
     """
 
-    kind: str
+    kind: Kind
     body: Mapping[str, Any]
     line: str
 
@@ -50,11 +59,16 @@ def versions(path: Place) -> list[int]:
     return [int(name) for name in names if name.isdigit()]
 
 
-def actions(path: Place, version: int, *kinds: str) -> Iterator[Action]:
+def actions(path: Place, version: int, *kinds: Kind) -> Iterator[Action]:
     """Yield the actions of some kinds in one version of a table, in the order of its log."""
     starts = tuple(f'{{"{kind}":' for kind in kinds)
     with commit_file(path, version).local.open() as log:
         for line in log:
             if line.startswith(starts):
                 ((kind, body),) = json.loads(line).items()
-                yield Action(kind, body, line.strip())
+                yield Action(Kind(kind), body, line.strip())
+
+
+def added_file(line: str) -> Mapping[str, Any]:
+    """Return the file that a line of the log adds: its path, partition and statistics."""
+    return dict(json.loads(line)["add"])

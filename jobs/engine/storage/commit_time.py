@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from jobs.engine.storage.commit_log import INFO, actions, commit_file
+from jobs.engine.storage.commit_log import Kind, actions, commit_file
 from jobs.engine.storage.place import Place
 
 FIELDS = ("inCommitTimestamp", "timestamp")
@@ -11,7 +11,7 @@ FIELDS = ("inCommitTimestamp", "timestamp")
 
 def committed_at(path: Place, version: int) -> datetime:
     """Return when a version of a table was committed; the file's time where the commit holds none."""
-    info = next((action.body for action in actions(path, version, INFO)), {})
+    info = next((action.body for action in actions(path, version, Kind.INFO)), {})
     known = [info[name] for name in FIELDS if info.get(name) is not None]
     seconds = known[0] / 1000 if known else commit_file(path, version).local.stat().st_mtime
     return datetime.fromtimestamp(seconds, tz=UTC)

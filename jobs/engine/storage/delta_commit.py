@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 
 from jobs.core.errors import DataError, DefinitionError
 from jobs.engine.runtime.jvm import classic, jvm
-from jobs.engine.storage.commit_log import log_of
+from jobs.engine.storage.commit_log import added_file, log_of
 from jobs.engine.storage.ledger import is_table, latest_version
 from jobs.engine.storage.locks import turn
 from jobs.engine.storage.open_table import kinds
@@ -240,7 +240,7 @@ class Commit:
     def abandon(self) -> None:
         """Remove the files that were written; no reader has seen them."""
         for file in self._written:
-            (self._path / unquote(json.loads(file)["add"]["path"])).remove()
+            (self._path / unquote(added_file(file)["path"])).remove()
 
     def take_out(self, files: Sequence[str]) -> DataFrame:
         """Remove files, and return their rows, from which the caller writes back those that stay.

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jobs.core.table import Table
 from jobs.engine.storage import delta_commit
-from jobs.engine.storage.commit_log import ADD, METADATA, REMOVE, Action, actions
+from jobs.engine.storage.commit_log import Action, Kind, actions
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.read_version import OPEN
@@ -73,16 +73,16 @@ class FileIndex:
         if version < self._version:
             self._files, self._version = {}, -1
         for number in range(self._version + 1, version + 1):
-            for action in actions(self._path, number, ADD, REMOVE, METADATA):
+            for action in actions(self._path, number, Kind.ADD, Kind.REMOVE, Kind.METADATA):
                 self._read(action)
         self._version = version
 
     def _read(self, action: Action) -> None:
         match action.kind:
-            case "add":
+            case Kind.ADD:
                 span = span_of(action.body, self._begins, self._ends)
                 self._files[action.body["path"]] = _File(action.line, *span)
-            case "remove":
+            case Kind.REMOVE:
                 self._files.pop(action.body["path"], None)
             case _:
                 self._is_other = True

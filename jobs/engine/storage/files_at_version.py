@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from jobs.engine.storage.commit_log import ADD, METADATA, REMOVE, actions
+from jobs.engine.storage.commit_log import Kind, actions
 from jobs.engine.storage.place import Place
 
 
@@ -27,11 +27,11 @@ def table_files(path: Place, version: int) -> TableFiles:
     columns, folders = "", ()
     for number in range(version + 1):
         added: dict[str, str] = {}
-        for action in actions(path, number, ADD, REMOVE, METADATA):
+        for action in actions(path, number, Kind.ADD, Kind.REMOVE, Kind.METADATA):
             match action.kind:
-                case "add":
+                case Kind.ADD:
                     added[action.body["path"]] = action.line
-                case "remove":
+                case Kind.REMOVE:
                     files.pop(action.body["path"], None)
                 case _:
                     columns = action.body["schemaString"]
@@ -42,4 +42,4 @@ def table_files(path: Place, version: int) -> TableFiles:
 
 def table_id(path: Place) -> str:
     """Return the id that Delta gave to a table when it was created."""
-    return str(next(actions(path, 0, METADATA)).body["id"])
+    return str(next(actions(path, 0, Kind.METADATA)).body["id"])

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from jobs.engine.storage.commit_log import ADD, METADATA, PROTOCOL, REMOVE, Action, actions
+from jobs.engine.storage.commit_log import Action, Kind, actions
 from jobs.engine.storage.place import Place
 
 
@@ -25,15 +25,17 @@ class LaterCommits:
     def follow(self, version: int) -> None:
         """Read the commits up to a version."""
         for number in range(self._read_until + 1, version + 1):
-            for action in actions(self._path, number, ADD, REMOVE, METADATA, PROTOCOL):
+            for action in actions(
+                self._path, number, Kind.ADD, Kind.REMOVE, Kind.METADATA, Kind.PROTOCOL
+            ):
                 self._read(action, number)
         self._read_until = max(version, self._read_until)
 
     def _read(self, action: Action, version: int) -> None:
         match action.kind:
-            case "add":
+            case Kind.ADD:
                 self.came[name(action.body)] = action.line
-            case "remove":
+            case Kind.REMOVE:
                 gone = name(action.body)
                 self.came.pop(gone, None)
                 self.went.add(gone)

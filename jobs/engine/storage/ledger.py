@@ -15,15 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 
 from jobs.core.errors import DataError
-from jobs.engine.storage.commit_log import (
-    INFO,
-    REMOVE,
-    actions,
-    commit_file,
-    is_commit,
-    log_of,
-    versions,
-)
+from jobs.engine.storage.commit_log import Kind, actions, commit_file, is_commit, log_of, versions
 from jobs.engine.storage.place import Place
 
 MARK = "strandline"
@@ -186,7 +178,7 @@ def _rewrites(path: Place, version: int) -> bool:
     entry = entry_at(path, version)
     if entry is not None:
         return entry.is_passed_over
-    return any(each.body.get("dataChange") for each in actions(path, version, REMOVE))
+    return any(each.body.get("dataChange") for each in actions(path, version, Kind.REMOVE))
 
 
 def last_entry(path: Place) -> tuple[int, Entry] | None:
@@ -226,7 +218,7 @@ def entry_at(path: Place, version: int) -> Entry | None:
     """Return the ledger entry of a version; None when it has none, or there is no such version."""
     try:
         # Delta writes commitInfo first, but does not promise it.
-        info = next((action.body for action in actions(path, version, INFO)), {})
+        info = next((action.body for action in actions(path, version, Kind.INFO)), {})
     except FileNotFoundError:
         return None
     text = info.get("userMetadata")

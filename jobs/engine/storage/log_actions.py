@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 from urllib.parse import unquote
 
-from jobs.engine.storage.commit_log import ADD, REMOVE, actions, commit_file
+from jobs.engine.storage.commit_log import Kind, actions, commit_file
 from jobs.engine.storage.place import Place
 
 
@@ -24,7 +24,7 @@ def added(path: Place, version: int, *, files: tuple[int, int | None] = (0, None
     """Return what a version added, or only its files from one position to another."""
     stats: list[dict[str, Any]] = []
     names: list[str] = []
-    for each in islice(actions(path, version, ADD), *files):
+    for each in islice(actions(path, version, Kind.ADD), *files):
         add = each.body
         if add.get("dataChange", True):
             stats.append(json.loads(add["stats"]))
@@ -43,9 +43,9 @@ def files_between(path: Place, first: int, last: int) -> tuple[set[str], set[str
     came: set[str] = set()
     went: set[str] = set()
     for version in range(first, last + 1):
-        changes = list(actions(path, version, ADD, REMOVE))
-        added_now = {file_of(path, each.body) for each in changes if each.kind == ADD}
-        gone = {file_of(path, each.body) for each in changes if each.kind == REMOVE}
+        changes = list(actions(path, version, Kind.ADD, Kind.REMOVE))
+        added_now = {file_of(path, each.body) for each in changes if each.kind is Kind.ADD}
+        gone = {file_of(path, each.body) for each in changes if each.kind is Kind.REMOVE}
         went |= gone - came
         came = (came - gone) | added_now
     return came, went

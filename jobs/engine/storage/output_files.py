@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from jobs.engine.storage import delta_commit
+from jobs.engine.storage.commit_log import added_file
 
 SMALL = 50_000
 """Up to this number of rows one file is enough."""
@@ -41,7 +42,7 @@ def sized(rows: DataFrame, count: int, *, folder: str = "", folders: int = 1) ->
 
 def rows_in(file: str) -> int:
     """Return the number of rows in a file, given its line in the log."""
-    return int(json.loads(json.loads(file)["add"]["stats"])["numRecords"])
+    return int(json.loads(added_file(file)["stats"])["numRecords"])
 
 
 def write(

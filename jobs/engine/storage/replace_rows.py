@@ -21,7 +21,6 @@ file, and it would grow: with a dimension that changed every ten minutes for thr
 megabyte in the end, and every reader of the table read it.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +30,7 @@ from pyspark.sql import functions as F
 
 from jobs.core.errors import DefinitionError, TransientError
 from jobs.engine.storage import delta_commit
+from jobs.engine.storage.commit_log import added_file
 from jobs.engine.storage.file_index import span_of
 from jobs.engine.storage.later_commits import LaterCommits, name
 from jobs.engine.storage.ledger import latest_version
@@ -140,13 +140,13 @@ class _Attempt:
         """Write the rows to add, and the rows that stay from files that existed when the first attempt began."""
         exchange, version = self._exchange, self._commit.read_version
         if among:
-            lines = {name(json.loads(file)["add"]): file for file in among(version)}
+            lines = {name(added_file(file)): file for file in among(version)}
             held = self._holding(delta_commit.rows_of(self._spark, self._path, lines.values()))
             files = [lines[each] for each in held - self._meanwhile.came.keys()]
         else:
             near = rows_at(self._spark, self._path, version).where(self._is_near())
             files = self._commit.named(self._holding(near) - self._meanwhile.came.keys())
-        adds = [json.loads(file)["add"] for file in files]
+        adds = [*map(added_file, files)]
         self._touched = set(map(name, adds))
         rows = exchange.come
         if files:
@@ -167,7 +167,7 @@ class _Attempt:
         first, last = self._exchange.reach
         files = {}
         for each, line in self._meanwhile.came.items():
-            since, until = span_of(json.loads(line)["add"], self._exchange.at)
+            since, until = span_of(added_file(line), self._exchange.at)
             if since <= last and until >= first:
                 files[each] = line
         if files:
@@ -194,7 +194,7 @@ class _Attempt:
 
     def _write_again(self, files: Sequence[str], stays: Choose) -> None:
         if files:
-            self._touched |= {name(json.loads(file)["add"]) for file in files}
+            self._touched |= {name(added_file(file)) for file in files}
             self._commit.write(sized(stays(self._commit.take_out(files)), sum(map(rows_in, files))))
 
     def _is_near(self) -> Column:

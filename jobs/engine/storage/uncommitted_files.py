@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from urllib.parse import unquote
 
-from jobs.engine.storage.commit_log import ADD, actions, is_commit, log_of, versions
+from jobs.engine.storage.commit_log import Kind, actions, is_commit, log_of, versions
 from jobs.engine.storage.place import Place
 
 
@@ -15,7 +15,7 @@ def uncommitted(path: Place) -> Iterator[Place]:
     named = {
         unquote(each.body["path"])
         for version in versions(path)
-        for each in actions(path, version, ADD)
+        for each in actions(path, version, Kind.ADD)
     }
     for file in sorted(path.local.rglob("*.parquet")):
         place = Place(str(file))

@@ -5,11 +5,11 @@ it took 0.6 s. A table has one writer, so the writer can remember which files it
 version than the index, the index is read from Delta again.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, timedelta
 
+from jobs.engine.storage.commit_log import added_file
 from jobs.engine.storage.delta_commit import Commit, Written
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -60,7 +60,7 @@ class WindowIndex:
     def _by_start(self, files: Iterable[str]) -> dict[int, list[str]]:
         found = defaultdict(list)
         for file in files:
-            text = json.loads(file)["add"]["partitionValues"][self._column]
+            text = added_file(file)["partitionValues"][self._column]
             found[micros(text)].append(file)
         return dict(found)
 
