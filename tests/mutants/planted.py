@@ -110,8 +110,8 @@ MUTANTS = (
     Mutant(
         "the newest arrival runs back",
         f"{PIPELINE}/newest_arrival.py",
-        "max([*arrivals, *([known] if known else [])], default=None)",
-        "max(arrivals, default=known)",
+        "max([*_newest(path, written, seen_at), *([known] if known else [])], default=None)",
+        "max(_newest(path, written, seen_at), default=known)",
         ("tests/engine/pipeline/test_disordered_intake.py",),
     ),
     Mutant(

@@ -6,22 +6,29 @@ than ``SKEW`` does not count (jobs/core/lateness.py): one record of the year 999
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-
-import duckdb
+from datetime import UTC, datetime
 
 from jobs.core.lateness import SKEW
 from jobs.core.received import NOTHING_ARRIVED
 from jobs.engine.storage.commit_log import added_file
 from jobs.engine.storage.delta_commit import Written
+from jobs.engine.storage.duckdb_table import peek_files
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.log_actions import file_of
 from jobs.engine.storage.place import Place
+from jobs.engine.storage.window_index import EPOCH, MICROSECOND
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-NEWEST = """
-    SELECT max(epoch_us(_arrived_at)) FROM read_parquet($file) WHERE epoch_us(_arrived_at) <= $latest
-"""
+
+def newest_credible(clock: str) -> str:
+    """Return the SQL for the newest arrival among rows that a reader believed, in microseconds since 1970.
+
+    An arrival beyond the reader's clock counts as that of its clock, and one beyond it by more than the skew not at all.
+
+    Args:
+        clock: The SQL of the reader's clock, in microseconds.
+    """
+    arrived, skew = "epoch_us(_arrived_at)", SKEW // MICROSECOND
+    return f"max(least({arrived}, {clock})) FILTER ({arrived} <= {clock} + {skew})"
 
 
 def newest_before(newest: Entry | None) -> datetime | None:
@@ -42,26 +49,27 @@ def newest_with(
         written: Their files; the statistics of each have its newest arrival.
         seen_at: The reader's clock.
     """
-    arrivals = [min(each, seen_at) for each in _newest(path, written, seen_at + SKEW)]
-    return max([*arrivals, *([known] if known else [])], default=None)
+    return max([*_newest(path, written, seen_at), *([known] if known else [])], default=None)
 
 
-def _newest(path: Place, written: Written, latest: datetime) -> Iterator[datetime]:
-    """Return the newest arrival of each file up to a time; only a file with a later arrival is opened."""
-    for file in written.files:
-        add = added_file(file)
+def _newest(path: Place, written: Written, seen_at: datetime) -> Iterator[datetime]:
+    """Yield the newest credible arrival of the files; only those with an arrival that is not credible are opened."""
+    ahead = []
+    for add in map(added_file, written.files):
         newest = _moment(json.loads(add["stats"])["maxValues"]["_arrived_at"])
-        if newest is not None and newest <= latest:
-            yield newest
-            continue
-        with duckdb.connect() as engine:
-            values = {
-                "file": file_of(path, add),
-                "latest": (latest - EPOCH) // timedelta(microseconds=1),
-            }
-            (within,) = engine.execute(NEWEST, values).fetchall()[0]
-        if within is not None:
-            yield EPOCH + timedelta(microseconds=within)
+        if newest is not None and newest <= seen_at + SKEW:
+            yield min(newest, seen_at)
+        else:
+            ahead.append(file_of(path, add))
+    if not ahead:
+        return
+    wanted = newest_credible("getvariable('clock_')")
+    ((within,),) = peek_files(ahead, "ahead").ask(
+        f"SELECT {wanted} FROM ahead",  # noqa: S608  # our own names
+        clock_=(seen_at - EPOCH) // MICROSECOND,
+    )
+    if isinstance(within, int):
+        yield EPOCH + within * MICROSECOND
 
 
 def _moment(text: str) -> datetime | None:

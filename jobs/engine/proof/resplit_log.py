@@ -13,16 +13,15 @@ took 0.77 GB and 28 s, and sorting the log 0.9 GB.
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, TypeAlias
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.core.lateness import SKEW
 from jobs.core.received import ORDER, RECEIVED
 from jobs.core.table import Table
 from jobs.engine.pipeline.ingest import PROPERTIES
+from jobs.engine.pipeline.newest_arrival import newest_credible
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.duckdb_session import Duck, spilling
 from jobs.engine.storage.duckdb_view import scan
@@ -45,9 +44,9 @@ WITHIN = (
 )
 
 NEWEST = f"""
-    SELECT max(epoch_us(least(_arrived_at, _ingested_at))) FROM log
-    WHERE _batch = $batch AND _arrived_at <= least(_ingested_at + INTERVAL {SKEW // timedelta(seconds=1)} SECOND, $arrived)
-"""  # noqa: S608  # our own number
+    SELECT {newest_credible("epoch_us(_ingested_at)")} FROM log
+    WHERE _batch = $batch AND _arrived_at <= $arrived
+"""  # noqa: S608  # our own names
 
 Row: TypeAlias = tuple[Any, ...]
 """The values of a row in the columns of bronze's order."""

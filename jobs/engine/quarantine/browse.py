@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -17,11 +17,10 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries, is_table
 from jobs.engine.storage.log_actions import added
 from jobs.engine.storage.place import Place
+from jobs.engine.storage.window_index import EPOCH
 
 KafkaPlace: TypeAlias = tuple[str, int, int]
 """Topic, partition, offset."""
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ Why not Arrow's data sets and parameters, the usual way: both import pandas, whi
 It suits tables without partitions, such as history and the quarantines: their files hold all columns.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import duckdb
@@ -26,6 +27,13 @@ def peek(path: Place, name: str) -> "Peek":
         _zoned(duck.read_parquet(files, union_by_name=True)).create_view(name)
     else:
         duck.register(name, data_set(table))
+    return Peek(duck)
+
+
+def peek_files(files: Sequence[str], name: str) -> "Peek":
+    """Open some files of a table under a name; their times have no zone, as Spark writes them, and are in UTC."""
+    duck = session()
+    duck.read_parquet([*files], union_by_name=True).create_view(name)
     return Peek(duck)
 
 

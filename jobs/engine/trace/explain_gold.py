@@ -12,10 +12,10 @@ from jobs.engine.storage.find_rows import Found, Where, look, typed
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, entries, entry_at
 from jobs.engine.storage.open_table import kinds
+from jobs.engine.storage.window_index import MICROSECOND
 from jobs.engine.trace.explain_unread import explain_gate, explain_waiting
 from jobs.engine.trace.locate import Removed, first_version, reading_batch, removed_row, version_of
 from jobs.engine.trace.row_lineage import (
-    MICROSECOND,
     Step,
     emitted_by,
     last_watermark,

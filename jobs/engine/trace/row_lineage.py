@@ -19,8 +19,7 @@ from jobs.engine.storage.find_rows import Found, Where, look
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries
 from jobs.engine.storage.open_table import kinds
-
-MICROSECOND = timedelta(microseconds=1)
+from jobs.engine.storage.window_index import MICROSECOND
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
