@@ -29,7 +29,7 @@ from jobs.engine.runtime.spark_session import start
 from jobs.engine.runtime.settings import settings
 from jobs.silver.device_telemetry import TABLE
 lake = Lake(Path(sys.argv[1]))
-spark = start(settings(cores=1, memory="512m"), lake.log("spark"))
+spark = start(settings(cores=1, memory="512m"), lake.program_log("spark"))
 with lease(spark, TABLE, lake):
     print(spark.sparkContext._gateway.proc.pid, flush=True)
     time.sleep(60)
