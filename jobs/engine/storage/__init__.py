@@ -1,5 +1,5 @@
-"""The paths of a table, its log, and commits of rows together with their ledger entry.
+"""The one door to files: where a table is, its log, its rows, its locks, and commits together with their ledger entry.
 
-Only one table's files, versions and locks enter; the rooms above decide which rows are right.
-Begin with lake, then ledger, then delta_commit.
+No other room opens a file or a table; the rooms above ask by table, and decide which rows are right.
+Begin with lake, then place, ledger, delta_commit.
 """
