@@ -49,7 +49,7 @@ def make_report(context: OpExecutionContext, config: Wanted, lake: LakeResource)
     metadata: dict[str, MetadataValue] = {
         "verdict": MetadataValue.text(found.verdict.value),
         "sentence": MetadataValue.text(found.sentence),
-        "page": MetadataValue.path(page),
+        "page": MetadataValue.path(str(page)),
         **linked(lake, date.fromisoformat(found.since[:10])),
     }
     try:

@@ -96,7 +96,7 @@ def _published(tables: Sequence[Table], lake: Lake, audits: Sequence[Audit]) -> 
         )
         for table, found in zip(tables, audits, strict=True)
     ]
-    page: Path = library.publish(lake.docs, asked, place.now())
+    page: Path = library.publish(lake.docs.local, asked, place.now())
     return page
 
 

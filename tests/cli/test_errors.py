@@ -53,6 +53,19 @@ def unwritable(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(tmp_path / "file" / "lake")
 
 
+@pytest.mark.parametrize("words", [("ledger",), ("up",), ("demo",), ("compare", "elsewhere")])
+def test_a_lake_on_a_store(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused, and no folder of that name is made."""
+    monkeypatch.chdir(tmp_path)
+    named = ("s3a://bucket/lake",) if words[0] == "compare" else ("--lake", "s3a://bucket/lake")
+
+    refused(strandline(*words, *named), 2, "s3a://bucket/lake", "--lake")
+
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("words", [("run",), ("produce", "--events", "9"), ("stream",), ("up",)])
 def test_a_broker_that_is_down(words: tuple[str, ...], place: Path) -> None:
     """Trying again may help, and the address is there to be checked."""
