@@ -30,7 +30,7 @@ FAR_AHEAD = 4_102_444_800_000  # 2100
 @pytest.fixture(name="shared", scope="module")
 def _shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Return a lake whose broker any test may start, kill or stop; it is stopped at the end."""
-    lake = tmp_path_factory.mktemp("a läke, shared")
+    lake = tmp_path_factory.mktemp("a läke & shared")
     yield lake
     local_broker.down(Lake(lake))
 
