@@ -58,7 +58,10 @@ EXCEPTIONS = {
         {*PROCESS, "shutil", "open", "stat", "glob"},
         "cuts and reads logs that programs keep open, which no store can do",
     ),
-    "runtime/log_reader.py": ({*PROCESS, "open", "stat"}, "follows such a log, also when it is renamed"),
+    "runtime/log_reader.py": (
+        {*PROCESS, "open", "stat"},
+        "follows such a log, also when it is renamed",
+    ),
     "runtime/log_records.py": ({"pathlib"}, "finds the last error in such a log"),
 }
 """Modules of other rooms, what each uses all the same, and why."""

@@ -10,7 +10,7 @@ If several rows of one window remain, or no key column is known, the answer is N
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, assert_never
 
 from jobs import catalog
