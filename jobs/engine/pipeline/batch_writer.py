@@ -79,6 +79,7 @@ class Writer:
         entry, parts = opened(table, lake, plan, self._mode)
         lost = partial(dropped, spark, table, plan, parts)
         path = lake.table(table)
+        write: Callable[..., Entry | None]
         match table:
             case Judged():
                 quarantine = lake.quarantine(table)
@@ -93,7 +94,7 @@ class Writer:
                 write = partial(append, path=path)
             case Upserted():
                 self._windows = self._windows or Windows(table, path)
-                write = partial(self._windows.change)
+                write = self._windows.change
             case _:
                 assert_never(table)
         if table.dimension and self._static is None:

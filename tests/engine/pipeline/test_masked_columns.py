@@ -42,6 +42,7 @@ GOLD = replace(
     reads=(SILVER,),
     transform=renamed,
     key=("action_id",),
+    key_null_ok=(),
     event_at="event_at",
     closes_at=None,
 )
