@@ -13,7 +13,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.core.table import Dimension, Table
+from jobs.core.table import Computed, Dimension
 from jobs.engine.runtime.meter import Meter, code_version
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.changed_range import NO_TIME, Reach, changed_span
@@ -30,7 +30,7 @@ from jobs.engine.storage.window_index import EPOCH, MICROSECOND
 
 @contextmanager
 def beside(
-    spark: SparkSession, table: Table, lake: Lake, batch: DataFrame, stock: FileIndex | None
+    spark: SparkSession, table: Computed, lake: Lake, batch: DataFrame, stock: FileIndex | None
 ) -> Iterator[tuple[DataFrame, dict[str, int]]]:
     """Add the dimension's columns to the rows of a batch, which are cached, because their time range is queried first.
 
@@ -41,7 +41,7 @@ def beside(
         return
     cached = batch.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        at = F.unix_micros(str(table.event_at))
+        at = F.unix_micros(table.event_at)
         first, last = cached.agg(F.min(at), F.max(at)).collect()[0]
         reach = NO_TIME if first is None else (first, last)
         yield adorned(spark, table, lake, cached, stock, reach)
@@ -51,7 +51,7 @@ def beside(
 
 def adorned(  # noqa: PLR0913, PLR0917  # which rows of what, and where to look
     spark: SparkSession,
-    table: Table,
+    table: Computed,
     lake: Lake,
     rows: DataFrame,
     stock: FileIndex | None = None,
@@ -69,7 +69,7 @@ def adorned(  # noqa: PLR0913, PLR0917  # which rows of what, and where to look
     return _looked_up(table, wanted, rows, intervals), {source.id: version}
 
 
-def unknown(table: Table, rows: DataFrame) -> DataFrame:
+def unknown(table: Computed, rows: DataFrame) -> DataFrame:
     """Add the dimension's columns as NULL."""
     names = table.dimension.columns if table.dimension else ()
     return rows.withColumns({name: F.lit(None).cast("string") for name in names})
@@ -80,19 +80,19 @@ class Again:
     """Repeats the look-up of rows whose dimension changed, for the life of a run."""
 
     spark: SparkSession
-    table: Table
+    table: Computed
     lake: Lake
     _tail: Tail = field(init=False)
     _own: FileIndex = field(init=False)
-    _dimensions: dict[Table, FileIndex] = field(init=False)
+    _dimensions: dict[Computed, FileIndex] = field(init=False)
 
     def __post_init__(self) -> None:
         """Follow the table's own ledger, which backfills write to as well."""
         self._tail = Tail(self.lake.table(self.table))
         self._own = FileIndex.of(self.spark, self.table, self.lake)
-        self._dimensions = {
-            source: FileIndex.of(self.spark, source, self.lake) for source in self.table.needs
-        }
+        wanted = self.table.dimension
+        sources = [wanted.source] if wanted else []
+        self._dimensions = {each: FileIndex.of(self.spark, each, self.lake) for each in sources}
 
     def look(self) -> Entry | None:
         """Replace the rows whose dimension changed since the last look-up; None if nothing changed.
@@ -119,7 +119,7 @@ class Again:
         self._tail.follow()
         return self._tail.right_until
 
-    def _span(self, source: Table, before: int, now: int) -> Reach | None:
+    def _span(self, source: Computed, before: int, now: int) -> Reach | None:
         """Return the time range in which the dimension changed between two versions; everything if unknown."""
         path = self.lake.table(source)
         is_new = before < 0 or before > now  # never looked up, or the dimension was recreated
@@ -162,7 +162,7 @@ class Again:
                     return entry
             keys = changed.select(*key).distinct()
             exchange = Exchange(
-                at=str(self.table.event_at),
+                at=self.table.event_at,
                 reach=reach,
                 goes=lambda held: by_key(self._in_range(held, span), keys, key, "left_semi"),
                 stays=lambda held: by_key(held, keys, key, "left_anti"),
@@ -179,7 +179,7 @@ class Again:
         """Return the rows within a time range, by a condition that skips files outside of it."""
         if span is None:
             return rows.limit(0)
-        moment, (first, last) = F.col(str(self.table.event_at)), span
+        moment, (first, last) = F.col(self.table.event_at), span
         from_first = (
             rows if first <= -OPEN else rows.where(moment >= F.timestamp_micros(F.lit(first)))
         )
@@ -194,5 +194,7 @@ def _text(micros: int) -> str:
     return "open" if abs(micros) >= OPEN else (EPOCH + micros * MICROSECOND).isoformat()
 
 
-def _looked_up(table: Table, wanted: Dimension, rows: DataFrame, intervals: DataFrame) -> DataFrame:
-    return wanted.join(rows, intervals, str(table.event_at), wanted.columns)
+def _looked_up(
+    table: Computed, wanted: Dimension, rows: DataFrame, intervals: DataFrame
+) -> DataFrame:
+    return wanted.join(rows, intervals, table.event_at, wanted.columns)

@@ -17,7 +17,7 @@ from operator import or_
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.core.table import Recomputed, Table
+from jobs.core.table import Computed, Recomputed
 from jobs.engine.pipeline.full_batch import compute
 from jobs.engine.pipeline.plan import shaped
 from jobs.engine.runtime.meter import Meter, code_version
@@ -56,13 +56,13 @@ class Afresh:
         self._lake = lake
         self._mode = mode
         self._shelf = WindowIndex(table.window_from)
-        self._stocks = {source: FileIndex.of(spark, source, lake) for source in table.upstream}
+        self._stocks = {source: FileIndex.of(spark, source, lake) for source in table.reads}
         self._length = table.window_length // MICROSECOND
 
     def catch_up(self) -> Entry | None:
         """Recompute the windows that changed since the last run; None if the sources have no new commits."""
         meter = Meter(self._spark)
-        sources = self._table.upstream
+        sources = self._table.reads
         last = last_entry(self._lake.table(self._table))
         newest = last[1] if last else None
         before = {s: newest.versions[s.id][1] if newest else -1 for s in sources}
@@ -89,7 +89,7 @@ class Afresh:
         ).settled(good=read, held={}, dropped=0)
         return self._put(self._touched(before, now), now, entry, meter)
 
-    def _touched(self, before: Mapping[Table, int], now: Mapping[Table, int]) -> Span | None:
+    def _touched(self, before: Mapping[Computed, int], now: Mapping[Computed, int]) -> Span | None:
         """Return the range of starts of the windows that a changed row can touch."""
         spans = [self._span(source, before[source], now[source]) for source in now]
         known = [span for span in spans if span is not None]
@@ -98,12 +98,12 @@ class Afresh:
         rows = reduce(or_, known)
         return Span(rows.lowest - self._length + 1, rows.highest)
 
-    def _span(self, source: Table, before: int, now: int) -> Span | None:
+    def _span(self, source: Computed, before: int, now: int) -> Span | None:
         changed = changed_span(self._spark, source, self._lake.table(source), before, now)
         return Span(*changed) if changed else None
 
     def _put(
-        self, starts: Span | None, now: Mapping[Table, int], entry: Entry, meter: Meter
+        self, starts: Span | None, now: Mapping[Computed, int], entry: Entry, meter: Meter
     ) -> Entry:
         """Replace the table's windows that start within a span."""
         commit = delta_commit.Commit(self._spark, self._lake.table(self._table))
@@ -123,11 +123,11 @@ class Afresh:
         self._shelf.replaced(version, touched, written)
         return final
 
-    def _near(self, source: Table, starts: Span, version: int) -> DataFrame:
+    def _near(self, source: Computed, starts: Span, version: int) -> DataFrame:
         """Return the rows of a source in windows that start within a span."""
         last = min(starts.highest + self._length, OPEN)
         rows = self._stocks[source].rows(version, starts.lowest, last)
-        begins = F.col(str(source.event_at))
+        begins = F.col(source.event_at)
         ends = F.col(source.valid_until) if source.valid_until else begins
         reaches = ends.isNull() | (ends >= F.timestamp_micros(F.lit(starts.lowest)))
         if starts.highest >= OPEN:

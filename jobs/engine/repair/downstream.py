@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from jobs import catalog
 from jobs.core.errors import TransientError
-from jobs.core.table import Derived, Recomputed, Table
+from jobs.core.table import Derived, Ingested, Recomputed, Table
 from jobs.engine.gates.gate_files import refuse_behind
 from jobs.engine.pipeline.dimension_lookup import Again
 from jobs.engine.pipeline.recompute_windows import Afresh
@@ -116,7 +116,7 @@ def _follow(spark: SparkSession, table: Table, lake: Lake) -> Entry | None:
         with lease(spark, table, lake):
             if isinstance(table, Recomputed):
                 return Afresh(spark, table, lake, MODE).catch_up()
-            return Again(spark, table, lake).look()
+            return None if isinstance(table, Ingested) else Again(spark, table, lake).look()
     except TransientError:  # its own process has it, and does the same
         return None
 

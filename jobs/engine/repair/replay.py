@@ -241,7 +241,7 @@ def _bring(work: Work, healed: Healing, begun: Entry, released: Mapping[str, int
     else:
         places = healed.gone
         exchange = Exchange(
-            at=str(table.event_at),
+            at=table.event_at,
             goes=lambda rows: rows.join(places, [*PLACE], "left_semi"),
             stays=lambda rows: rows.join(places, [*PLACE], "left_anti"),
             come=healed.rows,

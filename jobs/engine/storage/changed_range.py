@@ -10,7 +10,7 @@ from functools import partial
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.core.table import Recomputed, Table, Upserted
+from jobs.core.table import Computed, Recomputed, Upserted
 from jobs.engine.storage.join_by_key import by_key
 from jobs.engine.storage.ledger import between
 from jobs.engine.storage.log_actions import files_between
@@ -26,7 +26,7 @@ NO_TIME = (0, -1)
 
 
 def changed_span(
-    spark: SparkSession, source: Table, path: Place, before: int, now: int
+    spark: SparkSession, source: Computed, path: Place, before: int, now: int
 ) -> Reach | None:
     """Return the range in which two versions of a table differ; None when they are equal."""
     ranges = [entry.speaks_of for entry in between(path, before + 1, now)]
@@ -45,13 +45,13 @@ def hull(reaches: Sequence[Reach]) -> Reach | None:
     return min(firsts), max(lasts)
 
 
-def reach_of(rows: DataFrame, source: Table) -> Reach | None:
+def reach_of(rows: DataFrame, source: Computed) -> Reach | None:
     """Return the range that rows cover which only one of two versions has; None when there is no row.
 
     A row whose validity ended between the versions is unchanged before that end, so it counts from its end on.
     Its start may lie months back.
     """
-    begins = F.unix_micros(str(source.event_at))
+    begins = F.unix_micros(source.event_at)
     if source.valid_until is None:
         spans = rows.select(begins.alias("first"), begins.alias("last"))
     else:
@@ -64,14 +64,14 @@ def reach_of(rows: DataFrame, source: Table) -> Reach | None:
     return None if lowest is None else (lowest, highest)
 
 
-def reach_of_change(rows: DataFrame, held: DataFrame, source: Table) -> Reach | None:
+def reach_of_change(rows: DataFrame, held: DataFrame, source: Computed) -> Reach | None:
     """Return the range that changes when rows replace those with the same key.
 
     The key joins each row to the one that it replaces, so nothing is sorted or shuffled as in ``reach_of``.
     """
     end = _end(source)
     others = [name for name in rows.columns if name not in {*source.key, *_moving(source)}]
-    begins = F.unix_micros(str(source.event_at))
+    begins = F.unix_micros(source.event_at)
     compared = [begins.alias("_begins"), end.alias("_end"), F.struct(*others, begins).alias("_row")]
     new = rows.select(*source.key, *compared)
     old = held.select(*source.key, *compared).withColumnsRenamed(
@@ -86,16 +86,16 @@ def reach_of_change(rows: DataFrame, held: DataFrame, source: Table) -> Reach | 
     return None if lowest is None else (lowest, highest)
 
 
-def _moving(source: Table) -> set[str | None]:
+def _moving(source: Computed) -> set[str | None]:
     """Return the columns that change when a row's validity ends: its end, and the column of its partition."""
     folder = source.window_from if isinstance(source, Upserted | Recomputed) else None
     return {source.valid_until, folder} - {source.event_at}
 
 
-def _end(source: Table) -> Column:
+def _end(source: Computed) -> Column:
     """Return the end of the row's validity, in microseconds."""
     if source.valid_until is None:
-        return F.unix_micros(str(source.event_at))
+        return F.unix_micros(source.event_at)
     return F.coalesce(F.unix_micros(source.valid_until), F.lit(OPEN))
 
 

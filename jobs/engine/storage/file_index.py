@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.core.table import Table
+from jobs.core.table import Computed
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.commit_log import Action, Kind, actions
 from jobs.engine.storage.lake import Lake
@@ -53,9 +53,9 @@ class FileIndex:
         self._is_other = False
 
     @classmethod
-    def of(cls, spark: SparkSession, table: Table, lake: Lake) -> "FileIndex":
+    def of(cls, spark: SparkSession, table: Computed, lake: Lake) -> "FileIndex":
         """Return the index of a table by the validity that its declaration names."""
-        return cls(spark, lake.table(table), str(table.event_at), table.valid_until)
+        return cls(spark, lake.table(table), table.event_at, table.valid_until)
 
     def files(self, version: int, first: int = -OPEN, last: int = OPEN) -> list[str]:
         """Return the files of a version that may hold rows valid in a range, each as its line in the log."""

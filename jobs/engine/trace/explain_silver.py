@@ -10,7 +10,7 @@ from typing import Any
 
 from jobs.core.lateness import DISORDERED
 from jobs.core.received import PLACE
-from jobs.core.table import Table
+from jobs.core.table import Judged
 from jobs.engine.accounting.balance_sheet import read_until
 from jobs.engine.quarantine.record_state import done_about, still_held
 from jobs.engine.quarantine.resolutions import Status
@@ -52,9 +52,9 @@ Explained = tuple[Finding, Found | None]
 """What became of an event in a judging table, and its row if it has one."""
 
 
-def explain_spot(silver: Table, spot: Spot, world: World) -> Explained:
+def explain_spot(silver: Judged, spot: Spot, world: World) -> Explained:
     """Return what became of the record at an offset."""
-    (bronze,) = silver.upstream
+    (bronze,) = silver.reads
     taken = taken_in(world.lake.table(bronze), spot)
     if taken is None:
         return explain_not_in_bronze(silver, bronze, spot, world), None
@@ -82,7 +82,7 @@ def explain_spot(silver: Table, spot: Spot, world: World) -> Explained:
     return _explain_absent(silver, record, read, world).also(**evidence), None
 
 
-def _explain_hole(silver: Table, spot: Spot, taken: TakenIn) -> Finding:
+def _explain_hole(silver: Judged, spot: Spot, taken: TakenIn) -> Finding:
     """Explain why there is no record at an offset that bronze has read."""
     evidence = {"offset": str(spot), "version": taken.version, "batch": taken.entry.batch}
     if taken.entry.without_record:
@@ -96,7 +96,7 @@ def _explain_hole(silver: Table, spot: Spot, taken: TakenIn) -> Finding:
     return make_finding(silver, Verdict.UNACCOUNTED, sentence, **evidence)
 
 
-def _explain_present(silver: Table, row: Found, world: World) -> Finding:
+def _explain_present(silver: Judged, row: Found, world: World) -> Finding:
     path = world.lake.table(silver)
     commit = {
         **_commit_of_file(path, row),
@@ -108,7 +108,7 @@ def _explain_present(silver: Table, row: Found, world: World) -> Finding:
     )
 
 
-def _explain_held(silver: Table, kept: Found, world: World) -> Finding:
+def _explain_held(silver: Judged, kept: Found, world: World) -> Finding:
     """Explain why a record is in the quarantine."""
     lake, row = world.lake, kept.row
     reasons = row["reasons"]
@@ -151,10 +151,10 @@ def _explain_held(silver: Table, kept: Found, world: World) -> Finding:
 
 
 def _explain_disordered(
-    silver: Table, row: Mapping[str, Any], world: World
+    silver: Judged, row: Mapping[str, Any], world: World
 ) -> tuple[str, dict[str, object]]:
     """Explain how far a record's arrival is behind the newest of earlier commits, as bronze recorded it."""
-    (bronze,) = silver.upstream
+    (bronze,) = silver.reads
     taken = taken_in(world.lake.table(bronze), Spot.of(row))
     newest = taken.record.row.get("_newest_before") if taken and taken.record else None
     behind = f"{newest - row['_arrived_at']} " if newest else ""
@@ -178,7 +178,7 @@ def _commit_fields(path: Place, version: int | None) -> dict[str, object]:
 
 
 def _explain_absent(
-    silver: Table, record: Mapping[str, Any], read: tuple[int, Entry], world: World
+    silver: Judged, record: Mapping[str, Any], read: tuple[int, Entry], world: World
 ) -> Finding:
     """Explain why a record that was read is neither a row nor in the quarantine."""
     version, entry = read
@@ -207,7 +207,7 @@ def _explain_absent(
     return make_finding(silver, Verdict.UNACCOUNTED, sentence, silver=batch)
 
 
-def explain_key(silver: Table, parts: tuple[str, ...], world: World) -> Explained:
+def explain_key(silver: Judged, parts: tuple[str, ...], world: World) -> Explained:
     """Return where the event with a key is in the lake."""
     lake, (bronze,) = world.lake, silver.upstream
     columns = kinds(lake.table(silver))

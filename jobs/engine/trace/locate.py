@@ -143,12 +143,12 @@ def first_version(table: Table, path: Place, row: Found) -> int | None:
         row = before[0]
 
 
-def silver_row(silver: Table, lake: Lake, record: Mapping[str, Any]) -> Found | None:
+def silver_row(silver: Judged, lake: Lake, record: Mapping[str, Any]) -> Found | None:
     """Return the silver row that a record of bronze became."""
     return next(iter(look(lake.table(silver), _same(record))), None)
 
 
-def held_record(silver: Table, lake: Lake, record: Mapping[str, Any]) -> Found | None:
+def held_record(silver: Judged, lake: Lake, record: Mapping[str, Any]) -> Found | None:
     """Return the row of a record that the quarantine still holds, discarded or not."""
     kept = look(lake.quarantine(silver), _same(record))
     return next(reversed(still_held(silver, lake, kept)), None)
@@ -159,9 +159,9 @@ def _same(record: Mapping[str, Any]) -> Where:
     return Where(equal=Spot.of(record).where, within={"_arrived_at": (at, at)})
 
 
-def original(silver: Table, lake: Lake, record: Mapping[str, Any]) -> Found | None:
+def original(silver: Judged, lake: Lake, record: Mapping[str, Any]) -> Found | None:
     """Return the row that a record is a copy of: the one with the same key and event time."""
-    at, moment = record["_arrived_at"], str(silver.event_at)
+    at, moment = record["_arrived_at"], silver.event_at
     law, payload = silver.lateness, record["_payload"] or b""
     rows = look(
         lake.table(silver),
@@ -177,11 +177,11 @@ def original(silver: Table, lake: Lake, record: Mapping[str, Any]) -> Found | No
     return min(similar, key=lambda each: _mismatch(each.row, silver, payload), default=None)
 
 
-def _mismatch(row: Mapping[str, Any], silver: Table, payload: bytes) -> tuple[bool, bool, int]:
+def _mismatch(row: Mapping[str, Any], silver: Judged, payload: bytes) -> tuple[bool, bool, int]:
     """Rank candidate originals: the smallest tuple matches the payload best; a longer key matches better."""
     fields = json_fields(payload)
     same_key = all(str(fields.get(name)) == str(row[name]) for name in silver.key)
-    same_time = _moment(fields.get(str(silver.event_at))) == row[str(silver.event_at)]
+    same_time = _moment(fields.get(silver.event_at)) == row[silver.event_at]
     return not same_key, not same_time, -sum(len(str(row[name])) for name in silver.key)
 
 

@@ -15,7 +15,7 @@ from datetime import datetime
 from itertools import islice
 
 from jobs.core.received import IDENTITY
-from jobs.core.table import Ingested, Table
+from jobs.core.table import Ingested, Judged, Table
 from jobs.engine.accounting.balance_sheet import held_rows, waiting
 from jobs.engine.storage.find_rows import Range, Where, heap, look, typed
 from jobs.engine.storage.ledger import entries
@@ -54,9 +54,9 @@ class SearchResult:
     gaps: tuple[str, ...] = ()
 
 
-def search_key(silver: Table, parts: Sequence[str], world: World) -> SearchResult:
+def search_key(silver: Judged, parts: Sequence[str], world: World) -> SearchResult:
     """Search the bronze table below a judging table for a key, and return what became of its event."""
-    (bronze,) = silver.upstream
+    (bronze,) = silver.reads
     path = world.lake.table(bronze)
     key = _typed_key(silver, parts, world)
     words = [part for part in key.values() if isinstance(part, str)]
@@ -90,9 +90,9 @@ def search_key(silver: Table, parts: Sequence[str], world: World) -> SearchResul
     return SearchResult(None, done, gone, tuple(gaps))
 
 
-def records_not_in_bronze(judges: Sequence[Table], world: World) -> tuple[list[str], int | str]:
+def records_not_in_bronze(judges: Sequence[Judged], world: World) -> tuple[list[str], int | str]:
     """Return in words which records bronze does not have, and how many of them are in Kafka or why that is unknown."""
-    sources = [silver.upstream[0] for silver in judges]
+    sources = [silver.reads[0] for silver in judges]
     left = unread_in_kafka(sources, world)
     gaps = []
     if isinstance(left, str):
@@ -105,7 +105,7 @@ def records_not_in_bronze(judges: Sequence[Table], world: World) -> tuple[list[s
     return gaps, left
 
 
-def pending_below(table: Table, judges: Sequence[Table], world: World) -> list[str]:
+def pending_below(table: Table, judges: Sequence[Judged], world: World) -> list[str]:
     """Return in words which records below a table may still become a row of it, or would have."""
     gaps = []
     for silver in judges:
@@ -131,7 +131,7 @@ def _with_sources(table: Table) -> list[Table]:
     return list(tables.values())
 
 
-def _typed_key(silver: Table, parts: Sequence[str], world: World) -> dict[str, object]:
+def _typed_key(silver: Judged, parts: Sequence[str], world: World) -> dict[str, object]:
     """Return the values of a key: times typed, others as the text that a payload would contain."""
     columns = kinds(world.lake.table(silver))
     return {
@@ -142,18 +142,18 @@ def _typed_key(silver: Table, parts: Sequence[str], world: World) -> dict[str, o
     }
 
 
-def _arrival_range(silver: Table, key: Mapping[str, object]) -> dict[str, Range]:
+def _arrival_range(silver: Judged, key: Mapping[str, object]) -> dict[str, Range]:
     """Return the range in which a row with this key can have arrived; empty if the key has no event time.
 
     Rows outside of it are late or early, so they are in the quarantine, which was searched before.
     """
-    at, law = key.get(str(silver.event_at)), silver.lateness
+    at, law = key.get(silver.event_at), silver.lateness
     if not isinstance(at, datetime):
         return {}
     return {"_arrived_at": (at - law.early, at + law.late)}
 
 
-def _payloads_contain_keys(silver: Table, bronze: Table, world: World) -> bool:
+def _payloads_contain_keys(silver: Judged, bronze: Table, world: World) -> bool:
     """Return whether payloads contain keys, judged by one row of silver and its record."""
     row = next(iter(look(world.lake.table(silver), Where(most=1), (*silver.key, *IDENTITY))), None)
     if row is None:

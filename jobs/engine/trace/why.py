@@ -65,9 +65,9 @@ def _spot(what: str, table: Table | None) -> Spot | None:
     )
 
 
-def _judges(table: Table | None) -> list[Table]:
+def _judges(table: Table | None) -> list[Judged]:
     """Return the judging tables that a table depends on; all judging tables if none is named."""
-    judges: list[Table] = [each for each in catalog.tables() if isinstance(each, Judged)]
+    judges = [each for each in catalog.tables() if isinstance(each, Judged)]
     if table is None:
         return judges
     if isinstance(table, Ingested):
@@ -79,12 +79,12 @@ def _judges(table: Table | None) -> list[Table]:
     return [each for each in judges if path_between(each, table)]
 
 
-def _reads_topic(silver: Table, spot: Spot) -> bool:
+def _reads_topic(silver: Judged, spot: Spot) -> bool:
     return any(topic.name == spot.topic for source in silver.upstream for topic in source.topics)
 
 
 def _explain_first(
-    judges: Sequence[Table], table: Table | None, ask: Callable[[Table], Explained], world: World
+    judges: Sequence[Judged], table: Table | None, ask: Callable[[Judged], Explained], world: World
 ) -> Finding:
     """Return the finding of the first judging table that has the event, followed up to the table in question."""
     if not judges:
@@ -93,7 +93,7 @@ def _explain_first(
             f"that is no event of {name}: neither an offset of a topic that it depends on nor a key of it",
             hint=f"type topic/partition/offset, or {_key_hint(table)}.",
         )
-    answers: list[tuple[Table, Finding, Found | None]] = []
+    answers: list[tuple[Judged, Finding, Found | None]] = []
     for each in judges:
         answers.append((each, *ask(each)))
         if answers[-1][2] is not None:
@@ -115,7 +115,7 @@ def _key_hint(table: Table | None) -> str:
     return f"{','.join(table.key)} of {table.id}"
 
 
-def _follow(silver: Table, row: Found, table: Table, world: World) -> Finding:
+def _follow(silver: Judged, row: Found, table: Table, world: World) -> Finding:
     """Follow a row of silver up to the table in question; return why it stops, or that it is there."""
     path = path_between(silver, table) or []
     finding, rows = None, [row]
@@ -141,7 +141,7 @@ def _follow(silver: Table, row: Found, table: Table, world: World) -> Finding:
     )
 
 
-def _search_bronze(judges: Sequence[Table], finding: Finding, world: World) -> Finding:
+def _search_bronze(judges: Sequence[Judged], finding: Finding, world: World) -> Finding:
     """Search bronze for a key that is in no table; the verdict is ``unknown`` if something could not be searched."""
     names = [silver.id for silver in judges]
     gaps: list[str] = []
