@@ -20,7 +20,7 @@ from typing import get_args
 from jobs import bronze, gold, silver
 from jobs.core.errors import DefinitionError, LakeError
 from jobs.core.kind import Layer
-from jobs.core.table import Table
+from jobs.core.table import Derived, Table
 
 CORE = Path(__file__).parent / "core"
 KINDS = {Layer.BRONZE: "Ingested", Layer.SILVER: "Judged", Layer.GOLD: "Windowed"}
@@ -137,6 +137,9 @@ def unreadable(error: Exception, name: str) -> DefinitionError:
 
 def _hint(error: Exception) -> str:
     """Return what to change; for a field that a kind of table needs or has not, the fields of the kind."""
+    if isinstance(error, TypeError) and "Union" in str(error):
+        names = ", ".join(kind.__name__ for kind in get_args(Table))
+        return f"Table has no rows of its own: declare one of its kinds, {names}."
     named = re.match(r"(\w+)\.__init__\(\)", str(error))
     kinds = [kind for kind in get_args(Table) if named and kind.__name__ == named[1]]
     if not kinds:
@@ -192,9 +195,11 @@ def _table(module: ModuleType, layer: Layer) -> Table:
     name = module.__name__.rpartition(".")[2]
     table = getattr(module, "TABLE", None)
     if not isinstance(table, Table) or (table.layer, table.name) != (layer, name):
+        is_derived = isinstance(table, Derived) and layer is not Layer.BRONZE
+        moved = f", with layer=Layer.{layer.name}" if is_derived else ""
         raise DefinitionError(
             f"{_place(module)} does not declare the table {layer}.{name}",
-            hint=f"end the module with TABLE = {KINDS[layer]}(name={name!r}, …), or another kind of {layer} table.",
+            hint=f"end the module with TABLE = {KINDS[layer]}(name={name!r}, …), or another kind of {layer} table{moved}.",
             file=str(module.__file__),
         )
     return table

@@ -213,6 +213,32 @@ def test_a_field_that_a_kind_has_not_is_refused_with_those_it_has(
     assert hint in caught.value.hint
 
 
+def test_a_table_of_no_kind_is_refused_with_the_kinds_there_are(declare: Declare) -> None:
+    """As tables were declared before they had kinds."""
+    declare(bronze={"pings": "from jobs.core.table import Table\nTABLE = Table(name='pings')\n"})
+
+    with pytest.raises(DefinitionError, match=r"pings\.py:2: TypeError") as caught:
+        catalog.tables()
+
+    assert "Ingested, Judged, Windowed, Appended, Upserted, Recomputed" in caught.value.hint
+
+
+def test_a_derived_table_of_silver_is_declared_with_its_layer(declare: Declare) -> None:
+    """Gold is what most derived tables are, so the others say that they are not."""
+    declare(
+        bronze={"pings": BRONZE},
+        silver={
+            "pings": derived("Judged", "pings", "scratch_bronze.pings"),
+            "rows": derived("Appended", "rows", "scratch_silver.pings"),
+        },
+    )
+
+    with pytest.raises(DefinitionError, match=r"silver\.rows") as caught:
+        catalog.tables()
+
+    assert "layer=Layer.SILVER" in caught.value.hint
+
+
 def test_a_table_knows_its_topic_or_its_tables() -> None:
     """Bronze has no table before it, and the others no topic."""
     found = {table.id: table for table in catalog.tables()}
