@@ -77,17 +77,11 @@ def new_gold(name: NameArgument, reads: ReadsOption) -> None:
     strandline new gold orders_10m --reads silver.orders
     """
     source = _source(reads, {Layer.SILVER, Layer.GOLD})
-    if source.event_at is None or not source.key:
-        raise DefinitionError(
-            f"{source.id} declares no event time or no key",
-            hint="add event_at and key to its TABLE first.",
-            table=source.id,
-        )
     facts = {
         "source": source.name,
         "layer": source.layer.value,
         "key": source.key[0],
-        "event_at": source.event_at,
+        "event_at": str(source.event_at),
         "kind": "Recomputed" if source.replaces_rows else "Windowed",
     }
     _write(Layer.GOLD, name, drafts.GOLD, drafts.GOLD_TEST, facts)
