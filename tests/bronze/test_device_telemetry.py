@@ -1,15 +1,22 @@
 """Bronze is as received."""
 
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from pyarrow.parquet import ParquetFile
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from jobs.bronze.device_telemetry import TABLE
 from jobs.core.received import IDENTITY, ORDER, RECEIVED
+from jobs.engine.pipeline.ingest import PROPERTIES
+from jobs.engine.storage import delta_commit
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries
 from jobs.silver import device_telemetry as silver
-from tests.support.events import TOPIC, Event, received
-from tests.support.modes import proven
+from tests.support.events import TOPIC, Event, frame, received
 from tests.support.rows import NOON
 
 
@@ -30,20 +37,20 @@ def test_any_bytes_are_kept_as_they_came(spark: SparkSession, lake: Lake) -> Non
     """A payload that is no text today is tomorrow's evidence."""
     payloads = [b"\x00\xff\xfe", b"", None, b'{"a": 1}']
 
-    received(spark, lake, [Event(payload=payload) for payload in payloads])
+    delta_commit.create(spark, lake.table(TABLE), RECEIVED, properties=PROPERTIES)
+    commit = delta_commit.Commit(spark, lake.table(TABLE))
+    commit.write(frame(spark, [Event(payload=payload) for payload in payloads]))
+    commit.commit("")
 
     kept = spark.read.format("delta").load(str(lake.table(TABLE))).orderBy("_offset").collect()
     assert [None if row["_payload"] is None else bytes(row["_payload"]) for row in kept] == payloads
-    assert proven(lake, ())
 
 
-def test_literal_events_have_the_ledger_entries_of_events_from_kafka(
-    spark: SparkSession, lake: Lake
-) -> None:
+def test_literal_events_have_the_ledger_entries_of_events_from_kafka(lake: Lake) -> None:
     """All tests of silver and gold rest on this helper; its offsets must have no gap."""
     events = [Event(payload=b"x", batch=b, partition=p) for b in (1, 2) for p in (0, 0, 3)]
 
-    received(spark, lake, events)
+    received(lake, events)
 
     found = [entry for _, entry in entries(lake.table(TABLE))]
     assert [dict(entry.offsets) for entry in found] == [
@@ -52,3 +59,60 @@ def test_literal_events_have_the_ledger_entries_of_events_from_kafka(
     ]
     assert [entry.batch for entry in found] == [0, 1]
     assert NOON.tzinfo is not None
+
+
+def test_literal_events_are_written_as_spark_would_write_them(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """To the column, the statistic and the checksum: without the last, Delta computes it by a job at each reading."""
+    events = [
+        Event(payload=b"x", partition=1, arrived_at=NOON + timedelta(microseconds=1_999)),
+        Event(payload=None, arrived_at=NOON + timedelta(days=365 * 7900)),
+    ]
+    (entry,) = received(lake, events)
+    by_hand = lake.table(TABLE)
+
+    by_spark = lake.root / "by spark"
+    delta_commit.create(spark, by_spark, RECEIVED, properties=PROPERTIES)
+    commit = delta_commit.Commit(spark, by_spark)
+    commit.write(spark.read.format("delta").load(str(by_hand)).coalesce(1))
+    commit.commit(entry.encoded())
+
+    assert recorded(by_hand.local) == recorded(by_spark.local)
+
+
+SAME = ("operation", "isolationLevel", "isBlindAppend", "userMetadata")
+SUMS = ("numFiles", "numMetadata", "numProtocol", "setTransactions", "domainMetadata", "protocol")
+
+
+def recorded(path: Path) -> list[object]:
+    """Return log and checksums of a table, without names, sizes and moments."""
+    found: list[object] = []
+    for version in range(2):
+        file = path / "_delta_log" / f"{version:020d}.json"
+        actions: dict[str, Any] = {}
+        for line in file.read_text().splitlines():
+            actions |= json.loads(line)
+        info, sums = actions["commitInfo"], json.loads(file.with_suffix(".crc").read_text())
+        metadata = sums["metadata"]
+        files = [actions["add"]] if "add" in actions else []
+        assert sums["txnId"] == info["txnId"]
+        assert sums["tableSizeBytes"] == sum(each["size"] for each in files)
+        assert [each["path"] for each in sums["allFiles"]] == [each["path"] for each in files]
+        assert actions.get("metaData", metadata) == metadata
+        found += [
+            {name: info.get(name) for name in SAME},
+            {name: sums[name] for name in SUMS},
+            {name: metadata[name] for name in ("format", "partitionColumns", "configuration")},
+            json.loads(metadata["schemaString"]),
+            [(each["partitionValues"], each["dataChange"]) for each in files],
+            [json.loads(each["stats"]) for each in files],
+            [columns(path / each["path"]) for each in files],
+        ]
+    return found
+
+
+def columns(file: Path) -> list[tuple[str, str]]:
+    """Return the columns of a file with their physical types."""
+    schema = ParquetFile(file).schema
+    return [(each.path, each.physical_type) for each in map(schema.column, range(len(schema)))]

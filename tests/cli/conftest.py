@@ -12,6 +12,7 @@ from jobs.gold import device_signal_10m
 from jobs.silver import device_telemetry as silver
 from tests.support.events import readings, received
 from tests.support.rows import NOON
+from tests.support.seeds import copied
 
 EVENTS = """
     batch | id | device | event_at | arrived_at | value
@@ -27,8 +28,11 @@ EVENTS = """
 def filled(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a lake with 5 events: 3 good, a copy, one late; and one window that is final."""
     lake = Lake(tmp_path_factory.mktemp("filled") / "lake").open_for_writing()
-    received(spark, lake, readings(EVENTS))
     site = Site(spark=spark, clock=lambda: NOON)
-    for table in (silver.TABLE, device_signal_10m.TABLE):
-        run(table, AvailableNow(), lake, site=site)
-    return lake.root.local
+
+    def made(seed: Lake) -> None:
+        received(seed, readings(EVENTS))
+        for table in (silver.TABLE, device_signal_10m.TABLE):
+            run(table, AvailableNow(), seed, site=site)
+
+    return copied(lake, "filled", made).root.local

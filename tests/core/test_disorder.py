@@ -25,7 +25,15 @@ from jobs.gold import device_signal_10m as gold
 from jobs.silver import device_telemetry as silver
 from tests.support.events import Event, reading, readings, received
 from tests.support.logs import dealt, random_log
-from tests.support.modes import STREAMED, Answers, answers_of, derive, in_every_mode, proven
+from tests.support.modes import (
+    STEPWISE,
+    STREAMED,
+    Answers,
+    answers_of,
+    derive,
+    in_every_mode,
+    proven,
+)
 from tests.support.rows import NOON, at, rows
 
 DISORDERED = """
@@ -54,7 +62,7 @@ def met(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """Make a lake whose stream met disordered rows, commit by commit."""
     lake = Lake(tmp_path_factory.mktemp("met")).open_for_writing()
     for batch in range(3):
-        received(spark, lake, [each for each in readings(DISORDERED) if each.batch == batch])
+        received(lake, [each for each in readings(DISORDERED) if each.batch == batch])
         derive(spark, lake, silver.TABLE, gold.TABLE)
     return lake
 
@@ -70,7 +78,7 @@ def live(met: Lake, tmp_path: Path) -> Lake:
 def clean(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answers:
     """Return the rows of a lake that got the same events in order."""
     lake = Lake(tmp_path_factory.mktemp("clean")).open_for_writing()
-    received(spark, lake, in_order(DISORDERED))
+    received(lake, in_order(DISORDERED))
     derive(spark, lake, silver.TABLE, gold.TABLE)
     return answers_of(lake)
 
@@ -78,7 +86,7 @@ def clean(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answ
 @pytest.mark.slow
 def test_disordered_rows_are_held_alike_in_every_mode(spark: SparkSession, tmp_path: Path) -> None:
     """A stream would drop them below its watermark, and a batch would not: so it is a law of the log."""
-    found = in_every_mode(spark, tmp_path, readings(DISORDERED), (silver.TABLE,))
+    found = in_every_mode(spark, tmp_path, readings(DISORDERED), (silver.TABLE,), STEPWISE)
 
     assert found.of("silver", "event_id") == rows("""
         event_id
@@ -206,7 +214,7 @@ def test_a_broken_clock_in_a_backlog_takes_nothing_with_it(
     """It counted as one of the moment at which it was read, hours later, and all rows after it were disordered."""
     log = [*BACKLOG, *(of_a_broken_clock(batch, ahead) for batch in range(3))]
 
-    found = in_every_mode(spark, tmp_path, log, (silver.TABLE,))
+    found = in_every_mode(spark, tmp_path, log, (silver.TABLE,), STEPWISE)
 
     assert len(found.silver) == len(BACKLOG)
     assert {row["reasons"] for row in found.quarantine} == {"from_the_future"}
@@ -219,7 +227,7 @@ def test_a_log_with_broken_clocks_is_verified_however_it_is_cut(
     """In a commit that spans hours they come last; a piece with nothing else must not lie below the watermark."""
     broken = [of_a_broken_clock(batch, SKEW * (2 + batch)) for batch in range(3)]
     for batch in range(3):
-        received(spark, lake, [each for each in [*BACKLOG, *broken] if each.batch == batch])
+        received(lake, [each for each in [*BACKLOG, *broken] if each.batch == batch])
         derive(spark, lake, silver.TABLE)
 
     certificates = verify(
@@ -238,7 +246,7 @@ def test_an_arrival_ahead_of_the_clock_is_held_even_where_early_events_are_allow
 ) -> None:
     """Bronze, which does not know a table's lateness, leaves it out of the newest arrival; so every table holds it."""
     generous = replace(silver.TABLE, lateness=Lateness(early=timedelta(hours=2)))
-    received(spark, lake, [of_a_broken_clock(0, SKEW * 2), of_a_broken_clock(1, SKEW)])
+    received(lake, [of_a_broken_clock(0, SKEW * 2), of_a_broken_clock(1, SKEW)])
     derive(spark, lake, generous)
 
     sheet = balance(generous, lake)

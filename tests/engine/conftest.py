@@ -1,6 +1,5 @@
 """A broker for the tests of this folder, a topic for each test, and a lake whose stream has left a morning behind."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from secrets import token_hex
@@ -12,6 +11,7 @@ from jobs.core.topic import Topic
 from jobs.engine.kafka.local_broker import down, up
 from jobs.engine.storage.lake import Lake
 from tests.support.morning import MORNING, streamed
+from tests.support.seeds import copied
 
 
 @pytest.fixture(scope="session")
@@ -28,16 +28,8 @@ def topic() -> Topic:
     return Topic(name=f"t-{token_hex(4)}", partitions=2)
 
 
-@pytest.fixture(scope="session")
-def left_behind(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """Make a lake in which a stream has left the morning behind."""
-    lake = Lake(tmp_path_factory.mktemp("morning")).open_for_writing()
-    streamed(spark, lake, MORNING)
-    return lake
-
-
 @pytest.fixture
-def morning(left_behind: Lake, tmp_path: Path) -> Lake:
-    """Return a copy of it, for one test alone."""
-    shutil.copytree(left_behind.root, tmp_path / "lake")
-    return Lake(tmp_path / "lake")
+def morning(spark: SparkSession, tmp_path: Path) -> Lake:
+    """Return a lake in which a stream has left the morning behind, for one test alone."""
+    lake = Lake(tmp_path / "lake").open_for_writing()
+    return copied(lake, "morning", lambda seed: streamed(spark, seed, MORNING))

@@ -20,6 +20,7 @@ from quality.rules import Rule
 from tests.engine.written import entry, numbers, written
 from tests.support.events import readings, received
 from tests.support.rows import NOON
+from tests.support.seeds import copied
 
 pytestmark = pytest.mark.slow
 
@@ -45,10 +46,20 @@ def site(spark: SparkSession) -> Site:
     return Site(spark=spark, clock=lambda: NOON)
 
 
-def fill(lake: Lake, site: Site, events: str, *tables: Table) -> None:
-    received(site.spark, lake, readings(events))
-    for table in tables:
+def fill(lake: Lake, site: Site, events: str) -> None:
+    received(lake, readings(events))
+    for table in (SILVER, GOLD):
         run(table, AvailableNow(), lake, site=site)
+
+
+def with_first(lake: Lake, site: Site) -> Lake:
+    """Fill a lake with the first events."""
+    return copied(lake, "first", lambda seed: fill(seed, site, FIRST))
+
+
+def with_both(lake: Lake, site: Site) -> Lake:
+    """Fill a lake with the first events and the second ones, as if nothing had happened."""
+    return copied(lake, "both", lambda seed: fill(with_first(seed, site), site, SECOND))
 
 
 def contents(lake: Lake, site: Site) -> dict[str, list[str]]:
@@ -79,16 +90,14 @@ def forget_last_batch(lake: Lake, table: Table) -> None:
 def undisturbed(tmp_path_factory: pytest.TempPathFactory, site: Site) -> dict[str, list[str]]:
     """Return what a lake holds to which nothing happened."""
     lake = Lake(tmp_path_factory.mktemp("undisturbed")).open_for_writing()
-    fill(lake, site, FIRST, SILVER, GOLD)
-    fill(lake, site, SECOND, SILVER, GOLD)
-    return contents(lake, site)
+    return contents(with_both(lake, site), site)
 
 
 def test_a_crash_between_quarantine_and_table_puts_no_row_there_twice(
     lake: Lake, site: Site, undisturbed: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The quarantine is then ahead by one batch; the replay must see it and pass over."""
-    fill(lake, site, FIRST, SILVER, GOLD)
+    with_first(lake, site)
     held = latest_version(lake.quarantine(SILVER))
     die_half_way(lake, site, monkeypatch)
     assert latest_version(lake.quarantine(SILVER)) == held + 1
@@ -112,7 +121,7 @@ def die_half_way(lake: Lake, site: Site, monkeypatch: pytest.MonkeyPatch) -> Non
         done.append(whole(commit, metadata))
         return done[-1]
 
-    received(site.spark, lake, readings(SECOND))
+    received(lake, readings(SECOND))
     with monkeypatch.context() as patch:
         patch.setattr(delta_commit.Commit, "commit", dies_at_the_second)
         with pytest.raises(Exception, match="killed here"):
@@ -123,7 +132,7 @@ def test_the_other_half_is_not_written_by_other_rules(
     lake: Lake, site: Site, undisturbed: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A row would be in both places, or in none; so rules that changed meanwhile are refused until the batch is whole."""
-    fill(lake, site, FIRST, SILVER, GOLD)
+    with_first(lake, site)
     die_half_way(lake, site, monkeypatch)
     never = Rule(name="never", holds="false")
 
@@ -141,8 +150,7 @@ def test_a_crash_between_the_table_and_sparks_own_note_writes_nothing_twice(
     table: Table, lake: Lake, site: Site, undisturbed: dict[str, list[str]]
 ) -> None:
     """Spark then plays the batch again; the ledger shows that it was written."""
-    fill(lake, site, FIRST, SILVER, GOLD)
-    fill(lake, site, SECOND, SILVER, GOLD)
+    with_both(lake, site)
     version = latest_version(lake.table(table))
     forget_last_batch(lake, table)
 
@@ -158,10 +166,10 @@ def test_a_replayed_batch_still_brings_the_state_forward(
     lake: Lake, site: Site, undisturbed: dict[str, list[str]]
 ) -> None:
     """A batch that is passed over must be consumed, or copies that come later are taken for new."""
-    fill(lake, site, FIRST, SILVER, GOLD)
+    with_first(lake, site)
     forget_last_batch(lake, SILVER)
 
-    fill(lake, site, SECOND, SILVER, GOLD)
+    fill(lake, site, SECOND)
 
     assert contents(lake, site) == undisturbed
     assert balanced(lake)

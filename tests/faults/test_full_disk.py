@@ -63,7 +63,7 @@ def test_a_stream_waits_for_room_and_goes_on(
     elsewhere = tmp_path / "bronze"  # so that something can arrive while there is no room
     elsewhere.mkdir()
     (lake.root / "bronze").local.symlink_to(elsewhere)
-    received(spark, lake, event(0))
+    received(lake, event(0))
     heard: list[LakeError | None] = []
     failed: list[BaseException] = []
     stop = threading.Event()
@@ -85,7 +85,7 @@ def test_a_stream_waits_for_room_and_goes_on(
     try:
         until(lambda: bool(failed) or written() == 0)
         fill(disk / "fill")
-        received(spark, lake, event(1))
+        received(lake, event(1))
         until(lambda: bool(failed) or any(heard))
         (disk / "fill").unlink()
         until(lambda: bool(failed) or heard[-1] is None)

@@ -2,7 +2,6 @@
 
 import pytest
 from dagster import AssetCheckKey, DagsterInstance, ExecuteInProcessResult
-from pyspark.sql import SparkSession
 
 from jobs import catalog
 from jobs.engine.gates.gate_files import open_
@@ -30,17 +29,18 @@ def test_it_has_a_step_a_table_each_after_those_it_rests_on() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("spark")
 def test_what_a_step_made_is_the_assets_and_what_is_not_believed_goes_no_further(
-    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Twice, because a run that finds earlier materialisations is another case to Dagster."""
     monkeypatch.setenv("STRANDLINE_LAKE", str(lake.root))
     instance = ephemeral()
-    received(spark, lake, GOOD)
+    received(lake, GOOD)
 
     passed, runs = [], []
     for events in (GOOD, AFTER, POISONED):
-        received(spark, lake, events)
+        received(lake, events)
         runs.append(caught_up(instance))
         passed.append(answered(instance))
     *believed, stopped = runs

@@ -48,9 +48,9 @@ def test_a_run_answers_every_check_and_a_shut_gate_fails_it(
 ) -> None:
     """With the rule, the share and some rows, where a person on call looks first."""
     monkeypatch.setenv("STRANDLINE_LAKE", str(lake.root))
-    received(spark, lake, GOOD)
+    received(lake, GOOD)
     derive(spark, lake, silver.TABLE)
-    received(spark, lake, POISONED)
+    received(lake, POISONED)
 
     refused = materialised()
     (red,) = refused.get_asset_check_evaluations()

@@ -60,7 +60,7 @@ def test_batches_are_events_once_with_their_checks_and_days_when_they_close(
         assert [e.partition for e in materialized if e.asset_key == key(table)] == CLOSED
     assert again.asset_events == []
 
-    received(spark, days, noon(4, batch=4))
+    received(days, noon(4, batch=4))
     streamed(spark, days)
     after = looked(instance, first.cursor)
 

@@ -71,7 +71,7 @@ def test_a_batch_that_runs_again_changes_nothing(
     log = halved(random_log(chance, 120))
     # The newest batch alone, which closes windows, or with it the one that brought the rows.
     for forgotten, batch in enumerate(commits(each.event for each in log), start=1):
-        received(spark, lake, batch)
+        received(lake, batch)
         derive(spark, lake, *TABLES)
         before = versions(lake), answers_of(lake)
 
@@ -90,7 +90,7 @@ def test_a_batch_that_is_killed_between_its_commits_is_ended_by_the_next_start(
     """The quarantine is written first; what it has of the batch must be there once when silver follows."""
     log = halved(random_log(chance, 120))
     for batch in commits(each.event for each in log):
-        received(spark, lake, batch)
+        received(lake, batch)
         for table in TABLES:
             # Silver's second commit; gold has one, and is killed with its files written but not in the log.
             nth = 1 if table is silver.TABLE else 0

@@ -99,7 +99,7 @@ def test_the_first_copy_is_kept_when_a_commit_has_many_files(
             k{key} | {partition}       | 09:00:00
         """)
     ]
-    received(spark, lake, events, files=4)
+    received(lake, events, files=4)
 
     derive(spark, lake, TABLE)
 
@@ -140,7 +140,6 @@ def test_rows_that_share_a_part_of_their_key_are_no_copies(spark: SparkSession, 
     """Most tables have no single id."""
     table = replace(TABLE, key=("device_id", "signal"))
     received(
-        spark,
         lake,
         readings("""
             id | device | signal | event_at
@@ -189,7 +188,7 @@ def test_what_the_watermark_drops_is_counted_to_the_row(spark: SparkSession, lak
         3     | z  | 06:00:00        | 11:00:00        | -
     """)
     for batch in (1, 2, 3):
-        received(spark, lake, [event for event in events if event.batch == batch], marked=False)
+        received(lake, [event for event in events if event.batch == batch], marked=False)
         derive(spark, lake, TABLE)
 
     assert last(lake).watermark == "2026-11-20T10:45:01+00:00"
@@ -208,7 +207,6 @@ def test_arrivals_that_run_backwards_within_the_disorder_lose_nothing(
     law = TABLE.lateness
     assert law.delay == law.late + law.early + timedelta(minutes=10)
     received(
-        spark,
         lake,
         readings("""
             id | event_at | arrived_at
@@ -217,7 +215,6 @@ def test_arrivals_that_run_backwards_within_the_disorder_lose_nothing(
     )
     derive(spark, lake, TABLE)
     received(
-        spark,
         lake,
         readings("""
             id | event_at        | arrived_at
@@ -247,7 +244,7 @@ def test_a_clock_of_the_reader_that_ran_back_loses_nothing(spark: SparkSession, 
             c  | 12:01:00 | 12:01:00   | 12:01:00
         """,
     ):
-        received(spark, lake, readings(events))
+        received(lake, readings(events))
         derive(spark, lake, TABLE)
 
     assert settled(last(lake)) == (2, 1, 0, {"from_the_future": 1}, 0)
@@ -258,7 +255,7 @@ def test_a_source_without_rows_makes_empty_tables(
     spark: SparkSession, lake: Lake, mode: Mode
 ) -> None:
     """A topic is made before its first event comes."""
-    received(spark, lake, [])
+    received(lake, [])
 
     derive(spark, lake, TABLE, mode=mode)
 

@@ -1,7 +1,7 @@
 """Events of device telemetry as literals, and the bronze table that they would have become without Kafka."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 
@@ -18,8 +18,9 @@ from jobs.engine.pipeline.make_table import make
 from jobs.engine.pipeline.newest_arrival import newest_before
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry, Offsets, last_entry
+from jobs.engine.storage.ledger import Entry, last_entry
 from jobs.silver import device_telemetry as silver
+from tests.support import by_hand
 from tests.support.rows import NOON, NULL, Row, at, lines
 
 TABLE = bronze.TABLE
@@ -70,29 +71,22 @@ def reading(**fields: object) -> bytes:
 
 def frame(spark: SparkSession, events: Sequence[Event]) -> DataFrame:
     """Return events as rows of bronze, with offsets from 0."""
-    return _frame(spark, _numbered(events, {}), number=0, newest_before=NOTHING_ARRIVED)
+    return spark.createDataFrame(_records(_numbered(events, {}), 0, NOTHING_ARRIVED), RECEIVED)
 
 
 def received(
-    spark: SparkSession,
-    lake: Lake,
-    events: Iterable[Event],
-    *,
-    files: int = 1,
-    marked: bool = True,
+    lake: Lake, events: Iterable[Event], *, files: int = 1, marked: bool = True
 ) -> list[Entry]:
     """Append events to the lake's bronze table, one commit a batch number, each with its ledger entry.
 
     Args:
-        spark: Writes the rows.
         lake: Gets them.
         events: In the order of their offsets within a partition.
         files: How many files a commit has at most; records of one partition stay together.
         marked: Whether each row has the newest arrival before its commit; rows of an older lake do not.
     """
-    path = lake.table(TABLE)
-    delta_commit.create(spark, path, RECEIVED, properties=PROPERTIES)
-    return [_append(spark, lake, batch, files, marked=marked) for batch in commits(events)]
+    by_hand.create(lake.table(TABLE), RECEIVED, PROPERTIES)
+    return [_append(lake, batch, files, marked=marked) for batch in commits(events)]
 
 
 def believed(spark: SparkSession, lake: Lake, events: Iterable[Event]) -> list[Entry]:
@@ -104,7 +98,10 @@ def believed(spark: SparkSession, lake: Lake, events: Iterable[Event]) -> list[E
     for batch in commits(events):
         good = good_rows(judged(frame(spark, batch), silver.TABLE))
         make(spark, silver.TABLE, lake, judged(frame(spark, batch), silver.TABLE))
-        made.append(_commit(spark, lake, silver.TABLE, good.coalesce(1), {}))
+        commit = delta_commit.Commit(spark, lake.table(silver.TABLE))
+        entry = _entry(lake, silver.TABLE, commit.write(good.coalesce(1)).rows)
+        commit.commit(entry.encoded())
+        made.append(entry)
     return made
 
 
@@ -114,16 +111,23 @@ def commits(events: Iterable[Event]) -> list[list[Event]]:
     return [list(batch) for _, batch in groupby(ranked, key=lambda event: event.batch)]
 
 
-def _append(
-    spark: SparkSession, lake: Lake, events: Sequence[Event], files: int, *, marked: bool
-) -> Entry:
+def _append(lake: Lake, events: Sequence[Event], files: int, *, marked: bool) -> Entry:
     newest = last_entry(lake.table(TABLE))
     known = newest[1].offsets if newest else {}
     start = {int(name.rpartition("/")[2]): end for name, (_, end) in known.items()}
     numbered = _numbered(events, start)
-    known = newest_before(newest[1] if newest else None) if marked else None
-    records = _frame(spark, numbered, newest[1].batch + 1 if newest else 0, known)
-    spread = records.repartition(files, "_partition") if files > 1 else records.coalesce(1)
+    before = newest_before(newest[1] if newest else None) if marked else None
+    spread = [
+        by_hand.table(
+            RECEIVED,
+            _records(
+                [each for each in numbered if each[0] % files == file],
+                newest[1].batch + 1 if newest else 0,
+                before,
+            ),
+        )
+        for file in range(files)
+    ]
     ends = start | {p: offset + 1 for p, offset, _ in numbered}
     offsets = {f"{TOPIC}/{p}": (start.get(p, 0), end) for p, end in sorted(ends.items())}
     arrivals = [
@@ -131,35 +135,28 @@ def _append(
         for event in events
         if event.arrived_at <= event.ingested_at + SKEW
     ]
-    arrived = max([*arrivals, *([known] if known else [])], default=None)
-    return _commit(spark, lake, TABLE, spread, offsets, arrived)
+    arrived = max([*arrivals, *([before] if before else [])], default=None)
+    entry = replace(
+        _entry(lake, TABLE, len(events)),
+        offsets=offsets,
+        newest_arrival=arrived.isoformat() if arrived else None,
+    )
+    by_hand.commit(lake.table(TABLE), spread, entry.encoded())
+    return entry
 
 
-def _commit(  # noqa: PLR0913, PLR0917  # what a commit has
-    spark: SparkSession,
-    lake: Lake,
-    table: Table,
-    rows: DataFrame,
-    offsets: Offsets,
-    newest_arrival: datetime | None = None,
-) -> Entry:
+def _entry(lake: Lake, table: Table, rows: int) -> Entry:
     newest = last_entry(lake.table(table))
-    commit = delta_commit.Commit(spark, lake.table(table))
-    written = commit.write(rows).rows
-    entry = Entry(
+    return Entry(
         table=table.id,
         mode="available-now",
         stream="literal",
         batch=newest[1].batch + 1 if newest else 0,
         source=str(table.reads[0]),
-        offsets=offsets,
-        newest_arrival=newest_arrival.isoformat() if newest_arrival else None,
-        read=written,
-        good=written,
-        written=written,
+        read=rows,
+        good=rows,
+        written=rows,
     )
-    commit.commit(entry.encoded())
-    return entry
 
 
 def _numbered(events: Sequence[Event], start: dict[int, int]) -> list[tuple[int, int, Event]]:
@@ -172,13 +169,10 @@ def _numbered(events: Sequence[Event], start: dict[int, int]) -> list[tuple[int,
     return numbered
 
 
-def _frame(
-    spark: SparkSession,
-    numbered: Sequence[tuple[int, int, Event]],
-    number: int,
-    newest_before: datetime | None,
-) -> DataFrame:
-    records: list[tuple[object, ...]] = [
+def _records(
+    numbered: Sequence[tuple[int, int, Event]], number: int, newest_before: datetime | None
+) -> list[tuple[object, ...]]:
+    return [
         (
             TOPIC,
             p,
@@ -193,7 +187,6 @@ def _frame(
         )
         for p, offset, e in numbered
     ]
-    return spark.createDataFrame(records, RECEIVED)
 
 
 def _event(row: Row) -> Event:

@@ -34,7 +34,7 @@ def filled(spark: SparkSession, lake: Lake) -> Lake:
 
     def lived(seed: Lake) -> None:
         for day in range(4):
-            received(spark, seed, noon(day, batch=day))
+            received(seed, noon(day, batch=day))
             derive(spark, seed, *TABLES)
 
     return copied(lake, "four days", lived)

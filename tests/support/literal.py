@@ -14,6 +14,7 @@ from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, last_entry
+from tests.support import by_hand
 from tests.support.modes import derive, stream
 from tests.support.rows import NULL, Row, at, lines, shown
 
@@ -51,7 +52,7 @@ def in_every_way(  # noqa: PLR0913, PLR0917  # the world, the question, and how
     for way in ways:
         lake = Lake(root / way).open_for_writing()
         for number in batches[:1] if way == "always on" else batches:
-            put(spark, lake, log, number)
+            put(lake, log, number)
             if way == "step by step":
                 derive(spark, lake, *through, table)
         if way == "batch":
@@ -62,7 +63,7 @@ def in_every_way(  # noqa: PLR0913, PLR0917  # the world, the question, and how
             derive(spark, lake, *through)
 
             def take_in(number: str, lake: Lake = lake) -> None:
-                put(spark, lake, log, number)
+                put(lake, log, number)
                 derive(spark, lake, *through)
 
             stream(spark, lake, table, list(batches[1:]), take_in)
@@ -75,43 +76,43 @@ def in_every_way(  # noqa: PLR0913, PLR0917  # the world, the question, and how
     return expected
 
 
-def put(spark: SparkSession, lake: Lake, log: Log, batch: str) -> None:
+def put(lake: Lake, log: Log, batch: str) -> None:
     """Append the rows of one batch number to each source; a source without any is made all the same."""
     for table, (schema, text) in log.items():
         chosen = [row for row in lines(text) if row["batch"] == batch]
-        appended(spark, lake, table, schema, chosen)
+        appended(lake, table, schema, chosen)
 
 
-def appended(
-    spark: SparkSession, lake: Lake, table: Table, schema: StructType, rows: Sequence[Row]
-) -> None:
+def appended(lake: Lake, table: Table, schema: StructType, rows: Sequence[Row]) -> None:
     """Append rows to a table in one commit, with a ledger entry."""
-    delta_commit.create(spark, lake.table(table), schema)
+    by_hand.create(lake.table(table), schema)
     if rows:
-        values = [tuple(_value(row.get(f.name, NULL), f.dataType) for f in schema) for row in rows]
-        written(spark, lake, table, schema, spark.createDataFrame(values, schema).coalesce(1))
+        values = [[_value(row.get(f.name, NULL), f.dataType) for f in schema] for row in rows]
+        entry = _entry(lake, table, len(rows))
+        by_hand.commit(lake.table(table), [by_hand.table(schema, values)], entry.encoded())
 
 
 def written(
     spark: SparkSession, lake: Lake, table: Table, schema: StructType, rows: DataFrame
 ) -> None:
     """Append rows to a table in one commit, with a ledger entry; a column that they lack is NULL."""
-    path = lake.table(table)
-    newest = last_entry(path)
-    commit = delta_commit.Commit(spark, path)
+    commit = delta_commit.Commit(spark, lake.table(table))
     whole = spark.createDataFrame([], schema).unionByName(rows, allowMissingColumns=True)
-    count = commit.write(whole.coalesce(1)).rows
-    entry = Entry(
+    commit.commit(_entry(lake, table, commit.write(whole.coalesce(1)).rows).encoded())
+
+
+def _entry(lake: Lake, table: Table, rows: int) -> Entry:
+    newest = last_entry(lake.table(table))
+    return Entry(
         table=table.id,
         mode="available-now",
         stream="literal",
         batch=newest[1].batch + 1 if newest else 0,
         source="literal",
-        read=count,
-        good=count,
-        written=count,
+        read=rows,
+        good=rows,
+        written=rows,
     )
-    commit.commit(entry.encoded())
 
 
 def _value(text: str, kind: object) -> object:

@@ -1,5 +1,8 @@
 """A morning that was judged by a rule that believed too little, and the lakes that computing it anew would give."""
 
+import shutil
+
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from jobs.core.modes import Batch
@@ -8,8 +11,8 @@ from jobs.engine.proof.compare import compare
 from jobs.engine.storage.lake import Lake
 from jobs.gold import device_signal_10m as gold
 from jobs.silver import device_telemetry as silver
-from tests.support.events import readings, received
-from tests.support.modes import derive, twin
+from tests.support.events import TABLE, readings, received
+from tests.support.modes import derive
 from tests.support.morning import STRICT
 from tests.support.seeds import copied
 
@@ -38,17 +41,22 @@ def mistaken(spark: SparkSession, lake: Lake, text: str = EVENTS) -> Lake:
     """Let streams judge events by the mistaken rule."""
 
     def judged(seed: Lake) -> None:
-        received(spark, seed, readings(text))
+        received(seed, readings(text))
         derive(spark, seed, STRICT, gold.TABLE)
 
     return copied(lake, f"mistaken {text}", judged)
 
 
-def computed_anew(spark: SparkSession, lake: Lake, name: str = "anew") -> Lake:
+def computed_anew(spark: SparkSession, lake: Lake) -> Lake:
     """Return a lake in which a batch has computed the same events by the rules of the catalog."""
-    other = twin(lake, name)
-    derive(spark, other, *TABLES, mode=Batch())
-    return other
+    events = DeltaTable(lake.table(TABLE).local).to_pyarrow_table().to_pylist()
+    other = Lake(lake.root.parent / "anew").open_for_writing()
+
+    def computed(seed: Lake) -> None:
+        shutil.copytree(lake.table(TABLE).local, seed.table(TABLE).local)
+        derive(spark, seed, *TABLES, mode=Batch())
+
+    return copied(other, f"anew {sorted(map(str, events))}", computed)
 
 
 def is_same(left: Lake, right: Lake, *tables: Table) -> bool:

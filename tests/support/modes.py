@@ -122,14 +122,14 @@ def twin(lake: Lake, name: str) -> Lake:
 def _whole(
     spark: SparkSession, lake: Lake, waiting: list[list[Event]], tables: Sequence[Table]
 ) -> None:
-    received(spark, lake, chain(*waiting))
+    received(lake, chain(*waiting))
     derive(spark, lake, *tables, mode=Batch())
 
 
 def _at_once(
     spark: SparkSession, lake: Lake, waiting: list[list[Event]], tables: Sequence[Table]
 ) -> None:
-    received(spark, lake, chain(*waiting))
+    received(lake, chain(*waiting))
     derive(spark, lake, *tables)
 
 
@@ -137,17 +137,17 @@ def _stepwise(
     spark: SparkSession, lake: Lake, waiting: list[list[Event]], tables: Sequence[Table]
 ) -> None:
     for batch in waiting:
-        received(spark, lake, batch)
+        received(lake, batch)
         derive(spark, lake, *tables)
 
 
 def _always(
     spark: SparkSession, lake: Lake, waiting: list[list[Event]], tables: Sequence[Table]
 ) -> None:
-    received(spark, lake, waiting[0])
+    received(lake, waiting[0])
     later = waiting[1:]
     for table in tables:
-        stream(spark, lake, table, later, lambda batch: received(spark, lake, batch))
+        stream(spark, lake, table, later, lambda batch: received(lake, batch))
 
 
 WAYS: dict[str, Callable[[SparkSession, Lake, list[list[Event]], Sequence[Table]], None]] = {

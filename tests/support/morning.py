@@ -40,5 +40,5 @@ LATER = """
 
 def streamed(spark: SparkSession, lake: Lake, text: str) -> None:
     """Let events come commit by commit, as a stream does."""
-    received(spark, lake, readings(text))
+    received(lake, readings(text))
     derive(spark, lake, *TABLES)

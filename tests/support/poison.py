@@ -43,8 +43,8 @@ def poisoned(spark: SparkSession, lake: Lake) -> Lake:
     """Fill a lake in which a good hour was read and a poisoned one waits in bronze."""
 
     def received_first(seed: Lake) -> None:
-        received(spark, seed, GOOD)
+        received(seed, GOOD)
         derive(spark, seed, silver.TABLE, gold.TABLE)
-        received(spark, seed, POISONED)
+        received(seed, POISONED)
 
     return copied(lake, "poisoned", received_first)

@@ -68,7 +68,7 @@ def test_an_opened_gate_lets_that_batch_pass_and_the_ledger_keeps_why(
         derive(spark, poisoned, silver.TABLE)
 
     gate_files.open_(silver.TABLE, poisoned, because="calibration", who="on call", at="12:00")
-    received(spark, poisoned, AFTER)
+    received(poisoned, AFTER)
     derive(spark, poisoned, *TABLES)
 
     assert proven(poisoned, TABLES)
@@ -106,7 +106,7 @@ def test_a_gate_was_opened_for_one_batch_only(spark: SparkSession, poisoned: Lak
     gate_files.open_(silver.TABLE, poisoned, because="calibration", who="on call", at="12:00")
     derive(spark, poisoned, silver.TABLE)
 
-    received(spark, poisoned, hour("q", "09:00:00", bad=40, of=100, batch=3))
+    received(poisoned, hour("q", "09:00:00", bad=40, of=100, batch=3))
 
     with pytest.raises(GateShutError, match="40 of 100 rows"):
         derive(spark, poisoned, silver.TABLE)
@@ -128,7 +128,7 @@ def test_a_batch_over_everything_is_judged_as_well(spark: SparkSession, poisoned
 
 
 def test_a_rule_that_warns_keeps_the_row_and_is_reported(spark: SparkSession, lake: Lake) -> None:
-    received(spark, lake, hour("g", "06:00:00", bad=30, of=60, batch=0))
+    received(lake, hour("g", "06:00:00", bad=30, of=60, batch=0))
     warns = between("value", 0, 99, on_fail=OnFail.WARN)
     kept = tuple(rule for rule in silver.TABLE.rules if rule.name != RULE)
 
@@ -144,7 +144,7 @@ def test_a_rule_that_warns_keeps_the_row_and_is_reported(spark: SparkSession, la
 
 def test_one_row_is_enough_for_a_rule_that_fails(spark: SparkSession, lake: Lake) -> None:
     """The samples contain no sensitive value."""
-    received(spark, lake, hour("g", "06:00:00", bad=1, of=60, batch=0))
+    received(lake, hour("g", "06:00:00", bad=1, of=60, batch=0))
     never = Rule(name="never", holds="value < 900", on_fail=OnFail.FAIL)
     kept = tuple(rule for rule in silver.TABLE.rules if rule.name != RULE)
 
@@ -160,7 +160,7 @@ def test_one_row_is_enough_for_a_rule_that_fails(spark: SparkSession, lake: Lake
 def test_small_batches_are_judged_together_by_any_process(spark: SparkSession, lake: Lake) -> None:
     """Half of each ten rows is bad: the third batch is stopped, and a second run does not let it pass."""
     for number, start in enumerate(("06:00:00", "07:00:00", "08:00:00")):
-        received(spark, lake, hour(f"n{number}", start, bad=5, of=10, batch=number))
+        received(lake, hour(f"n{number}", start, bad=5, of=10, batch=number))
         if number < 2:
             derive(spark, lake, silver.TABLE)
 
@@ -231,7 +231,7 @@ def test_fifty_rules_take_no_execution_more_than_one(spark: SparkSession, lake: 
         rules = tuple(replace(between("value", -99, 999), name=f"r{n}") for n in range(count))
         table = replace(silver.TABLE, rules=rules)
         place = Lake(lake.root / str(count)).open_for_writing()
-        received(spark, place, POISONED)
+        received(place, POISONED)
         taken[count] = executions(spark, lambda t=table, p=place: derive(spark, p, t))
 
     print(f"executions of a batch by its number of rules: {taken}")  # noqa: T201

@@ -26,7 +26,7 @@ BEFORE_THE_RULE = replace(silver.TABLE, rules=KEPT)
 def batches(spark: SparkSession, lake: Lake, *hours: tuple[list[Event], Table]) -> None:
     """Run hours as one batch each, judged by the rules that the table has then."""
     for events, table in hours:
-        received(spark, lake, events)
+        received(lake, events)
         derive(spark, lake, table)
 
 

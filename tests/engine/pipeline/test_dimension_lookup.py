@@ -78,12 +78,12 @@ def test_without_a_dimension_its_columns_are_null_until_it_exists(
     """Three tables work without the fourth, which may come at any time."""
     telemetry = {device_telemetry.TABLE: (READING, READINGS)}
     for batch in "1234":
-        put(spark, lake, telemetry, batch)
+        put(lake, telemetry, batch)
     derive(spark, lake, TABLE)
     before = shown(DeltaTable(lake.table(TABLE)).to_pyarrow_table().to_pylist(), *SHOWN)
     inventory = {device_inventory.TABLE: (arrived(device_inventory.FIELDS), INVENTORY)}
     for batch in "134":
-        put(spark, lake, inventory, batch)
+        put(lake, inventory, batch)
 
     derive(spark, lake, devices.TABLE)
     waiting = balance(TABLE, lake).waiting
@@ -112,14 +112,14 @@ def test_intervals_that_ended_before_the_rows_of_a_batch_are_not_read(
     """Their number only grows; here their file is gone, and no read fails."""
     inventory = {device_inventory.TABLE: (arrived(device_inventory.FIELDS), INVENTORY)}
     for batch in "134":
-        put(spark, lake, inventory, batch)
+        put(lake, inventory, batch)
     derive(spark, lake, devices.TABLE)
     (ended,) = ended_files(lake.table(devices.TABLE))
     ended.remove()
 
     telemetry = {device_telemetry.TABLE: (READING, READINGS)}
     for batch in "34":
-        put(spark, lake, telemetry, batch)
+        put(lake, telemetry, batch)
     derive(spark, lake, TABLE)
 
     live = shown(DeltaTable(lake.table(TABLE)).to_pyarrow_table().to_pylist(), *SHOWN)
@@ -164,7 +164,7 @@ def test_rows_that_a_backfill_commits_during_a_look_up_are_looked_up_as_well(
             device_telemetry.TABLE: (READING, READINGS),
             device_inventory.TABLE: (arrived(device_inventory.FIELDS), INVENTORY),
         }
-        put(spark, lake, log, batch)
+        put(lake, log, batch)
     derive(spark, lake, devices.TABLE, TABLE)
     looked_long_ago(spark, lake)
     path, known, stuck = lake.table(TABLE), DeltaTable(lake.table(TABLE)), list[bool]()

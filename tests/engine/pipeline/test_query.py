@@ -25,7 +25,7 @@ LOG = """
 def test_a_stream_does_not_follow_a_table_that_batches_replace(
     spark: SparkSession, lake: Lake
 ) -> None:
-    received(spark, lake, readings(LOG))
+    received(lake, readings(LOG))
     for _ in range(2):
         derive(spark, lake, silver.TABLE, mode=Batch())
 
@@ -38,7 +38,7 @@ def test_a_stream_does_not_follow_a_table_that_batches_replace(
 
 
 def test_a_stream_does_not_continue_what_a_batch_wrote(spark: SparkSession, lake: Lake) -> None:
-    received(spark, lake, readings(LOG))
+    received(lake, readings(LOG))
     derive(spark, lake, silver.TABLE, mode=Batch())
 
     with pytest.raises(DefinitionError, match="was written by a batch run"):
@@ -48,7 +48,7 @@ def test_a_stream_does_not_continue_what_a_batch_wrote(spark: SparkSession, lake
 def test_a_stream_does_not_continue_a_table_whose_checkpoint_is_gone(
     spark: SparkSession, lake: Lake
 ) -> None:
-    received(spark, lake, readings(LOG))
+    received(lake, readings(LOG))
     derive(spark, lake, silver.TABLE)
     shutil.rmtree(lake.checkpoint(silver.TABLE))
 
@@ -59,7 +59,7 @@ def test_a_stream_does_not_continue_a_table_whose_checkpoint_is_gone(
 def test_a_stream_does_not_skip_rows_that_its_table_has_lost(
     spark: SparkSession, lake: Lake
 ) -> None:
-    received(spark, lake, readings(LOG))
+    received(lake, readings(LOG))
     derive(spark, lake, silver.TABLE)
     shutil.rmtree(lake.table(silver.TABLE))
 

@@ -37,14 +37,14 @@ def test_a_restart_whose_first_commit_has_no_rows_still_replaces_older_windows(
     spark: SparkSession, lake: Lake
 ) -> None:
     """A verification showed it: after a kill the first commit that was read had no rows."""
-    put(spark, lake, LOG, "1")
+    put(lake, LOG, "1")
     Afresh(spark, TABLE, lake, "available-now").catch_up()
     nothing = spark.createDataFrame([], SIGNALS)
     written(spark, lake, device_signal_10m.TABLE, SIGNALS, nothing)
 
     again = Afresh(spark, TABLE, lake, "available-now")
     first = again.catch_up()
-    put(spark, lake, LOG, "2")
+    put(lake, LOG, "2")
     second = again.catch_up()
 
     assert first is not None

@@ -61,12 +61,12 @@ def test_a_stream_of_earlier_code_goes_on_where_it_was(
     """The change of 10:00 ends an interval that only the old state has, and the late one of 09:20 divides it."""
     log = {device_inventory.TABLE: (arrived(device_inventory.FIELDS), INVENTORY)}
     lake = Lake(tmp_path).open_for_writing()
-    put(spark, lake, log, "1")
+    put(lake, log, "1")
     with monkeypatch.context() as patch:
         patch.setattr(stateful, "Shell", Former)
         derive(spark, lake, devices.TABLE)
     for batch in "23":
-        put(spark, lake, log, batch)
+        put(lake, log, batch)
         derive(spark, lake, devices.TABLE)
 
     live = DeltaTable(lake.table(devices.TABLE)).to_pyarrow_table().to_pylist()

@@ -78,7 +78,7 @@ def test_rows_that_are_there_twice_stop_their_readers(spark: SparkSession, morni
     shut = gate_files.shut(silver.TABLE, morning, Where.BEHIND)
     assert shut is not None
     assert shut.where is Where.BEHIND
-    received(spark, morning, readings(LATER))
+    received(morning, readings(LATER))
     derive(spark, morning, silver.TABLE)
     with pytest.raises(GateShutError, match="copies_of_a_key: 8"):
         derive(spark, morning, gold.TABLE)

@@ -33,9 +33,7 @@ TABLES = (silver.TABLE, gold.TABLE)
 @pytest.fixture
 def live(spark: SparkSession, lake: Lake, chance: random.Random) -> Lake:
     """Return a lake in which a stream computed a few hundred dirty events from three commits."""
-    received(
-        spark, lake, [each.event for each in dealt(chance, random_log(chance, 300), batches=3)]
-    )
+    received(lake, [each.event for each in dealt(chance, random_log(chance, 300), batches=3)])
     derive(spark, lake, *TABLES)
     return lake
 
@@ -103,7 +101,7 @@ def test_an_operator_that_depends_on_chance_is_found_and_its_rows_are_shown(
 
 def test_a_table_that_lags_is_not_compared(spark: SparkSession, live: Lake) -> None:
     """A difference would prove nothing."""
-    received(spark, live, [each.event for each in random_log(random.Random(1), 5)])  # noqa: S311
+    received(live, [each.event for each in random_log(random.Random(1), 5)])  # noqa: S311
 
     with pytest.raises(DefinitionError, match="5 rows behind"):
         verify([gold.TABLE], live, Trial(splits=1, kills=0, seed=1), site(spark))

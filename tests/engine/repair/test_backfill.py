@@ -57,7 +57,7 @@ def undisturbed(spark: SparkSession, lake: Lake) -> None:
     other = twin(lake, "undisturbed")
     streamed(spark, lake, LATER)
     answers = answers_of(lake)
-    received(spark, other, readings(LATER))
+    received(other, readings(LATER))
     derive(spark, other, *TABLES)
     assert proven(lake, TABLES)
     assert answers == answers_of(other)
@@ -153,7 +153,7 @@ def test_a_range_that_the_stream_still_owns_is_refused_with_the_earliest_moment(
 
 def test_a_table_without_a_stream_has_no_range_to_backfill(spark: SparkSession, lake: Lake) -> None:
     """A batch run replaces it as a whole."""
-    received(spark, lake, readings(MORNING))
+    received(lake, readings(MORNING))
     derive(spark, lake, *TABLES, mode=Batch())
 
     with pytest.raises(DefinitionError, match="not made by a stream"):

@@ -94,7 +94,7 @@ def test_the_stream_resumes_at_the_exact_offset_after_a_promotion_and_after_its_
     rebuild(STRICT, morning, site)
     promote(STRICT, morning, site)
     for lake in (morning, other):
-        received(spark, lake, readings(LATER))
+        received(lake, readings(LATER))
 
     derive(spark, morning, STRICT)
     after = len(answers_of(morning).silver)
@@ -117,7 +117,7 @@ def test_gold_is_rebuilt_from_silver_s_present_rows_and_not_from_its_appends(
     backfill(spark, STRICT, morning, Span(since=at("09:00:00"), until=at("09:10:00")))
     rebuild(gold.TABLE, morning, site)
     promote(gold.TABLE, morning, site)
-    received(spark, morning, readings(LATER))
+    received(morning, readings(LATER))
     derive(spark, morning, *TABLES)
     whole = Lake(morning.root.parent / "whole").open_for_writing()
     (whole.root / "silver").local.symlink_to(morning.root / "silver")

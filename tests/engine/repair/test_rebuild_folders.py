@@ -40,7 +40,7 @@ def test_a_promotion_takes_over_the_partitioning_of_the_shadow(
 ) -> None:
     log = {device_inventory.TABLE: (arrived(device_inventory.FIELDS), INVENTORY)}
     path = lake.table(TABLE)
-    put(spark, lake, log, "1")
+    put(lake, log, "1")
     derive(spark, lake, replace(TABLE, transform=by_beginning, window_from="began_on"))
     with pytest.raises(DefinitionError, match="without the column ended_on") as refused:
         derive(spark, lake, TABLE)
@@ -49,7 +49,7 @@ def test_a_promotion_takes_over_the_partitioning_of_the_shadow(
     site = Site(spark=spark, clock=lambda: NOON)
     rebuild(TABLE, lake, site)
     promote(TABLE, lake, site)
-    put(spark, lake, log, "2")
+    put(lake, log, "2")
     derive(spark, lake, TABLE)
 
     assert folders(path) == ["ended_on"]

@@ -268,7 +268,7 @@ def test_a_table_without_a_row_is_healed_too(spark: SparkSession, lake: Lake) ->
     """Such a silver has no file to write again."""
     nothing = "\n".join(line for line in EVENTS.splitlines() if "| 77 " in line or "batch" in line)
     late = "    2 | 0 | z | d1 | t | 99 | 12:00:00 | 12:00:01 | -"
-    received(spark, lake, readings(f"{nothing}\n{late}"))
+    received(lake, readings(f"{nothing}\n{late}"))
     derive(spark, lake, STRICT)
 
     replayed = replay(spark, silver.TABLE, lake)

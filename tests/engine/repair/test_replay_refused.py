@@ -50,7 +50,7 @@ def killed(*_: object) -> Entry:
 
 def test_a_lake_of_batches_needs_no_replay(spark: SparkSession, lake: Lake) -> None:
     """The next batch judges every row by the rules of its time, so there is nothing to replay."""
-    received(spark, lake, readings(EVENTS))
+    received(lake, readings(EVENTS))
     derive(spark, lake, STRICT, mode=Batch())
     derive(spark, lake, silver.TABLE, mode=Batch())
 

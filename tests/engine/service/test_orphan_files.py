@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 def test_files_that_were_never_committed_go_and_all_others_stay(
     spark: SparkSession, lake: Lake
 ) -> None:
-    received(spark, lake, [Event(payload=reading(event_id="one", value=20))])
+    received(lake, [Event(payload=reading(event_id="one", value=20))])
     derive(spark, lake, silver.TABLE)
     path = lake.table(silver.TABLE)
     version = next(n for n in range(9) if added(path, n).files)

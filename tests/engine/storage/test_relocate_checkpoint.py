@@ -28,13 +28,13 @@ def test_the_state_of_a_copied_lake_is_its_own(
 ) -> None:
     """A backup restored to another place is useful only if its streams go on."""
     log = {device_inventory.TABLE: (arrived(device_inventory.FIELDS), INVENTORY)}
-    put(spark, lake, log, "1")
+    put(lake, log, "1")
     derive(spark, lake, TABLE)
     copy = Lake(tmp_path / "copy")
     shutil.copytree(lake.root, copy.root)
     shutil.rmtree(lake.root)
 
-    put(spark, copy, log, "2")
+    put(copy, log, "2")
     derive(spark, copy, TABLE)
 
     found = DeltaTable(copy.table(TABLE)).to_pyarrow_table().to_pylist()

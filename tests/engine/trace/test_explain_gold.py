@@ -118,7 +118,7 @@ def lived(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Worl
         table: (arrived(schema).add("_topic", StringType()), text)
         for table, (schema, text) in LOG.items()
     }
-    put(spark, lake, log, "1")
+    put(lake, log, "1")
     derive(spark, lake, *TABLES)
     return World(lake=lake, now=NOON)
 

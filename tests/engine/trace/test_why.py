@@ -79,7 +79,7 @@ def test_late_and_early_are_explained_with_by_how_much(spark: SparkSession, morn
         batch | id | event_at | arrived_at
         5     | z  | 15:10:00 | 15:00:00
     """
-    received(spark, morning, readings(early))
+    received(morning, readings(early))
     derive(spark, morning, silver.TABLE)
 
     late = asked(morning, "g")
@@ -91,10 +91,10 @@ def test_late_and_early_are_explained_with_by_how_much(spark: SparkSession, morn
 
 
 def test_a_record_that_silver_has_not_read_is_explained_with_the_expected_time(
-    spark: SparkSession, morning: Lake
+    morning: Lake,
 ) -> None:
     """A shut gate is reported instead."""
-    received(spark, morning, readings(LATER))
+    received(morning, readings(LATER))
 
     finding = asked(morning, "device-telemetry/0/7")
     by_key = asked(morning, "k")
@@ -141,7 +141,7 @@ def test_an_open_window_is_explained_with_its_end(morning: Lake) -> None:
 
 def test_a_row_that_gold_has_not_read_is_not_read_yet(spark: SparkSession, morning: Lake) -> None:
     """Silver is a batch ahead."""
-    received(spark, morning, readings(LATER))
+    received(morning, readings(LATER))
     derive(spark, morning, silver.TABLE)
 
     finding = asked(morning, "j", SIGNAL)

@@ -48,13 +48,13 @@ def test_each_layer_has_its_own_questions() -> None:
 def test_a_table_in_order_is_well_and_each_fault_shows_under_its_own_name(
     spark: SparkSession, lake: Lake
 ) -> None:
-    received(spark, lake, [GOOD, BAD])
+    received(lake, [GOOD, BAD])
     derive(spark, lake, silver.TABLE)
 
     assert [sign.name for sign in signs(silver.TABLE, lake, NOON)] == [*questions(silver.TABLE)]
     assert all(sign.well for sign in answers(lake, later=LATE * 2).values())
 
-    received(spark, lake, [MORE])
+    received(lake, [MORE])
     soon, late = answers(lake), answers(lake, later=LATE * 2)
     assert soon[LAGS].figures == {"lag": 1}
     assert soon[FRESH].well
@@ -74,7 +74,7 @@ def test_a_table_in_order_is_well_and_each_fault_shows_under_its_own_name(
 def test_a_row_that_waits_in_the_quarantine_for_more_than_a_week_is_reported(
     spark: SparkSession, lake: Lake
 ) -> None:
-    received(spark, lake, [GOOD, BAD])
+    received(lake, [GOOD, BAD])
     derive(spark, lake, silver.TABLE)
 
     found = {sign.name: sign for sign in signs(silver.TABLE, lake, NOON + LONG * 2)}[QUARANTINE]
