@@ -49,6 +49,12 @@ def place() -> Path:
     return _logs[-1].parent
 
 
+def shared() -> Path:
+    """Return the folder of what lasts as long as the suite; all of its workers see it."""
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ
+    return place().parents[1] if is_worker else place().parent
+
+
 def spark() -> SparkSession:
     """Return the small Spark of this process, and start it if need be."""
     if not _running:

@@ -1,13 +1,12 @@
-"""Lakes that are costly to make: each is made once a process and copied for each test."""
+"""Lakes that are costly to make: each is made once, by one worker of the suite, and copied for each test."""
 
+import fcntl
+import hashlib
 import shutil
 from collections.abc import Callable
-from pathlib import Path
 
 from jobs.engine.storage.lake import Lake
 from tests.support import engine
-
-_made: dict[str, Path] = {}
 
 
 def copied(lake: Lake, name: str, make: Callable[[Lake], object]) -> Lake:
@@ -18,9 +17,15 @@ def copied(lake: Lake, name: str, make: Callable[[Lake], object]) -> Lake:
         name: What is made; two that differ need two names.
         make: Fills an empty lake.
     """
-    if name not in _made:
-        folder = engine.place() / "seeds" / str(len(_made))
-        make(Lake(folder).open_for_writing())
-        _made[name] = folder
-    shutil.copytree(_made[name], lake.root, dirs_exist_ok=True)
+    seeds = engine.shared() / "seeds"
+    seeds.mkdir(exist_ok=True)
+    seed = seeds / hashlib.sha256(name.encode()).hexdigest()[:16]
+    with seed.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not seed.exists():
+            draft = seed.with_suffix(".draft")
+            shutil.rmtree(draft, ignore_errors=True)
+            make(Lake(draft).open_for_writing())
+            draft.rename(seed)
+    shutil.copytree(seed, lake.root.local, dirs_exist_ok=True)
     return lake
