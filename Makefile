@@ -27,7 +27,7 @@ setup: ## make .venv with packages, Java and jars (nothing to do: at once)
 demo: setup ## send 100,000 events, a tenth of them dirty, through the lake and account for each
 	@$(BIN)/strandline demo
 
-# A real browser reads the report (tests/e2e/test_report_page.py) and works with Dagster (tests/e2e/test_ui_browser.py), and
+# A real browser reads the report (tests/e2e/test_report_page.py) and works with Dagster (tests/e2e/test_ui.py), and
 # a real PostgreSQL keeps Dagster's history (tests/e2e/test_postgres.py). A machine of its own, such as CI's, gets both;
 # where one may not install, those tests are skipped, with the reason.
 guests:

@@ -1,4 +1,7 @@
-"""A lake is operated from Dagster's page, in a real browser: every table is visible, every backfill a click."""
+"""A lake is operated from Dagster's page alone while its stream goes on: seven minutes, for which `make prove` has time.
+
+What can be seen and clicked there is in the suite as well (tests/e2e/test_ui.py).
+"""
 
 import time
 from collections.abc import Iterator
@@ -9,36 +12,35 @@ from typing import Any
 
 import pytest
 
-from jobs import catalog
-from jobs.core.kind import Layer
 from jobs.core.modes import MicroBatch
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, entries
 from jobs.silver import device_telemetry as silver
-from orchestration import checks
-from orchestration.keys import key
 from tests.cli.typed import start, succeeded
 from tests.support.browser import found
 from tests.support.browser import opened as browser_opened
-from tests.support.console import ENDED, Console, opened
+from tests.support.clicks import (
+    DAYS,
+    LONG,
+    backfill,
+    find_every_table,
+    launch,
+    read_the_report,
+    see_green_checks,
+    see_today_refused,
+)
+from tests.support.console import Console, opened
+from tests.support.proofs import Times
 from tests.support.tab import Tab, tab
 
-# Seven minutes alone, thirteen with a suite of two workers beside it.
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.prove, pytest.mark.timeout(1800)]
 
 EVENTS = 3_000
-DAYS = 3
-"""So many are closed, and are computed again; half of the next one has come, and the streams still own it."""
-
 MORE = 6_000
 A_SECOND = 10
 """So many events of that day's other half may come while the days before are computed again, and then no more do."""
 
-CODE = "/locations/__repository__@orchestration.definitions"
-ASSET = f"/assets/{silver.TABLE.id.replace('.', '/')}"
 PROOF = ("--splits", 2, "--kills", 1)
-LONG = 240.0
-"""Seconds for what Spark has to do before it is to be seen."""
 
 
 @pytest.fixture
@@ -66,6 +68,12 @@ def page(tmp_path: Path) -> Iterator[Tab]:
     (tmp_path / "pictures").mkdir()
     with browser_opened(program, tmp_path / "profile") as browser:
         yield tab(browser, tmp_path / "pictures")
+
+
+@pytest.fixture(autouse=True)
+def _long(times: Times) -> None:
+    if not times(0, 1):
+        pytest.skip("seven minutes: `make prove` runs it")
 
 
 def test_a_lake_is_operated_by_clicks(console: Console, page: Tab, first: date) -> None:
@@ -139,91 +147,3 @@ def events_coming(console: Console, today: date) -> Iterator[None]:
     finally:
         producer.kill()
         producer.wait()
-
-
-def launch(console: Console, page: Tab, job: str) -> None:
-    """Press the button of a job's launchpad, and see the run through."""
-    page.go(f"{console.address}{CODE}/jobs/{job}/playground")
-    page.click("Launch Run")
-    page.sees(rf"Run of\s+{job}")
-    run = str(page.ask("location.pathname")).rpartition("/")[2]
-    assert console.ended(run) == "SUCCESS"
-    page.sees("(?m)^Success$")
-    page.shot(f"{job} is done")
-
-
-def find_every_table(console: Console, page: Tab) -> None:
-    """Look at the whole graph, at the tables of each layer, and at what a table of gold rests on."""
-    page.go(f"{console.address}/asset-groups/")
-    page.sees(*Layer, rf"Materialize all \({len(catalog.tables())}\)")
-    page.shot("the whole graph")
-    for layer in Layer:
-        page.go(f"{console.address}{CODE}/asset-groups/{layer}/lineage")
-        # The page draws only as many of a layer as there is room for.
-        names = "|".join(table.name for table in catalog.tables() if table.layer is layer)
-        page.sees(f"(?m)^({names})$")
-        page.shot(f"{layer} in the graph")
-    page.go(f"{console.address}/assets/gold/device_daily?view=lineage")
-    page.click("Upstream")
-    page.sees("(?m)^silver$", "(?m)^devices$", "(?m)^gold$", "device_daily", "device_signal_10m")
-    page.shot("what gold rests on")
-
-
-def see_green_checks(console: Console, page: Tab) -> None:
-    """Read the answers to all expectations of a silver table."""
-    names = [spec.name for spec in checks.specs(silver.TABLE, key(silver.TABLE))]
-    page.go(f"{console.address}{ASSET}?view=checks")
-    page.sees(*(rf"{name}\s+Succeeded" for name in names))
-    page.shot("checks")
-
-
-def backfill(console: Console, page: Tab, days: str) -> None:
-    """See the days filled that the stream has closed; choose them, press the button, and see the one run through."""
-    page.go(f"{console.address}{ASSET}?view=partitions")
-    page.sees(rf"Materialized \({DAYS}\)", within=LONG)
-    page.shot("days are closed")
-    choose(page, days)
-    page.sees(f"{DAYS} partitions", "all partitions in a single run")
-    page.shot("days are chosen")
-    page.click("Launch backfill")
-    page.sees("Created backfill")
-    assert asset_runs(console, 1) == ["SUCCESS"], "all days in one run"
-    page.sees(rf"Materialized \({DAYS}\)")
-    page.shot("days are filled")
-
-
-def see_today_refused(console: Console, page: Tab, today: date) -> None:
-    """Choose the day that the stream still owns, and read in the run why not, and from when on."""
-    page.go(f"{console.address}{ASSET}?view=partitions")
-    choose(page, f"[{today}...{today}]")
-    page.sees("1 partition", "Launch (backfill|1 run)")
-    page.click("Launch backfill" if "Launch backfill" in page.words else "Launch 1 run")
-    assert asset_runs(console, 2) == ["FAILURE", "SUCCESS"]
-    page.go(f"{console.address}/runs/{console.newest('__ASSET_JOB')}")
-    page.sees(r"Errored \(1\)", "the earliest possible moment")
-    page.shot("today is refused")
-
-
-def choose(page: Tab, days: str) -> None:
-    """Choose days in the dialog of an asset."""
-    page.click("Materialize…")
-    page.click("", on="[role=dialog] input", exact=False)
-    page.write(days)
-
-
-def asset_runs(console: Console, many: int) -> list[str]:
-    """Wait until so many runs of assets have ended, and return how, the newest first."""
-    deadline = time.monotonic() + LONG
-    while len(runs := console.runs("__ASSET_JOB")) < many or not ENDED.issuperset(runs):
-        assert time.monotonic() < deadline, runs
-        time.sleep(1)
-    return runs
-
-
-def read_the_report(console: Console, page: Tab) -> None:
-    """Follow the link beside the answer of a check; each batch of the stream answers it again."""
-    asked = checks.specs(silver.TABLE, key(silver.TABLE))[0].name
-    page.go(f"{console.address}{ASSET}?view=checks&checkDetail={asked}")
-    report = page.click_out("/report-", on="a", exact=False)
-    report.sees("Data quality of lake", "The numbers of .* can be trusted", silver.TABLE.id)
-    report.shot("the report")

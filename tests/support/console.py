@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
+from tests.cli.inside import strandline
 from tests.cli.typed import start
 
 PATIENCE = 300
@@ -32,7 +35,7 @@ STATUS = "query ($id: ID!) { runOrError(runId: $id) { ... on Run { status } } }"
 ENDED = {"SUCCESS", "FAILURE", "CANCELED"}
 RUNS = """
 query ($job: String!) {
-  runsOrError(filter: {pipelineName: $job}) { ... on Runs { results { runId status } } }
+  runsOrError(filter: {pipelineName: $job}) { ... on Runs { results { runId status creationTime } } }
 }
 """
 
@@ -90,6 +93,10 @@ class Console:
         """Return the status of each run of a job, the newest first."""
         return [run["status"] for run in self._runs(job)]
 
+    def asked_at(self, job: str) -> float:
+        """Return when a job's newest run was asked for, in seconds since 1970."""
+        return float(self._runs(job)[0]["creationTime"])
+
     def newest(self, job: str) -> str:
         """Return the name of a job's newest run."""
         return str(self._runs(job)[0]["runId"])
@@ -99,11 +106,9 @@ class Console:
 
 
 @contextmanager
-def opened(
-    folder: Path, *words: object, env: Mapping[str, str] | None = None, name: str = "ui"
-) -> Iterator[Console]:
-    """Start it for the lake of a folder, and end it in the end; a second one has a log of another name."""
-    lake, log = folder / "lake", folder / f"{name}.log"
+def opened(folder: Path, *words: object, env: Mapping[str, str] | None = None) -> Iterator[Console]:
+    """Start it for the lake of a folder; in the end see that Ctrl-C ends it and leaves nothing running."""
+    lake, log = folder / "lake", folder / "ui.log"
     program = start("ui", *words, "--lake", lake, log=log, env=env)
     try:
         deadline = time.monotonic() + PATIENCE
@@ -113,6 +118,9 @@ def opened(
             time.sleep(0.5)
         yield Console(program, lake, found[1])
     finally:
-        if program.poll() is None:
-            program.send_signal(signal.SIGINT)
-        program.wait(300)  # a stream ends its batches first
+        theirs = psutil.Process(program.pid).children(recursive=True)
+        program.send_signal(signal.SIGINT)
+        code = program.wait(PATIENCE)  # a stream ends its batches first
+    _, left = psutil.wait_procs(theirs, timeout=30)
+    assert (code, left) == (0, []), log.read_text()
+    assert strandline("status", "--lake", lake, "--json").json["broker_pid"] is None

@@ -30,7 +30,8 @@ from jobs.engine.storage.file_lock import HeldError, hold
 from jobs.engine.storage.lake import Lake
 
 DEFINITIONS = "orchestration.definitions"
-PATIENCE = 120.0
+PATIENCE = 300.0
+"""Seconds until Dagster must answer; on two cores that do other things as well it once took more than 120."""
 ENDING = 30.0
 POLL = 0.2
 
