@@ -1,5 +1,8 @@
 """A broker that is away is an outage, no failure: the stream waits for it, silver and gold go on with what bronze has, and no person is asked."""
 
+import json
+import os
+import signal
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -17,7 +20,7 @@ from jobs.engine.service.stream_health import Act, watch
 from jobs.engine.storage.lake import Lake
 from tests.cli import typed
 from tests.cli.inside import succeeded
-from tests.faults.lives import PATIENCE, SLICE, heartbeat, progress
+from tests.faults.lives import PATIENCE, SLICE, heartbeat, progress, received, sheets, total
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -34,6 +37,10 @@ def until(seen: Callable[[], bool], lake: Path) -> None:
         assert beat["alive"], log.local.read_text()[-2000:]
         assert time.monotonic() < deadline, f"{beat} {log.local.read_text()[-2000:]}"
         time.sleep(0.2)
+
+
+def status(lake: Path) -> Any:  # noqa: ANN401  # any JSON
+    return succeeded("status", "--lake", lake, "--json").json
 
 
 def waits(lake: Path) -> bool:
@@ -55,22 +62,28 @@ def attempts(lake: Path) -> tuple[str, ...]:
     return asked.attempts
 
 
-def test_a_stream_outlives_its_broker_without_a_command(fresh: Path) -> None:
-    succeeded("produce", "--events", 1_000, "--hours", 3, "--lake", fresh)
+def test_a_stream_outlives_a_broker_that_is_killed_without_a_command(
+    fresh: Path, address: str, tmp_path: Path
+) -> None:
+    """It reads every event once: what was there before the kill, and what came after it."""
+    sent = [tmp_path / "before.json", tmp_path / "after.json"]
+    produce = ("produce", "--events", 1_000, "--hours", 3, "--lake", fresh)
+    succeeded(*produce, "--truth", sent[0])
     typed.succeeded("resume", *OPTIONS, "--lake", fresh)
     try:
         until(lambda: progress(fresh)[1] >= 1, fresh)
         first = heartbeat(fresh)["pid"]
 
-        succeeded("down", "--lake", fresh)
+        os.kill(status(fresh)["broker_pid"], signal.SIGKILL)
         until(lambda: waits(fresh), fresh)
-        before = progress(fresh)
         looked = acts(fresh)
         log = Lake(fresh).log("stream")
         until(lambda: "no Kafka broker answers" in log.local.read_text(), fresh)
         succeeded("up", "--lake", fresh)
-        succeeded("produce", "--events", 1_000, "--seed", 2, "--hours", 3, "--lake", fresh)
-        until(lambda: progress(fresh)[1] > before[1], fresh)
+        assert status(fresh)["kafka"] == address
+        succeeded(*produce, "--seed", 2, "--truth", sent[1])
+        every = sum(total(json.loads(truth.read_text())) for truth in sent)
+        until(lambda: received(fresh) >= every, fresh)
         until(lambda: not waits(fresh), fresh)
 
         assert looked == {Act.NOTHING}
@@ -79,6 +92,9 @@ def test_a_stream_outlives_its_broker_without_a_command(fresh: Path) -> None:
         assert attempts(fresh) == ()
     finally:
         typed.succeeded("pause", "--lake", fresh)
+    assert "Traceback" not in log.read_text()
+    succeeded("run", *SLICE, "--lake", fresh)
+    assert received(fresh) == sheets(fresh)[SLICE[1]]["read"] == every
 
 
 def test_silver_and_gold_go_on_with_what_bronze_has(fresh: Path) -> None:
@@ -93,7 +109,7 @@ def test_silver_and_gold_go_on_with_what_bronze_has(fresh: Path) -> None:
     first = stream.resume(OPTIONS)
     try:
         until(lambda: min(progress(fresh)) >= 1, fresh)
-        assert waits(fresh)
+        until(lambda: waits(fresh), fresh)
         assert attempts(fresh) == ()
         before = progress(fresh)
         succeeded("up", "--lake", fresh)

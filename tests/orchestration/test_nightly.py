@@ -68,7 +68,7 @@ def asked() -> RunRequest | SkipReason:
 
 def certified(instance: DagsterInstance) -> tuple[bool, bool]:
     """Prove all tables; return whether the run succeeded, and whether the check of gold did."""
-    config = {"ops": {nightly.certify_tables.name: {"config": {"splits": 2, "kills": 0}}}}
+    config = {"ops": {nightly.certify_tables.name: {"config": {"splits": 1, "kills": 0}}}}
     done = nightly.certify.execute_in_process(
         run_config=config, instance=instance, resources=RESOURCES, raise_on_error=False
     )
