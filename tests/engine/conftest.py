@@ -17,7 +17,7 @@ from tests.support.seeds import copied
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Start a broker and return its address."""
-    lake = tmp_path_factory.mktemp("kafka")
+    lake = Lake(tmp_path_factory.mktemp("kafka"))
     yield up(lake).address
     down(lake)
 
