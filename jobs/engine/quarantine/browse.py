@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.dataset as ds
+import pyarrow.compute as pc
 
 from jobs.core.received import PLACE
 from jobs.core.table import Table
@@ -206,7 +206,7 @@ def _batches(
         name = entry.mode if entry.is_backfill else f"batch {entry.batch}"
         by_file |= {Place(file).name: name for file in added(path, version).files}
     offsets = pa.array([row["_offset"] for row in records])
-    is_near = ds.field("_offset").isin(offsets)
+    is_near = pc.field("_offset").isin(offsets)
     found = rows_where(path, is_near, [*PLACE, "reasons", "__filename"])
     order = {name: number for number, name in enumerate(by_file)}
     in_order = sorted(found, key=lambda row: order.get(Place(row["__filename"]).name, -1))
@@ -223,7 +223,7 @@ def _done(
     if not records or not is_table(path):
         return {}
     offsets = pa.array([row["_offset"] for row in records])
-    is_near = ds.field("_offset").isin(offsets)
+    is_near = pc.field("_offset").isin(offsets)
     resolutions = rows_where(path, is_near)
     found: dict[KafkaPlace, list[Done]] = {}
     for row in sorted(resolutions, key=lambda row: row["resolved_at"] or EPOCH):
