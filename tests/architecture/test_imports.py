@@ -85,7 +85,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
         env={**os.environ, "PYTHONPATH": str(project)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 1, done.stdout

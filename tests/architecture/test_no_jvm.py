@@ -38,7 +38,7 @@ def started() -> dict[str, list[str]]:
     """Import one after the other in a new process; return what each has started."""
     command = [sys.executable, "-c", LOOK, json.dumps(READ)]
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, list[str]] = json.loads(done.stdout)

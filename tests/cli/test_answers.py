@@ -173,7 +173,7 @@ def test_a_reader_that_goes_away_is_no_error(filled: Path) -> None:
         env=ENVIRONMENT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

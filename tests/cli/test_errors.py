@@ -137,7 +137,7 @@ def held(place: Path) -> Iterator[Path]:
 @pytest.mark.parametrize("verb", ["run", "stream"])
 def test_a_second_writer(verb: str, held: Path) -> None:
     """Refused at once, with the process that is the first."""
-    answer = typed.strandline(verb, "silver.device_telemetry", "--lake", held, timeout=60)
+    answer = typed.strandline(verb, "silver.device_telemetry", "--lake", held)
 
     refused(answer, 3, "silver.device_telemetry has a writer already: process 4711 on elsewhere")
     assert files(held) == {"_leases", "_leases/silver.device_telemetry.lock"}

@@ -168,10 +168,10 @@ def test_one_that_was_killed_is_ended_by_the_next_and_ctrl_c_leaves_nothing_runn
 
     following = typed.start("ui", "--lake", lake, log=tmp_path / "second.log")
     theirs = dagsters(following.pid)
-    _, left = psutil.wait_procs(orphans, timeout=10)
+    _, left = psutil.wait_procs(orphans, timeout=60)
     following.send_signal(signal.SIGINT)
     code = following.wait(PATIENCE)
-    _, mine = psutil.wait_procs(theirs, timeout=10)
+    _, mine = psutil.wait_procs(theirs, timeout=60)
     succeeded("down", "--lake", lake)
 
     assert not left

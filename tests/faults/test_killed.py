@@ -92,7 +92,7 @@ def test_a_stream_ends_cleanly_and_keeps_others_out_while_it_lives(fresh: Path) 
         quiet(fresh)
         reached = progress(fresh)
 
-        second = typed.strandline("run", *SLICE, "--lake", fresh, timeout=60)
+        second = typed.strandline("run", *SLICE, "--lake", fresh)
 
         assert second.code == 3, second.printed
         assert f"has a writer already: process {process.pid}" in second.err

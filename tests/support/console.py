@@ -121,6 +121,6 @@ def opened(folder: Path, *words: object, env: Mapping[str, str] | None = None) -
         theirs = psutil.Process(program.pid).children(recursive=True)
         program.send_signal(signal.SIGINT)
         code = program.wait(PATIENCE)  # a stream ends its batches first
-    _, left = psutil.wait_procs(theirs, timeout=30)
+    _, left = psutil.wait_procs(theirs, timeout=60)
     assert (code, left) == (0, []), log.read_text()
     assert strandline("status", "--lake", lake, "--json").json["broker_pid"] is None

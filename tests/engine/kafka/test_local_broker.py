@@ -108,7 +108,7 @@ def test_a_broken_record_is_no_record(lake: Path, written: str) -> None:
 
 def test_a_pid_that_belongs_to_another_process_by_now_is_not_touched(lake: Path) -> None:
     """Pids are reused within hours on a busy machine."""
-    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     try:
         state = {"port": 1, "controller_port": 2, "pid": stranger.pid}
         (lake / "_kafka").mkdir(parents=True)
@@ -126,7 +126,7 @@ def test_a_copied_lake_does_not_own_the_broker_of_the_first(tmp_path: Path) -> N
     """`cp -r` copies the record too, with the pid in it."""
     mark = local_broker._mark(Place.of(tmp_path / "first" / "_kafka"))
     pid = processes.spawn(
-        [sys.executable, "-c", "import time; time.sleep(60)", mark],
+        [sys.executable, "-c", "import time; time.sleep(600)", mark],
         folder=tmp_path,
         log=tmp_path / "log",
     )
@@ -145,7 +145,7 @@ def test_a_copied_lake_does_not_own_the_broker_of_the_first(tmp_path: Path) -> N
 
 def test_a_process_that_ignores_the_request_is_made_to_end(tmp_path: Path) -> None:
     """`strandline down` must end, whatever state the broker is in."""
-    deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf'); time.sleep(60)"
+    deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf'); time.sleep(600)"
     log = tmp_path / "log"
     pid = processes.spawn([sys.executable, "-uc", deaf, "mark"], folder=tmp_path, log=log)
     while not log.exists() or "deaf" not in log.read_text():
@@ -278,7 +278,7 @@ def test_two_commands_at_once_start_one_broker_in_spite_of_an_interrupted_format
     command = [sys.executable, "-c", code, str(lake)]
 
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    pids = {process.communicate(timeout=90)[0] for process in both}
+    pids = {process.communicate(timeout=300)[0] for process in both}
 
     running = local_broker.status(Lake(lake))
     assert running is not None

@@ -32,7 +32,7 @@ lake = Lake(Path(sys.argv[1]))
 spark = start(settings(cores=1, memory="512m"), lake.program_log("spark"))
 with lease(spark, TABLE, lake):
     print(spark.sparkContext._gateway.proc.pid, flush=True)
-    time.sleep(60)
+    time.sleep(600)
 """
 TRY = """
 import sys
@@ -64,7 +64,7 @@ def holder(lake: Lake) -> Iterator[tuple[int, int]]:
 def writer_seen_elsewhere(lake: Lake) -> str:
     """Return the pid that another process reports as the writer; an empty text when there is none."""
     command = [sys.executable, "-c", TRY, str(lake.root)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     return done.stdout.strip()
 
 
