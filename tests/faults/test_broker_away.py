@@ -92,7 +92,7 @@ def test_a_stream_outlives_a_broker_that_is_killed_without_a_command(
         assert attempts(fresh) == ()
     finally:
         typed.succeeded("pause", "--lake", fresh)
-    assert "Traceback" not in log.read_text()
+    assert "Traceback" not in log.local.read_text()
     succeeded("run", *SLICE, "--lake", fresh)
     assert received(fresh) == sheets(fresh)[SLICE[1]]["read"] == every
 
