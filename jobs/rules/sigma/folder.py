@@ -65,8 +65,8 @@ def read_folder(folder: Path, *, patience: float = PATIENCE) -> Folder:
 
 def _refuse_run_away(rule: AlertRule) -> None:
     for clause in _expressions(rule):
-        tree = parse(clause.pattern, clause.flags).tree
-        reason = run_away(tree, ignores_case="i" in clause.flags)
+        read = parse(clause.pattern, clause.flags)
+        reason = run_away(read.tree, ignores_case="i" in read.flags)
         if reason:
             raise UnsupportedError(f"the regular expression {_short(clause.pattern)} has {reason}")
 

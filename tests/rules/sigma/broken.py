@@ -111,6 +111,7 @@ TEXTS: dict[str, tuple[str | bytes, str]] = {
     "expression_open.yml": (about("Image|re", "'(a'"), "regular expression|Regular expression"),
     "expression_nested.yml": (about("Image|re", "'^(a+)+$'"), "many ways"),
     "expression_alternatives.yml": (about("Image|re|i", "'(a|A)*b'"), "many ways"),
+    "expression_flags.yml": (about("Image|re", "'(?i)(a|A)*b'"), "many ways"),
     "expression_counted.yml": (about("Image|re", "'(x?){40}x{40}'"), "may be empty"),
     "expression_cubed.yml": (about("Image|re", "'a.*a.*a.*a.*a.*b'"), "hostile text"),
     "expression_looks_ahead.yml": (about("Image|re", "'a(?=b)'"), "expression"),
