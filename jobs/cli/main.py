@@ -41,6 +41,7 @@ VERBS = {
     "query": "answers",
     "compare": "answers",
     "gate": "gate",
+    "rules": "rules",
     "check": "check",
     "history": "past",
     "report": "report",

@@ -1,0 +1,204 @@
+"""What ``strandline rules`` does."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from jobs.cli import place
+from jobs.cli.quarantine import placed
+from jobs.cli.screen import emit, note, say, show
+from jobs.core.errors import DefinitionError
+from jobs.core.received import PLACE
+from jobs.engine.storage.find_rows import Where, look
+from jobs.rules import sources
+from jobs.rules.alert_rule import AlertRule
+from jobs.rules.explain import Explanation, explain
+from jobs.rules.sigma.folder import STARTER, Folder, read_folder
+from jobs.rules.sources import SOURCES, Source
+
+LISTED = ("rule", "title", "severity", "table", "owner", "version", "examples")
+
+
+def listed(folder: Path | None, *, attack: bool, as_json: bool) -> None:
+    """List rules, or the tags that they cover."""
+    found = _read(folder)
+    if attack:
+        covered = Counter(tag for rule in found.rules for tag in rule.tags)
+        rows = sorted((tag, times) for tag, times in covered.items() if tag.startswith("attack."))
+        if as_json:
+            emit([{"tag": tag, "rules": times} for tag, times in rows])
+        else:
+            show(None, ("tag", "rules"), rows)
+        return
+    ordered = sorted(found.rules, key=lambda rule: (rule.source.table.id, rule.title))
+    if as_json:
+        emit([_record(rule) for rule in ordered])
+        return
+    show(None, LISTED, [tuple(_record(rule)[name] for name in LISTED) for rule in ordered])
+    _note_refused(found)
+
+
+def linted(folder: Path | None, *, as_json: bool) -> None:
+    """List what does not run, and what rules lack.
+
+    Raises:
+        DefinitionError: A rule does not run.
+    """
+    found = _read(folder)
+    lacking = [(rule.origin, what) for rule in found.rules if (what := _lacks(rule))]
+    if as_json:
+        emit(
+            {
+                "runs": len(found.rules),
+                "refused": [{"file": e.origin, "reason": e.reason} for e in found.refused],
+                "lacking": [{"file": origin, "lacks": what} for origin, what in lacking],
+            }
+        )
+    else:
+        for refused in found.refused:
+            say(f"{refused.origin}: {refused.reason}")
+        for origin, what in lacking:
+            say(f"{origin}: runs, and lacks {what}")
+        say(f"{len(found.rules):,} rules run, {len(found.refused):,} do not")
+    if found.refused:
+        raise DefinitionError(
+            f"{len(found.refused):,} rules do not run", hint="correct each by its reason above."
+        )
+
+
+def explained(  # noqa: PLR0913  # as the command line has them
+    asked: tuple[Path | None, str | None],
+    table: str | None,
+    folder: Path | None,
+    *,
+    near: int,
+    lake: str | None,
+    as_json: bool,
+) -> None:
+    """Show what rules say of one event."""
+    source, row = _event(asked, table, lake)
+    found = _read(folder)
+    said = [explain(rule, row) for rule in found.rules if rule.source == source]
+    fired = [each for each in said if each.fires]
+    missed = sorted(
+        (each for each in said if each.is_near), key=lambda e: (-e.held / e.asked, len(e.failing))
+    )[:near]
+    if as_json:
+        emit([_explanation(each) for each in (*fired, *missed)])
+        return
+    for each in fired:
+        say(f"fires: {each.rule.title} ({each.rule.severity}, {each.rule.origin})")
+    for each in missed:
+        say(
+            f"near miss, {each.held} of {each.asked} parts hold: {each.rule.title} ({each.rule.origin})"
+        )
+        for reason in each.failing:
+            say(f"  {reason}")
+    quiet = len(said) - len(fired) - len(missed)
+    say(f"{len(said):,} rules look at {source.table.id}; {quiet:,} others stay quiet")
+
+
+def _read(folder: Path | None) -> Folder:
+    if folder is not None and not folder.is_dir():
+        raise DefinitionError(
+            f"there is no folder {folder}", hint="name a folder with Sigma rules, or none."
+        )
+    return read_folder(folder or STARTER)
+
+
+def _record(rule: AlertRule) -> dict[str, Any]:
+    return {
+        "rule": rule.id,
+        "title": rule.title,
+        "severity": str(rule.severity),
+        "table": rule.source.table.id,
+        "owner": rule.owner,
+        "version": rule.version,
+        "examples": len(rule.fires_on) + len(rule.quiet_on),
+        "runbook": rule.runbook,
+        "tags": list(rule.tags),
+        "file": rule.origin,
+    }
+
+
+def _lacks(rule: AlertRule) -> str:
+    missing = {
+        "an event on which it must fire": not rule.fires_on,
+        "one on which it must stay quiet": not rule.quiet_on,
+        "a runbook": not rule.runbook,
+        "an owner": not rule.owner,
+    }
+    return ", ".join(what for what, is_missing in missing.items() if is_missing)
+
+
+def _note_refused(found: Folder) -> None:
+    if found.refused:
+        note(
+            f"{len(found.refused):,} rules do not run; `strandline rules lint` names each with its reason"
+        )
+
+
+def _explanation(each: Explanation) -> dict[str, object]:
+    return {
+        "rule": each.rule.id,
+        "title": each.rule.title,
+        "fires": each.fires,
+        "held": each.held,
+        "asked": each.asked,
+        "failing": list(each.failing),
+    }
+
+
+def _event(
+    asked: tuple[Path | None, str | None], table: str | None, lake: str | None
+) -> tuple[Source, dict[str, object]]:
+    """Return the event that was named, and the source that it is a row of."""
+    file, place_in_kafka = asked
+    if (file is None) == (place_in_kafka is None):
+        raise DefinitionError(
+            "name one event", hint="a file, or --event topic/partition/offset for one of the lake."
+        )
+    if file is None:
+        return _of_lake(str(place_in_kafka), lake)
+    try:
+        event = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DefinitionError(
+            f"{file} is no event: {error}", hint="write it as one JSON object."
+        ) from error
+    if not isinstance(event, dict):
+        raise DefinitionError(f"{file} is no event", hint="write it as one JSON object.")
+    source = sources.find(table) if table else _source_of(event)
+    if source is None:
+        known = ", ".join(each.table.id for each in SOURCES)
+        raise DefinitionError(f"rules do not look at {table}", hint=f"they look at {known}.")
+    return source, source.row(event)
+
+
+def _source_of(event: dict[str, object]) -> Source:
+    """Return the source that has the most of an event's fields."""
+    return max(
+        SOURCES,
+        key=lambda each: sum(name in each.names or name in each.fields.names for name in event),
+    )
+
+
+def _of_lake(text: str, lake: str | None) -> tuple[Source, dict[str, object]]:
+    """Return an event that silver has."""
+    spot = placed(text) or ("", 0, 0)
+    _, where = place.existing(lake)
+    for source in SOURCES:
+        topics = [topic.name for bronze in source.table.upstream for topic in bronze.topics]
+        if spot[0] not in topics:
+            continue
+        found = look(where.table(source.table), Where(equal=dict(zip(PLACE, spot, strict=True))))
+        if found:
+            return source, source.row({n: found[0].row[n] for n in source.fields.names})
+        raise DefinitionError(
+            f"{source.table.id} has no row of {text}", hint=f"`strandline why {text}` explains it."
+        )
+    raise DefinitionError(
+        f"rules look at no table of the topic {spot[0]}",
+        hint=f"they look at {', '.join(each.table.id for each in SOURCES)}.",
+    )

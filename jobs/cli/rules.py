@@ -1,0 +1,98 @@
+"""``rules``: the alert rules: which there are, what is broken, and what they say of an event."""
+
+import importlib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from jobs.cli.place import JsonOption, LakeOption
+
+FolderArgument = Annotated[
+    Path | None,
+    typer.Argument(metavar="FOLDER", help="Sigma rules; the starter set when absent."),
+]
+HELP = """List, lint and explain alert rules: Sigma rules of a folder, or the starter set.
+
+\b
+strandline rules list
+strandline rules lint my-rules
+strandline rules explain --event process-events/0/17
+"""
+
+rules = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode=None)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb and its subcommands."""
+    app.add_typer(rules, name="rules")
+
+
+@rules.command("list")
+def list_(
+    folder: FolderArgument = None,
+    attack: Annotated[
+        bool, typer.Option("--attack", help="Count the rules of each MITRE ATT&CK tag instead.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    r"""List the rules that run: severity, table, owner, version and how many examples each has.
+
+    The version is a hash of the meaning; other words about a rule leave it as it is.
+
+    \b
+    strandline rules list
+    strandline rules list my-rules --json
+    strandline rules list --attack
+    """
+    _work().listed(folder, attack=attack, as_json=as_json)
+
+
+@rules.command("lint")
+def lint(folder: FolderArgument = None, as_json: JsonOption = False) -> None:
+    r"""List what does not run, with the reason, and what a rule lacks; the exit code is 2 when a rule does not run.
+
+    A broken file never stops the others. Each regular expression is tried on hostile texts, for a second at most.
+
+    \b
+    strandline rules lint
+    strandline rules lint my-rules --json
+    """
+    _work().linted(folder, as_json=as_json)
+
+
+@rules.command("explain")
+def explain(  # noqa: PLR0913, PLR0917  # each is an option of the command line
+    file: Annotated[
+        Path | None, typer.Argument(metavar="EVENT.json", help="An event as a JSON object.")
+    ] = None,
+    event: Annotated[
+        str | None,
+        typer.Option(metavar="TOPIC/PARTITION/OFFSET", help="An event of the lake instead."),
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(help="The table of the file's event; the one with its fields when absent."),
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--rules", metavar="FOLDER", help="As for the other subcommands.")
+    ] = None,
+    near: Annotated[int, typer.Option(min=0, help="Near misses to show.")] = 5,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Show which rules fire on an event, and for near misses the clauses that fail.
+
+    No value of the event is printed, so the answer has nothing that is masked elsewhere.
+
+    \b
+    strandline rules explain event.json
+    strandline rules explain --event process-events/0/17 --near 10
+    strandline rules explain event.json --table silver.process_events --rules my-rules
+    """
+    _work().explained((file, event), table, folder, near=near, lake=lake, as_json=as_json)
+
+
+def _work() -> Any:  # noqa: ANN401  # a module
+    """Import what the subcommands do; pySigma takes half a second, and the help of all verbs needs none of it."""
+    return importlib.import_module("jobs.cli.rule_book")
