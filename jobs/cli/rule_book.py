@@ -1,5 +1,6 @@
 """What ``strandline rules`` does."""
 
+import importlib
 import json
 from collections import Counter
 from pathlib import Path
@@ -13,6 +14,7 @@ from jobs.core.received import PLACE
 from jobs.engine.storage.find_rows import Where, look
 from jobs.rules import sources
 from jobs.rules.alert_rule import AlertRule
+from jobs.rules.examples import broken
 from jobs.rules.explain import Explanation, explain
 from jobs.rules.sigma.folder import STARTER, Folder, read_folder
 from jobs.rules.sources import SOURCES, Source
@@ -37,6 +39,47 @@ def listed(folder: Path | None, *, attack: bool, as_json: bool) -> None:
         return
     show(None, LISTED, [tuple(_record(rule)[name] for name in LISTED) for rule in ordered])
     _note_refused(found)
+
+
+def tested(folder: Path | None, lake: str | None, *, as_json: bool) -> None:
+    """Run examples.
+
+    Raises:
+        DefinitionError: A rule does the opposite of what an example says.
+    """
+    found = _read(folder)
+    settings, where = place.configured(lake)
+    note("starting Spark …")
+    # Not imported above: the other subcommands answer before it is imported.
+    engine = importlib.import_module("jobs.cli.engine")
+    site = engine.site(settings, where, None, is_brief=True)
+    wrong = broken(found.rules, site.spark)
+    site.spark.stop()
+    examples = sum(len(rule.fires_on) + len(rule.quiet_on) for rule in found.rules)
+    untested = sum(not rule.is_tested for rule in found.rules)
+    if as_json:
+        emit(
+            {
+                "rules": len(found.rules),
+                "examples": examples,
+                "untested": untested,
+                "broken": [{"rule": each.rule.id, "reason": each.reason} for each in wrong],
+            }
+        )
+    else:
+        for each in wrong:
+            say(f"{each.rule.origin}: {each.reason}")
+        say(f"{len(found.rules):,} rules, {examples:,} examples, {len(wrong):,} of them wrong")
+        if untested:
+            note(
+                f"{untested:,} rules lack an example of one kind; `strandline rules lint` names them"
+            )
+    _note_refused(found)
+    if wrong:
+        raise DefinitionError(
+            f"{len(wrong):,} examples contradict their rules",
+            hint="correct the rule or the example; `strandline rules explain` names the clauses that fail.",
+        )
 
 
 def linted(folder: Path | None, *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""``rules``: the alert rules: which there are, what is broken, and what they say of an event."""
+"""``rules``: the alert rules: which there are, whether they do what their examples say, and what they say of an event."""
 
 import importlib
 from pathlib import Path
@@ -12,10 +12,11 @@ FolderArgument = Annotated[
     Path | None,
     typer.Argument(metavar="FOLDER", help="Sigma rules; the starter set when absent."),
 ]
-HELP = """List, lint and explain alert rules: Sigma rules of a folder, or the starter set.
+HELP = """List, test, lint and explain alert rules: Sigma rules of a folder, or the starter set.
 
 \b
 strandline rules list
+strandline rules test my-rules
 strandline rules lint my-rules
 strandline rules explain --event process-events/0/17
 """
@@ -46,6 +47,21 @@ def list_(
     strandline rules list --attack
     """
     _work().listed(folder, attack=attack, as_json=as_json)
+
+
+@rules.command("test")
+def run_examples(
+    folder: FolderArgument = None, lake: LakeOption = None, as_json: JsonOption = False
+) -> None:
+    r"""Run the examples of every rule in Spark, through the plan that raises alerts; needs no broker and no data.
+
+    The exit code is 2 when a rule stays quiet on an event on which it must fire, or fires where it must not.
+
+    \b
+    strandline rules test
+    strandline rules test my-rules
+    """
+    _work().tested(folder, lake, as_json=as_json)
 
 
 @rules.command("lint")

@@ -1,4 +1,4 @@
-"""``strandline rules``: what there is, what is broken, and what rules say of an event; without Spark and broker."""
+"""``strandline rules``: what there is, what is broken, and what rules say of an event; without a broker."""
 
 import json
 from pathlib import Path
@@ -136,3 +136,27 @@ def test_explain_reads_an_event_of_the_lake(tmp_path: Path) -> None:
     assert "fires: Certutil turns a text into a program" in found.out
     assert absent.code == 2
     assert "strandline why process-events/0/18" in absent.err
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_examples_of_the_starter_rules_hold(tmp_path: Path) -> None:
+    answer = succeeded("rules", "test", "--lake", tmp_path, "--json").json
+
+    assert answer["broken"] == []
+    assert answer["untested"] == 0
+    assert answer["examples"] >= 2 * answer["rules"]
+
+
+@pytest.mark.usefixtures("spark")
+def test_an_example_that_contradicts_its_rule_is_named_and_the_exit_code_is_2(
+    tmp_path: Path,
+) -> None:
+    own = "strandline: {fires_on: [{Image: y}, {Image: x}], quiet_on: [{Image: X}, {}]}"
+    (tmp_path / "wrong.yml").write_text(broken.about("Image", "x") + own)
+
+    answer = strandline("rules", "test", tmp_path, "--lake", tmp_path / "lake")
+
+    assert answer.code == 2
+    assert "wrong.yml: stays quiet on {'Image': 'y'}" in answer.out
+    assert "wrong.yml: fires on {'Image': 'X'}" in answer.out
+    assert "1 rules, 4 examples, 2 of them wrong" in answer.out
