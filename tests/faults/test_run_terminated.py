@@ -19,6 +19,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 RUN = [sys.executable, "-m", "dagster", "job", "execute"]
 JOB = ["-m", "orchestration.definitions", "-j", "catch_up"]
+DIMENSION = ("bronze.device_inventory", "silver.device_inventory", "silver.devices")
+"""What the windows of the slice look up; the run that was terminated had it."""
 
 
 def test_a_run_that_is_terminated_is_carried_on_by_the_next(
@@ -46,7 +48,7 @@ def test_a_run_that_is_terminated_is_carried_on_by_the_next(
 
     assert ended != 0
     clean = tmp_path / "clean"
-    succeeded("run", *SLICE, "--lake", clean, env={"STRANDLINE_KAFKA": address})
+    succeeded("run", *DIMENSION, *SLICE, "--lake", clean, env={"STRANDLINE_KAFKA": address})
     succeeded("compare", fresh, clean)
     sheets: Any = succeeded("ledger", "--lake", fresh, "--json").json
     assert all(sheet["balanced"] for sheet in sheets)
