@@ -125,7 +125,7 @@ def test_an_event_without_its_time_is_bad_also_without_a_rule(reasons: Judge) ->
 
 def test_a_rule_whose_answer_is_null_is_broken_unless_null_ok(reasons: Judge) -> None:
     """SQL's third truth value lets a row through unjudged."""
-    unsure = Rule(name="seq_is_even", holds="seq % 2 = 0")
+    unsure = Rule(name="seq_is_even", holds="try_mod(seq, 2) = 0")
     event = [Event(payload=reading(meta={"firmware": "1"}))]
 
     assert reasons(event, replace(TABLE, rules=(unsure,))) == [["seq_is_even"]]

@@ -13,6 +13,7 @@ from jobs.core.errors import DefinitionError, TransientError
 from jobs.core.topic import Topic
 from jobs.engine.kafka import admin
 from jobs.engine.kafka.local_broker import down, up
+from jobs.engine.storage.lake import Lake
 from jobs.play import send as sending
 from jobs.play.domain import readings
 from jobs.play.interrupt import Interrupt
@@ -27,7 +28,7 @@ UNREACHABLE = "127.0.0.1:1"
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    lake = tmp_path_factory.mktemp("lake")
+    lake = Lake(tmp_path_factory.mktemp("lake"))
     yield up(lake).address
     down(lake)
 
@@ -117,18 +118,19 @@ def test_a_broker_that_goes_away_is_reported_with_what_had_arrived(
 ) -> None:
     """Otherwise half a run would look like a whole one."""
     monkeypatch.setattr(sending, "PATIENCE", 1.0)
-    broker = up(tmp_path)
+    lake = Lake(tmp_path)
+    broker = up(lake)
     plan = replace(PLAN, events=1_000_000, rate=20_000)
 
     def stop(count: int) -> None:
         if count > 10_000:
-            down(tmp_path)  # which does nothing the second time
+            down(lake)  # which does nothing the second time
 
     try:
         with pytest.raises(TransientError) as caught:
             send(plan, broker.address, {}, on_progress=stop)
     finally:
-        down(tmp_path)
+        down(lake)
 
     acknowledged = caught.value.fields["acknowledged"]
     assert isinstance(acknowledged, int)

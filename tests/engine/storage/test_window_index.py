@@ -16,10 +16,11 @@ SCHEMA = StructType().add("window_from", TimestampType()).add("readings", LongTy
 
 
 @pytest.fixture
-def table(spark: SparkSession, tmp_path: Path) -> Path:
+def table(spark: SparkSession, tmp_path: Path) -> Place:
     """Return an empty table that is partitioned by its windows."""
-    delta_commit.create(spark, Place.of(tmp_path / "t"), SCHEMA, partition_by=["window_from"])
-    return tmp_path / "t"
+    path = Place.of(tmp_path / "t")
+    delta_commit.create(spark, path, SCHEMA, partition_by=["window_from"])
+    return path
 
 
 def micros(clock: str) -> int:
