@@ -180,7 +180,7 @@ def test_files_of_other_ranges_are_not_opened(spark: SparkSession, tmp_path: Pat
     path = Place.of(tmp_path / "table")
     made(spark, path, (0, 1), (2, 3), (4, 5))
     for n in (0, 4):
-        (path / json.loads(file_with(path, n))["add"]["path"]).unlink()
+        (path / json.loads(file_with(path, n))["add"]["path"]).local.unlink()
 
     swap(spark, path, exchange(spark, (2, 2)), "backfill")
 
