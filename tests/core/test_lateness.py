@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from jobs.core.lateness import Lateness, interval, milliseconds
+from tests.support.rows import at
 
 SPANS = st.timedeltas(timedelta(0), timedelta(days=30))
 DISORDER = st.timedeltas(timedelta(milliseconds=1), timedelta(days=30))
@@ -58,3 +59,27 @@ def test_an_interval_in_spark_is_the_span(spark: SparkSession, span: timedelta) 
     assert row is not None
     assert row["span"] == span
     assert milliseconds(span) * timedelta(milliseconds=1) == span
+
+
+@pytest.mark.parametrize(
+    ("ahead", "reason"),
+    [
+        (-timedelta(hours=1) - MICROSECOND, "late"),
+        (-timedelta(hours=1), None),
+        (timedelta(0), None),
+        (timedelta(minutes=5), None),
+        (timedelta(minutes=5) + MICROSECOND, "early"),
+    ],
+)
+def test_an_event_is_late_or_early_by_its_own_arrival(
+    spark: SparkSession, ahead: timedelta, reason: str | None
+) -> None:
+    """To the microsecond, and on both sides."""
+    arrival = at("09:00:00")
+    times = [(arrival + ahead, arrival, arrival + timedelta(minutes=1), arrival)]
+    names = ["event_at", "_arrived_at", "_ingested_at", "_newest_before"]
+    rows = spark.createDataFrame(times, names)
+
+    (found,) = rows.select(*Lateness().reasons(rows.event_at)).collect()
+
+    assert [each for each in found if each] == ([reason] if reason else [])
