@@ -13,8 +13,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.core.errors import TransientError
+from jobs.engine.storage import locks
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.locks import lease, refuse_if_taken
+from jobs.engine.storage.locks import COMMIT_LOCK, lease, refuse_if_taken, turn
+from jobs.engine.storage.place import Place
 from jobs.gold import device_signal_10m
 from jobs.silver import device_telemetry as silver
 
@@ -45,6 +47,14 @@ try:
     refuse_if_taken(TABLE, Lake(Path(sys.argv[1])))
 except TransientError as error:
     print(error.fields["pid"])
+"""
+
+TURN = """
+import fcntl, sys, time
+with open(sys.argv[1], "w") as file:
+    fcntl.lockf(file, fcntl.LOCK_EX)
+    print("held", flush=True)
+    time.sleep(600)
 """
 
 
@@ -141,3 +151,23 @@ def test_an_empty_lock_file_is_still_a_lock(spark: SparkSession, lake: Lake) -> 
 
         with pytest.raises(TransientError, match="another process"), lease(spark, TABLE, lake):
             pytest.fail("two writers")
+
+
+def test_a_commit_waits_for_that_of_another_process(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not for ever: the other one may be suspended. When it is gone, the turn is free."""
+    monkeypatch.setattr(locks, "TURN", 0.5)
+    table = Place.of(tmp_path)
+    command = [sys.executable, "-c", TURN, str(tmp_path / COMMIT_LOCK)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
+        try:
+            assert other.stdout is not None
+            assert other.stdout.readline() == "held\n"
+            with pytest.raises(TransientError, match="has been committing"), turn(spark, table):
+                pass
+        finally:
+            other.kill()
+
+    with turn(spark, table):
+        pass
