@@ -12,6 +12,7 @@ address. ``Prepared`` says which; Spark does not merge the projections again, be
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from jobs.rules import addresses
 from jobs.rules.condition import (
@@ -67,12 +68,23 @@ class Prepared:
     lower: frozenset[str]
     addresses: frozenset[str]
 
-    def columns(self) -> Iterator[str]:
-        """Yield SQL for each column under its name."""
-        for name in sorted(self.lower):
-            yield f"lower(CAST({named(name)} AS STRING)) AS {named(LOWER + name)}"
-        for name in sorted(self.addresses):
-            yield f"{addresses.hexadecimal(named(name))} AS {named(ADDRESS + name)}"
+    def steps(self) -> Iterator[list[str]]:
+        """Yield SQL for columns under their names, in steps, each of which may read the columns of those before."""
+        lowered = (
+            f"lower(CAST({named(name)} AS STRING)) AS {named(LOWER + name)}"
+            for name in sorted(self.lower)
+        )
+        yield [*lowered]
+        each = [
+            addresses.steps(named(name), partial(_address, name)) for name in sorted(self.addresses)
+        ]
+        for together in zip(*each, strict=True):
+            yield [f"{sql} AS {name}" for columns in together for name, sql in columns.items()]
+
+
+def _address(name: str, part: str) -> str:
+    """Return the column for a part of an address, or for its digits."""
+    return named(f"{ADDRESS}{name} {part}".rstrip())
 
 
 def prepared(conditions: Iterable[Condition]) -> Prepared:

@@ -89,7 +89,10 @@ def _ready(events: DataFrame, rules: Sequence[_Numbered], source: Source) -> Dat
     keyed = {each.key.column for each in rules if each.key and source.is_text(each.key.column)}
     lowered = Prepared(frozenset({*needed.lower, *keyed}), needed.addresses)
     names = (f"{last_part(named(LOWER + name))} AS {named(NAME + name)}" for name in sorted(keyed))
-    return events.selectExpr("*", *lowered.columns()).selectExpr("*", *names)
+    ready = events
+    for step in lowered.steps():
+        ready = ready.selectExpr("*", *step)
+    return ready.selectExpr("*", *names)
 
 
 def _shared(rules: Sequence[AlertRule]) -> list[Clause]:

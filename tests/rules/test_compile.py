@@ -29,7 +29,8 @@ def answers(spark: SparkSession) -> Answers:
         schema = StructType([*source.fields, StructField("_case", IntegerType())])
         rows = [(*event.values(), number) for number, event in events]
         frame = spark.createDataFrame(rows, schema)
-        frame = frame.selectExpr("*", *prepared(case.rule().when for case in cases).columns())
+        for step in prepared(case.rule().when for case in cases).steps():
+            frame = frame.selectExpr("*", *step)
         branches = (
             f"WHEN _case = {number} THEN {compiled(case.rule().when, source)}"
             for number, case in enumerate(cases)
