@@ -14,6 +14,7 @@ import pytest
 from deltalake import write_deltalake
 
 from jobs.core.received import ORDER
+from jobs.engine.proof import compare_bags
 from jobs.engine.proof.compare_bags import difference
 from jobs.engine.proof.resplit_log import SPANS, Log, _cuts
 from jobs.engine.storage.duckdb_session import spilling
@@ -85,6 +86,17 @@ def test_two_rows_that_have_exchanged_a_value_are_a_difference() -> None:
         right = [dict(row) for row in left]
         right[at]["v"], right[at + 1]["v"] = right[at + 1]["v"], right[at]["v"]
         assert bags(pa.Table.from_pylist(left), pa.Table.from_pylist(right)) == (2, 2, 2)
+
+
+def test_rows_that_differ_in_a_group_of_as_many_are_a_difference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of all rows in one group, the number alone would say nothing."""
+    monkeypatch.setattr(compare_bags, "GROUPS", 1)
+    monkeypatch.setattr(compare_bags, "UNEQUAL", "getvariable('unequal')[1]")
+    left, right = (pa.table({"k": [1, 2], "v": values}) for values in (["a", "b"], ["a", "c"]))
+
+    assert bags(left, right) == (1, 1, 1)
 
 
 def test_a_wider_type_of_the_same_value_is_no_difference() -> None:

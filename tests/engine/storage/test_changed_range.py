@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs.engine.storage.changed_range import changed_span
+from jobs.engine.storage.changed_range import changed_span, hull
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import latest_version
 from jobs.engine.storage.read_version import OPEN
@@ -96,3 +96,10 @@ def test_a_partition_column_is_read_as_well(spark: SparkSession, lake: Lake) -> 
 
 def moment(text: str) -> object:
     return None if text == "-" else at(text)
+
+
+def test_the_range_of_several_changes_reaches_from_the_first_moment_to_the_last() -> None:
+    """However they overlap."""
+    assert hull([(5, 9), (1, 3)]) == (1, 9)
+    assert hull([(1, 9), (2, 3)]) == (1, 9)
+    assert hull([]) is None

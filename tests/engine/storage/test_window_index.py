@@ -61,3 +61,19 @@ def test_the_index_is_read_again_after_another_writer(spark: SparkSession, table
 
     assert "09" in held
     assert spark.read.format("delta").load(str(table)).count() == 1
+
+
+def test_an_index_that_missed_a_commit_forgets_what_it_knew(
+    spark: SparkSession, table: Place
+) -> None:
+    """It would otherwise believe in the file that the other writer has replaced."""
+    index = WindowIndex("window_from")
+    replaced(spark, table, index, "09:00:00")
+    replaced(spark, table, WindowIndex("window_from"), "09:00:00")
+    commit = delta_commit.Commit(spark, table)
+    written = commit.write(spark.createDataFrame([(at("10:00:00"), 1)], SCHEMA).coalesce(1))
+    index.replaced(commit.commit("{}"), {micros("10:00:00")}, written)
+
+    now, asked = delta_commit.Commit(spark, table), {micros("09:00:00")}
+
+    assert index.holding(now, asked) == WindowIndex("window_from").holding(now, asked)
