@@ -1,8 +1,9 @@
 """Parse a range of event time."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from jobs.core.errors import DefinitionError
+from jobs.core.moment import in_utc
 from jobs.engine.repair.closed_range import Span
 
 SINCE = "First moment of event time: 2026-11-01 or 2026-11-01T06:00, in UTC."
@@ -47,10 +48,9 @@ def moment(text: str, option: str) -> datetime:
         DefinitionError: It is not one.
     """
     try:
-        found = datetime.fromisoformat(text)
+        return in_utc(datetime.fromisoformat(text))
     except ValueError as error:
         raise DefinitionError(
             f"{option} {text!r} is neither a date nor a moment",
             hint="write it like 2026-11-01 or 2026-11-01T06:00; it is read as UTC.",
         ) from error
-    return found if found.tzinfo else found.replace(tzinfo=UTC)

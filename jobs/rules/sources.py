@@ -9,11 +9,12 @@ A product (``windows``, ``linux``) chooses nothing: one table holds the starts o
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 
 from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
 from jobs.core.errors import DefinitionError
+from jobs.core.moment import in_utc
 from jobs.core.table import Table
 from jobs.silver import dhcp_events, network_connections, process_events, user_actions
 
@@ -69,14 +70,12 @@ class Source:
             case None:
                 return None
             case datetime() if self.is_time(column):
-                return value if value.tzinfo else value.replace(tzinfo=UTC)
+                return in_utc(value)
             case str() if self.is_time(column):
                 try:
-                    at = datetime.fromisoformat(value)
+                    return in_utc(datetime.fromisoformat(value))
                 except ValueError:
                     pass
-                else:
-                    return at if at.tzinfo else at.replace(tzinfo=UTC)
             case int() if self.is_number(column) and not isinstance(value, bool):
                 if -(1 << 63) <= value < 1 << 63:
                     return value

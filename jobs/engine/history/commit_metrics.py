@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from jobs.core.moment import in_utc
 from jobs.core.table import Table
 from jobs.engine.storage.commit_log import Kind, actions
 from jobs.engine.storage.ledger import Entry, entry_at
@@ -139,7 +140,6 @@ def _moment(text: object) -> datetime | None:
     if not isinstance(text, str):
         return None
     try:
-        moment = datetime.fromisoformat(text)
+        return in_utc(datetime.fromisoformat(text))
     except ValueError:
         return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

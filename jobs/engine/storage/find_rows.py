@@ -18,6 +18,7 @@ from urllib.parse import unquote
 from deltalake import DeltaTable
 
 from jobs.core.errors import DefinitionError
+from jobs.core.moment import in_utc
 from jobs.engine.storage.duckdb_session import literal, session
 from jobs.engine.storage.ledger import is_table
 from jobs.engine.storage.open_table import opened, statistics
@@ -115,8 +116,7 @@ def typed(name: str, text: str, kind: str) -> object:
         return None
     try:
         if kind.startswith("timestamp"):
-            moment = datetime.fromisoformat(text)
-            return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            return in_utc(datetime.fromisoformat(text))
         if kind in {"byte", "short", "integer", "long"}:
             return int(text)
         return Decimal(text) if kind.startswith("decimal") else text

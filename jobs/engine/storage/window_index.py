@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, timedelta
 
+from jobs.core.moment import in_utc
 from jobs.engine.storage.commit_log import added_file
 from jobs.engine.storage.delta_commit import Commit, Written
 
@@ -67,5 +68,4 @@ class WindowIndex:
 
 def micros(text: str) -> int:
     """Parse a time of the log, in UTC unless it names a zone; Delta writes it in the session's zone, which is UTC."""
-    moment = datetime.fromisoformat(text)
-    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH) // MICROSECOND
+    return (in_utc(datetime.fromisoformat(text)) - EPOCH) // MICROSECOND
