@@ -23,6 +23,7 @@ from jobs.engine.kafka import admin
 from jobs.engine.runtime import ports, processes
 from jobs.engine.storage.file_lock import hold
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.lake_folder import unwritable
 from jobs.engine.storage.place import Place
 
 PATIENCE = 60.0
@@ -120,11 +121,7 @@ def _alone(home: Place) -> Iterator[None]:
         with hold(home / "lock"):
             yield
     except OSError as error:
-        raise DefinitionError(
-            f"the lake folder {home.parent} cannot be written: {error.strerror}",
-            hint="make the folder writable, or choose another with --lake or STRANDLINE_LAKE.",
-            lake=str(home.parent),
-        ) from error
+        raise unwritable(home.parent, error) from error
 
 
 def _read(home: Place) -> _State | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Judged, Table
-from jobs.engine.storage.lake_folder import refuse_folder
+from jobs.engine.storage.lake_folder import refuse_folder, unwritable
 from jobs.engine.storage.ledger import is_table
 from jobs.engine.storage.place import Place
 
@@ -181,9 +181,5 @@ class Lake:
             probe.put("")
             probe.remove()
         except OSError as error:
-            raise DefinitionError(
-                f"the lake folder {self.root} cannot be written: {error.strerror}",
-                hint="make the folder writable, or choose another with --lake or STRANDLINE_LAKE.",
-                lake=str(self.root),
-            ) from error
+            raise unwritable(self.root, error) from error
         return self

@@ -45,6 +45,15 @@ def refuse_folder(root: Place) -> None:
         raise DefinitionError(f"{root} is a file, not a lake", hint=CHOOSE, lake=str(root))
 
 
+def unwritable(root: Place, error: OSError) -> DefinitionError:
+    """Return the error of a lake in which a file could not be written."""
+    return DefinitionError(
+        f"the lake folder {root} cannot be written: {error.strerror}",
+        hint="make the folder writable, or choose another with --lake or STRANDLINE_LAKE.",
+        lake=str(root),
+    )
+
+
 def _refusal(root: Place, why: str) -> DefinitionError:
     return DefinitionError(
         f"the lake folder {root} cannot be used, because {why}", hint=CHOOSE, lake=str(root)
