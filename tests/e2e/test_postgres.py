@@ -25,10 +25,7 @@ SECRETS = (PASSWORD, quote(PASSWORD, safe=""))
 def server() -> Iterator[Server]:
     """Serve an empty database to a user who owns it and is nothing else."""
     with served() as running:
-        running.execute(
-            f"CREATE ROLE dagster LOGIN PASSWORD '{PASSWORD}'",
-            "CREATE DATABASE history OWNER dagster",
-        )
+        running.give_history()
         yield running
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from quality.report.page import page
-from tests.support.browser import Browser, Seen, found, opened
+from tests.support.browser import Browser, Seen, opened_here
 from tests.support.findings import report
 
 pytestmark = pytest.mark.slow
@@ -43,11 +43,8 @@ QUESTIONS = {
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """Open this machine's browser; `make test` installs one where it may."""
-    program = found()
-    if program is None:
-        pytest.skip("no Chromium here (Debian: apt install chromium)")
-    with opened(program, tmp_path_factory.mktemp("profile")) as here:
+    """Open this machine's browser."""
+    with opened_here(tmp_path_factory.mktemp("profile")) as here:
         yield here
 
 

@@ -9,7 +9,7 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +26,17 @@ from tests.cli import typed
 from tests.cli.inside import strandline, succeeded
 from tests.faults.lives import PATIENCE, SLICE, received, sheets, total
 from tests.faults.lives import heartbeat as beat_of
-from tests.support.browser import found
-from tests.support.browser import opened as browser_opened
 from tests.support.clicks import (
     DAYS,
     backfill,
     find_every_table,
+    first_day,
+    opened_with_days,
     see_green_checks,
     see_today_refused,
 )
-from tests.support.console import Console, opened
-from tests.support.tab import Tab, tab
+from tests.support.console import Console
+from tests.support.tab import Tab, opened_tab
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -47,30 +47,22 @@ ASSETS = "{ assetNodes { assetKey { path } assetMaterializations(limit: 1) { run
 @pytest.fixture(scope="module")
 def first() -> date:
     """Return the first day of events."""
-    return datetime.now(UTC).date() - timedelta(days=DAYS + 2)  # noqa: TID251  # Dagster's own days end today
+    return first_day()
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory, first: date) -> Iterator[Console]:
     """Start it in an empty lake, send events of three days and a half, and run everything from the page."""
-    env = {"STRANDLINE_FIRST_DAY": first.isoformat()}
-    with opened(tmp_path_factory.mktemp("ui"), env=env) as console:
-        until = f"{first + timedelta(days=DAYS)}T12:00:00"
-        words = ("--events", EVENTS, "--since", first.isoformat(), "--until", until)
-        succeeded("produce", *words, "--lake", console.lake)
+    with opened_with_days(tmp_path_factory.mktemp("ui"), first) as console:
         assert console.run("catch_up") == "SUCCESS"
         yield console
 
 
 @pytest.fixture
 def browser(tmp_path: Path) -> Iterator[Tab]:
-    """Open this machine's browser; `make test` installs one where it may."""
-    program = found()
-    if program is None:
-        pytest.skip("no Chromium here (Debian: apt install chromium)")
-    (tmp_path / "pictures").mkdir()
-    with browser_opened(program, tmp_path / "profile") as here:
-        yield tab(here, tmp_path / "pictures")
+    """Open this machine's browser."""
+    with opened_tab(tmp_path) as here:
+        yield here
 
 
 def test_a_run_from_the_page_fills_all_tables(page: Console) -> None:

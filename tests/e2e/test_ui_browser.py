@@ -6,7 +6,7 @@ What can be seen and clicked there is in the suite as well (tests/e2e/test_ui.py
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +17,24 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, entries
 from jobs.silver import device_telemetry as silver
 from tests.cli.typed import start, succeeded
-from tests.support.browser import found
-from tests.support.browser import opened as browser_opened
 from tests.support.clicks import (
     DAYS,
     LONG,
     backfill,
     find_every_table,
+    first_day,
     launch,
+    opened_with_days,
     read_the_report,
     see_green_checks,
     see_today_refused,
 )
-from tests.support.console import Console, opened
+from tests.support.console import Console
 from tests.support.proofs import Times
-from tests.support.tab import Tab, tab
+from tests.support.tab import Tab, opened_tab
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.prove, pytest.mark.timeout(1800)]
 
-EVENTS = 3_000
 MORE = 6_000
 A_SECOND = 10
 """So many events of that day's other half may come while the days before are computed again, and then no more do."""
@@ -46,28 +45,21 @@ PROOF = ("--splits", 2, "--kills", 1)
 @pytest.fixture
 def first() -> date:
     """Return the first day of events."""
-    return datetime.now(UTC).date() - timedelta(days=DAYS + 2)  # noqa: TID251  # Dagster's own days end today
+    return first_day()
 
 
 @pytest.fixture
 def console(tmp_path: Path, first: date) -> Iterator[Console]:
     """Start Dagster for a lake, and send it events of three days and a half."""
-    with opened(tmp_path, env={"STRANDLINE_FIRST_DAY": first.isoformat()}) as here:
-        until = f"{first + timedelta(days=DAYS)}T12:00:00"
-        words = ("--events", EVENTS, "--since", first.isoformat(), "--until", until)
-        succeeded("produce", *words, "--lake", here.lake)
+    with opened_with_days(tmp_path, first) as here:
         yield here
 
 
 @pytest.fixture
 def page(tmp_path: Path) -> Iterator[Tab]:
-    """Open this machine's browser; `make test` installs one where it may."""
-    program = found()
-    if program is None:
-        pytest.skip("no Chromium here (Debian: apt install chromium)")
-    (tmp_path / "pictures").mkdir()
-    with browser_opened(program, tmp_path / "profile") as browser:
-        yield tab(browser, tmp_path / "pictures")
+    """Open this machine's browser."""
+    with opened_tab(tmp_path) as here:
+        yield here
 
 
 @pytest.fixture(autouse=True)

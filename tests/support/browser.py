@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PATIENCE = 120
 """Seconds; a machine that is busy with something else may need many."""
@@ -155,6 +157,16 @@ def opened(program: str, profile: Path) -> Iterator[Browser]:
             os.close(our_writes)
             os.close(our_reads)
             process.terminate()
+
+
+@contextmanager
+def opened_here(profile: Path) -> Iterator[Browser]:
+    """Open this machine's browser; `make test` installs one where it may, and elsewhere the test is skipped."""
+    program = found()
+    if program is None:
+        pytest.skip("no Chromium here (Debian: apt install chromium)")
+    with opened(program, profile) as browser:
+        yield browser
 
 
 def _complaint(event: dict[str, Any]) -> Iterator[str]:

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from jobs.engine.storage.commit_log import commit_file, log_of
 from jobs.engine.storage.delta_commit import ALWAYS
 from jobs.engine.storage.ledger import is_table, latest_version
 from jobs.engine.storage.place import Place
@@ -35,8 +36,6 @@ def create(place: Place, schema: StructType, properties: Mapping[str, str] | Non
     """Create an empty table unless it exists."""
     if is_table(place):
         return
-    path = place.local
-    (path / "_delta_log").mkdir(parents=True, exist_ok=True)
     metadata = {
         "id": str(uuid4()),
         "format": {"provider": "parquet", "options": {}},
@@ -58,15 +57,15 @@ def create(place: Place, schema: StructType, properties: Mapping[str, str] | Non
         "allFiles": [],
     }
     info = {"operation": "CREATE TABLE", "operationParameters": {}}
-    _publish(path, 0, [info, {"metaData": metadata}, {"protocol": protocol}], sums)
+    _publish(place, 0, [info, {"metaData": metadata}, {"protocol": protocol}], sums)
 
 
 def commit(place: Place, files: Sequence[pa.Table], metadata: str) -> int:
     """Append rows, one file for each table of them that has any, with the given user metadata; return their number."""
-    path, version = place.local, latest_version(place)
-    sums = json.loads(_sum(path, version).read_text())
+    version = latest_version(place)
+    sums = json.loads(_sum(place, version).text() or "")
     columns = _measured(sums["metadata"], files)
-    added = [_file(path, rows, columns) for rows in files if len(rows)]
+    added = [_file(place.local, rows, columns) for rows in files if len(rows)]
     size = sum(file["size"] for file in added)
     sums.pop("fileSizeHistogram", None)  # of a commit that Spark made
     sums |= {
@@ -80,7 +79,7 @@ def commit(place: Place, files: Sequence[pa.Table], metadata: str) -> int:
         "readVersion": version,
         "userMetadata": metadata,
     }
-    _publish(path, version + 1, [info, *({"add": file} for file in added)], sums)
+    _publish(place, version + 1, [info, *({"add": file} for file in added)], sums)
     return sum(len(rows) for rows in files)
 
 
@@ -143,7 +142,7 @@ def _measured(metadata: Mapping[str, Any], files: Sequence[pa.Table]) -> list[st
 
 
 def _publish(
-    path: Path, version: int, actions: Sequence[Mapping[str, Any]], sums: Mapping[str, Any]
+    place: Place, version: int, actions: Sequence[Mapping[str, Any]], sums: Mapping[str, Any]
 ) -> None:
     """Write a commit and its checksum, which must be there first: without it Delta asks Spark to compute it."""
     txn = str(uuid4())
@@ -157,19 +156,12 @@ def _publish(
         "txnId": txn,
     }
     lines = [json.dumps(each) for each in ({"commitInfo": info}, *actions[1:])]
-    _put(_sum(path, version), json.dumps({**sums, "txnId": txn}))
-    _put(path / "_delta_log" / f"{version:020d}.json", "\n".join(lines) + "\n")
+    _sum(place, version).put(json.dumps({**sums, "txnId": txn}))
+    commit_file(place, version).put("\n".join(lines) + "\n")
 
 
-def _put(file: Path, text: str) -> None:
-    """Write a file of which no reader sees a part."""
-    draft = file.with_name(f".{file.name}.tmp")
-    draft.write_text(text)
-    draft.rename(file)
-
-
-def _sum(path: Path, version: int) -> Path:
-    return path / "_delta_log" / f"{version:020d}.crc"
+def _sum(place: Place, version: int) -> Place:
+    return log_of(place) / f"{version:020d}.crc"
 
 
 def _now() -> int:

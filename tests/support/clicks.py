@@ -1,23 +1,44 @@
 """What a person clicks on Dagster's page, and what they see there."""
 
 import time
-from datetime import date
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 
 from jobs import catalog
 from jobs.core.kind import Layer
 from jobs.silver import device_telemetry as silver
 from orchestration import checks
 from orchestration.keys import key
-from tests.support.console import ENDED, Console
+from tests.cli.inside import succeeded
+from tests.support.console import ENDED, Console, opened
 from tests.support.tab import Tab
 
 DAYS = 3
 """So many days are closed, and are computed again; half of the next one has come, and the streams still own it."""
 
+EVENTS = 3_000
+
 CODE = "/locations/__repository__@orchestration.definitions"
 ASSET = f"/assets/{silver.TABLE.id.replace('.', '/')}"
 LONG = 240.0
 """Seconds for what Spark has to do before it is to be seen."""
+
+
+def first_day() -> date:
+    """Return the first day of events."""
+    return datetime.now(UTC).date() - timedelta(days=DAYS + 2)  # noqa: TID251  # Dagster's own days end today
+
+
+@contextmanager
+def opened_with_days(folder: Path, first: date) -> Iterator[Console]:
+    """Start Dagster for an empty lake, and send it events of three days and a half."""
+    with opened(folder, env={"STRANDLINE_FIRST_DAY": first.isoformat()}) as console:
+        until = f"{first + timedelta(days=DAYS)}T12:00:00"
+        words = ("--events", EVENTS, "--since", first.isoformat(), "--until", until)
+        succeeded("produce", *words, "--lake", console.lake)
+        yield console
 
 
 def launch(console: Console, page: Tab, job: str) -> None:

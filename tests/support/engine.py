@@ -71,9 +71,10 @@ def spark() -> SparkSession:
 
 def forget() -> None:
     """Let Delta forget the tables that it has opened; those of a test before are never opened again."""
-    for running in _running:
-        running._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    if not _running:
+        return
     gc.collect()  # what Python still names, the JVM keeps
+    _running[0]._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
 @contextmanager

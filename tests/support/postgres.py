@@ -47,6 +47,13 @@ class Server:
                 for each in statements:
                     cursor.execute(each)
 
+    def give_history(self) -> None:
+        """Create a database for a user who owns it and is nothing else."""
+        self.execute(
+            f"CREATE ROLE dagster LOGIN PASSWORD '{PASSWORD}'",
+            "CREATE DATABASE history OWNER dagster",
+        )
+
     def ask(self, question: str, database: str) -> list[tuple[Any, ...]]:
         """Ask a database."""
         with closing(psycopg2.connect(self.url(database))) as asked, asked.cursor() as cursor:

@@ -1,11 +1,12 @@
 """Lakes that are costly to make: each is made once, by one worker of the suite, and copied for each test."""
 
-import fcntl
 import hashlib
 import shutil
 from collections.abc import Callable
 
+from jobs.engine.storage.file_lock import hold
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
 from tests.support import engine
 
 
@@ -20,8 +21,7 @@ def copied(lake: Lake, name: str, make: Callable[[Lake], object]) -> Lake:
     seeds = engine.shared() / "seeds"
     seeds.mkdir(exist_ok=True)
     seed = seeds / hashlib.sha256(name.encode()).hexdigest()[:16]
-    with seed.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with hold(Place.of(seed.with_suffix(".lock"))):
         if not seed.exists():
             draft = seed.with_suffix(".draft")
             shutil.rmtree(draft, ignore_errors=True)

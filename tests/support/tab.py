@@ -8,11 +8,13 @@ import base64
 import json
 import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support.browser import Browser, RefusedError
+from tests.support.browser import Browser, RefusedError, opened_here
 
 PATIENCE = 60.0
 POLL = 0.25
@@ -136,6 +138,15 @@ class Tab:
     def _pages(self) -> list[dict[str, Any]]:
         found = self.browser.send("Target.getTargets")["targetInfos"]
         return [each for each in found if each["type"] == "page"]
+
+
+@contextmanager
+def opened_tab(folder: Path) -> Iterator[Tab]:
+    """Open this machine's browser with a tab, whose pictures are kept in the folder."""
+    pictures = folder / "pictures"
+    pictures.mkdir()
+    with opened_here(folder / "profile") as browser:
+        yield tab(browser, pictures)
 
 
 def tab(browser: Browser, pictures: Path, *, width: int = 1600, height: int = 1000) -> Tab:

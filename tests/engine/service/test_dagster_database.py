@@ -26,11 +26,8 @@ WAITING = "SELECT count(*)::int FROM pg_locks WHERE locktype = 'advisory' AND NO
 def server() -> Iterator[Server]:
     """Serve a database that its user owns, and one that belongs to another user."""
     with served() as running:
-        running.execute(
-            f"CREATE ROLE dagster LOGIN PASSWORD '{PASSWORD}'",
-            "CREATE DATABASE history OWNER dagster",
-            "CREATE DATABASE another",
-        )
+        running.give_history()
+        running.execute("CREATE DATABASE another")
         yield running
 
 
