@@ -20,6 +20,27 @@ MINUTES = [*range(60), *range(5), 24 * 60]
 """An order a minute for an hour, five of them twice, and one a day later that closes the hour's windows."""
 
 BROKEN = 3
+PER_WINDOW = "SELECT events, count(*) AS n FROM gold.orders_10m GROUP BY events"
+ASKED = {
+    "ledger": ["ledger", "--json"],
+    "query": ["query", PER_WINDOW, "--json"],
+    "verify": ["verify", "--all", "--splits", "2", "--kills", "0", "--json"],
+}
+IN_TURN = """
+import contextlib, io, json, sys
+from jobs.cli.main import main
+
+def printed(words):
+    sys.argv[1:] = words
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        try:
+            main()
+        except SystemExit as end:
+            assert not end.code, (words, end.code)
+    return out.getvalue()
+
+print(json.dumps([printed(words) for words in json.loads(sys.argv[1])]))
+"""
 EMPTY = '"""Only the tables of this project."""\n'
 
 
@@ -61,19 +82,20 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def filled(project: Path, address: str) -> Path:
-    """Return it with its lake filled from the broker."""
-    typed(project, "run", env={"STRANDLINE_KAFKA": address})
-    return project
+def answers(project: Path, address: str) -> dict[str, str]:
+    """Fill its lake from the broker, and return what each command then printed; one process, which starts Spark once."""
+    words = [["run"], *ASKED.values()]
+    printed = ran(project, "-c", IN_TURN, json.dumps(words), env={"STRANDLINE_KAFKA": address})
+    return dict(zip(["run", *ASKED], json.loads(printed.splitlines()[-1]), strict=True))
 
 
 def typed(project: Path, *words: str, env: Mapping[str, str] | None = None) -> str:
     return ran(project, "-c", TYPED, *words, env=env)
 
 
-def test_its_events_are_accounted_for(filled: Path) -> None:
+def test_its_events_are_accounted_for(answers: dict[str, str]) -> None:
     """In the same ledger as the tables that were there before."""
-    sheets = json.loads(typed(filled, "ledger", "--json"))
+    sheets = json.loads(answers["ledger"])
 
     assert [sheet["table"] for sheet in sheets] == [
         "bronze.orders",
@@ -85,16 +107,14 @@ def test_its_events_are_accounted_for(filled: Path) -> None:
     assert (silver["good"], silver["duplicates"], sum(silver["quarantined"].values())) == (61, 5, 3)
 
 
-def test_its_answers_are_right(filled: Path) -> None:
+def test_its_answers_are_right(answers: dict[str, str]) -> None:
     """Sixty orders in windows that are closed; that of the next day is open."""
-    words = ("SELECT events, count(*) AS n FROM gold.orders_10m GROUP BY events", "--json")
-
-    assert json.loads(typed(filled, "query", *words)) == [{"events": 1, "n": 60}]
+    assert json.loads(answers["query"]) == [{"events": 1, "n": 60}]
 
 
-def test_its_tables_have_certificates(filled: Path) -> None:
+def test_its_tables_have_certificates(answers: dict[str, str]) -> None:
     """One batch and a stream give the same rows, also with other people's functions."""
-    found = json.loads(typed(filled, "verify", "--all", "--splits", "2", "--kills", "0", "--json"))
+    found = json.loads(answers["verify"])
 
     assert {each["table"]: each["equal"] for each in found} == {
         "silver.orders": True,

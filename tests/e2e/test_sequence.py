@@ -17,6 +17,9 @@ from tests.cli.typed import start
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 
 EVENTS = 20_000
+SLICES = 4
+"""The largest topic alone has more than half of the events, so its table has three batches."""
+
 PATIENCE = 400
 TABLES = ("bronze.device_telemetry", "silver.device_telemetry", "gold.device_signal_10m")
 DEVICES = ("bronze.device_inventory", "silver.device_inventory", "silver.devices")
@@ -59,7 +62,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         typed.succeeded(
             "produce", "--events", EVENTS, "--seed", 7, "--truth", truth, "--lake", lake
         )
-        typed.succeeded("run", "--max-offsets", EVENTS // 10, "--lake", lake)
+        typed.succeeded("run", "--max-offsets", EVENTS // SLICES, "--lake", lake)
         expected = json.loads(truth.read_text())
         yield World(lake=lake, address=up["address"], truth=expected)
     finally:
@@ -87,7 +90,7 @@ def test_the_ledger_is_the_truth(world: World) -> None:
 
     silver = found[TABLES[1]]
     assert set(TABLES) < set(found)
-    assert found[TABLES[0]]["batches"] > 5
+    assert found[TABLES[0]]["batches"] >= 3
     assert all(sheet["balanced"] for sheet in found.values())
     assert all(sheet["dropped_by_watermark"] == 0 for sheet in found.values())
     assert (

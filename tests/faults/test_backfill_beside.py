@@ -21,9 +21,9 @@ def test_a_closed_range_is_replaced_while_the_stream_commits(
 ) -> None:
     """The rows are the same before and after, the streams never notice, both ledgers balance."""
     truth = tmp_path / "truth.json"
-    succeeded("produce", "--events", 90_000, "--hours", 240, "--truth", truth, "--lake", fresh)
+    succeeded("produce", "--events", 36_000, "--hours", 240, "--truth", truth, "--lake", fresh)
     sent = total(json.loads(truth.read_text()))
-    with life(fresh, "--max-offsets", 600) as process:
+    with life(fresh, "--max-offsets", 240) as process:
         moved(fresh, process, (3, 3, 0))
         since, until = closed(fresh)
         before = fingerprints(fresh, since, until)

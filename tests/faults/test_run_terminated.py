@@ -6,14 +6,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from jobs.engine.runtime.processes import family
 from tests.cli.inside import succeeded
 from tests.cli.typed import ENVIRONMENT
-from tests.faults.lives import PATIENCE, SLICE, kill, progress
+from tests.faults.lives import PATIENCE, SLICE, kill, progress, sheets
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -28,7 +27,7 @@ def test_a_run_that_is_terminated_is_carried_on_by_the_next(
 ) -> None:
     """However the next one is started; this one is typed."""
     truth = tmp_path / "truth.json"
-    succeeded("produce", "--events", 30_000, "--hours", 12, "--truth", truth, "--lake", fresh)
+    succeeded("produce", "--events", 12_000, "--hours", 12, "--truth", truth, "--lake", fresh)
     env = {**ENVIRONMENT, "STRANDLINE_LAKE": str(fresh), "STRANDLINE_CORES": "2"}
 
     with (tmp_path / "first.log").open("wb") as log:
@@ -44,15 +43,14 @@ def test_a_run_that_is_terminated_is_carried_on_by_the_next(
         finally:
             for one in family(run.pid):
                 kill(one)
-    succeeded("run", "--lake", fresh)
+    succeeded("run", *DIMENSION, *SLICE, "--lake", fresh)
 
     assert ended != 0
     clean = tmp_path / "clean"
     succeeded("run", *DIMENSION, *SLICE, "--lake", clean, env={"STRANDLINE_KAFKA": address})
     succeeded("compare", fresh, clean)
-    sheets: Any = succeeded("ledger", "--lake", fresh, "--json").json
-    assert all(sheet["balanced"] for sheet in sheets)
+    found = sheets(fresh)
+    assert all(sheet["balanced"] for sheet in found.values())
     sent = json.loads(truth.read_text())["tables"]
-    for sheet in sheets:
-        expected = sent.get(sheet["table"], {})
-        assert {name: sheet[name] for name in expected} == expected
+    for table in {*DIMENSION, *SLICE} & sent.keys():
+        assert {name: found[table][name] for name in sent[table]} == sent[table]

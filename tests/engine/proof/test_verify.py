@@ -2,7 +2,9 @@
 
 import random
 import re
+import shutil
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
@@ -30,12 +32,23 @@ from tests.support.rows import NOON
 TABLES = (silver.TABLE, gold.TABLE)
 
 
-@pytest.fixture
-def live(spark: SparkSession, lake: Lake, chance: random.Random) -> Lake:
-    """Return a lake in which a stream computed a few hundred dirty events from three commits."""
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Make a lake in which a stream computed a few hundred dirty events from three commits."""
+    lake = Lake(tmp_path_factory.mktemp("made")).open_for_writing()
+    seed = random.SystemRandom().randrange(10**6)
+    print(f"seed {seed}")  # noqa: T201  # shown when a test fails
+    chance = random.Random(seed)  # noqa: S311  # no secret
     received(lake, [each.event for each in dealt(chance, random_log(chance, 300), batches=3)])
     derive(spark, lake, *TABLES)
     return lake
+
+
+@pytest.fixture
+def live(made: Lake, tmp_path: Path) -> Lake:
+    """Return a copy of it, for one test alone."""
+    shutil.copytree(made.root, tmp_path / "lake")
+    return Lake(tmp_path / "lake")
 
 
 def site(spark: SparkSession) -> Site:

@@ -1,5 +1,6 @@
 """A replay brings held rows that pass today's rules to silver once, and every table equals a batch computation."""
 
+import random
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -28,6 +29,7 @@ from tests.support.events import TOPIC, readings, received
 from tests.support.mistaken import EVENTS, TABLES, computed_anew, is_same, mistaken
 from tests.support.modes import answers_of, derive, proven
 from tests.support.morning import LATER, STRICT, streamed
+from tests.support.proofs import Times
 from tests.support.rows import NOON, at, rows
 
 pytestmark = pytest.mark.slow
@@ -148,8 +150,18 @@ FAULTS = {
 """The fault in the ledger after so many of a replay's commits."""
 
 
+@pytest.fixture
+def moments(chance: random.Random, times: Times) -> list[int]:
+    """Draw after how many commits replays are killed.
+
+    Until silver's commit other writers are kept out, so one of the first two moments is before it and one after it.
+    """
+    early, late = (chance.sample(part, len(part)) for part in ((1, 2), (0, 3, 4)))
+    return [early[0], late[0], early[1], *late[1:]][: times(2, len(FAULTS))]
+
+
 @contextmanager
-def killed_after(commits: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def killed_after(commits: int) -> Iterator[None]:
     """End as a kill would, after so many commits."""
     whole = delta_commit.Commit.commit
     done: list[int] = []
@@ -160,22 +172,26 @@ def killed_after(commits: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
         done.append(whole(self, metadata))
         return done[-1]
 
-    with monkeypatch.context() as patched, suppress(KeyboardInterrupt):
+    with pytest.MonkeyPatch.context() as patched, suppress(KeyboardInterrupt):
         patched.setattr(delta_commit.Commit, "commit", commit)
         yield
     assert len(done) == commits
 
 
-@pytest.mark.parametrize("commits", list(FAULTS))
+@pytest.mark.prove
 def test_a_replay_killed_between_any_two_commits_is_named_and_finished_by_the_next(
-    commits: int,
-    spark: SparkSession,
-    wrong: Lake,
-    anew: Lake,
-    monkeypatch: pytest.MonkeyPatch,
+    spark: SparkSession, judged: Lake, anew: Lake, tmp_path: Path, moments: list[int]
 ) -> None:
     """The commits: resolutions, quarantine, silver, gold, and the resolutions again."""
-    with killed_after(commits, monkeypatch):
+    for commits in moments:
+        wrong = Lake(tmp_path / str(commits))
+        shutil.copytree(judged.root, wrong.root.local)
+        finished_by_the_next(commits, spark, wrong, anew)
+
+
+def finished_by_the_next(commits: int, spark: SparkSession, wrong: Lake, anew: Lake) -> None:
+    """Kill a replay after so many commits, and see what the ledger names and the next one does."""
+    with killed_after(commits):
         replay(spark, silver.TABLE, wrong, signed=ANN)
 
     faults = balance(silver.TABLE, wrong).faults
