@@ -1,6 +1,7 @@
 """Access to the JVM, for what Delta and the kernel offer nowhere else."""
 
 import traceback
+from subprocess import TimeoutExpired
 from typing import Any
 
 from py4j.protocol import Py4JNetworkError
@@ -11,6 +12,9 @@ from jobs.core.errors import TransientError
 
 SLOW = "Python worker failed to connect back"
 """Spark's message on a machine that is too busy; seen with four Sparks on two cores."""
+
+ENDING = 1.0
+"""Seconds that a JVM may take to end once its connections are closed."""
 
 
 def jvm(spark: SparkSession) -> Any:  # noqa: ANN401  # py4j's objects have no types
@@ -23,16 +27,31 @@ def classic(spark: SparkSession) -> Any:  # noqa: ANN401
     return spark._jsparkSession  # noqa: SLF001
 
 
+def gone() -> TransientError:
+    """Return the error of a process whose JVM is gone."""
+    return TransientError(
+        "Spark's JVM is gone: it was killed, or memory ran out",
+        hint="type the same again: it carries on, nothing is lost or repeated. `dmesg` shows whether "
+        "memory was short (STRANDLINE_MEMORY), and Spark's last error is in the lake's _logs.",
+    )
+
+
+def has_ended(spark: SparkSession) -> bool:
+    """Return whether the JVM has ended; one that is killed closes its connections a little before it has."""
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001  # as above
+    try:
+        gateway.proc.wait(ENDING)
+    except TimeoutExpired:
+        return False
+    return True
+
+
 def loss(error: BaseException) -> TransientError | None:
     """Return the transient error behind an error: the JVM is gone, or the machine is too slow; None otherwise."""
     cause: BaseException | None = error
     while cause is not None:
         if _is_loss(cause):
-            return TransientError(
-                "Spark's JVM is gone: it was killed, or memory ran out",
-                hint="type the same again: it carries on, nothing is lost or repeated. `dmesg` shows whether "
-                "memory was short (STRANDLINE_MEMORY), and Spark's last error is in the lake's _logs.",
-            )
+            return gone()
         if isinstance(cause, PySparkException) and SLOW in str(cause):
             return TransientError(
                 "a Python worker of Spark's did not start within ten seconds: the machine is too busy",

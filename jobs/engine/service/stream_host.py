@@ -22,7 +22,7 @@ from jobs.engine.gates.gate_files import GateShutError
 from jobs.engine.kafka.lag_gauge import Gauge
 from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.runtime.holders import own
-from jobs.engine.runtime.jvm import loss
+from jobs.engine.runtime.jvm import gone, has_ended, loss
 from jobs.engine.runtime.outage import without_room
 from jobs.engine.service.failing import Failing, failing
 from jobs.engine.storage.lake import Lake
@@ -133,6 +133,9 @@ class Host:
                 except Exception as error:
                     if self._ends_all(table, error):
                         raise
+                    if not isinstance(error, LakeError) and has_ended(self._site.spark):
+                        # The first call that a kill cuts short may fail with any error of Spark's or of Python's.
+                        raise gone() from error
                     self._stop.wait(self._fails(table, error))
         except BaseException as error:  # noqa: BLE001  # raised again in serve, once the others have stopped
             self._end(error)

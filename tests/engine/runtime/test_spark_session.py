@@ -44,6 +44,7 @@ def test_a_column_asks_for_no_name_and_no_line_of_python(
 ) -> None:
     """Ten questions for each of some hundred columns were half of what a batch waited for."""
     rows = spark.range(1)
+    rows.select(F.col("id").cast("string"))  # the first of a process resolves more names, once
     whole: Callable[..., str] = JavaClient.send_command
     asked: list[str] = []
 
