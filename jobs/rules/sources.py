@@ -15,7 +15,7 @@ from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
 from jobs.core.errors import DefinitionError
 from jobs.core.moment import in_utc
-from jobs.core.table import Table
+from jobs.core.table import Judged
 from jobs.silver import dhcp_events, network_connections, process_events, user_actions
 
 
@@ -30,7 +30,7 @@ class Source:
         names: Fields of Sigma's taxonomy, and the column of each.
     """
 
-    table: Table
+    table: Judged
     fields: StructType = field(hash=False, compare=False)
     categories: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
