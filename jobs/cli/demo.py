@@ -17,7 +17,7 @@ from jobs.core.errors import DataError, DefinitionError
 from jobs.core.kind import Layer
 from jobs.core.modes import AvailableNow
 from jobs.engine.accounting.balance_sheet import Balance
-from jobs.engine.kafka import local_broker
+from jobs.engine.kafka import admin, local_broker
 from jobs.engine.pipeline.runner import run
 from jobs.engine.runtime.settings import settings
 from jobs.engine.storage.lake import Lake
@@ -61,6 +61,9 @@ def demo(
     note("starting a Kafka broker …")
     running = local_broker.up(where)
     try:
+        admin.make_missing(
+            running.address, catalog.tables()
+        )  # that of alerts as well, which nothing sends
         truth = _send(events, running.address)
         _run(where, running.address)
     finally:

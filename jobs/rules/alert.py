@@ -5,7 +5,7 @@ table's key and in their event time (``DUPLICATE_OF`` in jobs/core/verdict.py), 
 place in Kafka: an event that is sent again has another offset and the same alerts. The live path, which after a crash
 repeats what it wrote last, and a backtest over silver give the same id without asking each other.
 
-Beside the event an alert says where its record is in Kafka; ``strandline why`` shows all of it to whoever may see it.
+Beside the event an alert says where its record is in Kafka; ``strandline why`` shows all of it to those who may see it.
 The alert leaves the lake, so sensitive columns are masked in it, as ``quality.mask`` masks them.
 
 SQL of native functions, because real-time mode runs no Python; ``alert_id`` is the same in Python.
@@ -16,29 +16,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
 
 from jobs.core.table import Judged
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.compile import named, quoted
 from jobs.rules.one_plan import RULE, alerts
 from jobs.rules.sources import Source
-
-ALERT = (
-    StructType()
-    .add("alert_id", StringType())
-    .add("rule_id", StringType())
-    .add("rule_version", StringType())
-    .add("rule_severity", StringType())
-    .add("event_table", StringType())
-    .add("event_key", StringType())
-    .add("event_at", TimestampType())
-    .add("event", StringType())
-    .add("event_topic", StringType())
-    .add("event_partition", IntegerType())
-    .add("event_offset", LongType())
-)
-"""The columns of an alert. ``event_key`` and ``event`` are JSON: the columns of the table's key, and all declared ones."""
+from jobs.silver.alerts import FIELDS as ALERT
 
 ID_LENGTH = 32
 """Hexadecimal digits: 128 bits, so that two of a billion alerts share an id with a chance of 10^-21."""
@@ -107,8 +91,9 @@ def _as_text(source: Source, name: str) -> str:
 
 
 def _text(value: object) -> str:
-    is_time = isinstance(value, datetime)
-    return str((value - EPOCH) // timedelta(microseconds=1)) if is_time else str(value)
+    if isinstance(value, datetime):
+        return str((value - EPOCH) // timedelta(microseconds=1))
+    return str(value)
 
 
 def _part(text: str) -> str:

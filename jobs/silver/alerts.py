@@ -1,0 +1,52 @@
+"""Each alert once, however often it was raised.
+
+Grain: one row an alert, by its id: a hash of the rule, its version and the event (jobs/rules/alert.py).
+Reads: bronze.alerts. Read by: gold.alerts.
+Late data: up to eight days after the event. An event is an hour late at most, or it is not believed and raises nothing;
+and it is raised from its topic, which keeps it for a week, also when nothing raised alerts for days.
+"""
+
+from datetime import timedelta
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
+
+from jobs.bronze import alerts as bronze
+from jobs.core.lateness import Lateness
+from jobs.core.received import CARRIED
+from jobs.core.table import Judged
+from quality.rules import required
+
+FIELDS = (
+    StructType()
+    .add("alert_id", StringType())
+    .add("rule_id", StringType())
+    .add("rule_version", StringType())
+    .add("rule_severity", StringType())
+    .add("event_table", StringType())
+    .add("event_key", StringType())
+    .add("event_at", TimestampType())
+    .add("event", StringType())
+    .add("event_topic", StringType())
+    .add("event_partition", IntegerType())
+    .add("event_offset", LongType())
+)
+"""``event_key`` and ``event`` are JSON: the columns of the table's key, and all declared ones, the sensitive masked."""
+
+
+def alerts(records: DataFrame) -> DataFrame:
+    """Read each record's payload as an alert."""
+    (topic,) = bronze.TABLE.topics
+    return topic.parse(records, FIELDS).select(*CARRIED, *FIELDS.fieldNames())
+
+
+TABLE = Judged(
+    name="alerts",
+    reads=(bronze.TABLE,),
+    transform=alerts,
+    key=("alert_id",),
+    event_at="event_at",
+    owner="security",
+    lateness=Lateness(late=timedelta(days=8)),
+    rules=required("alert_id", "rule_id", "rule_version", "event_table", "event_at"),
+)

@@ -1,0 +1,10 @@
+"""bronze.alerts is as received."""
+
+from jobs.bronze.alerts import TABLE
+from jobs.silver import alerts as silver
+
+
+def test_it_reads_its_topic_and_changes_nothing() -> None:
+    """What was raised twice is in it twice; silver has each once."""
+    assert [topic.name for topic in TABLE.topics] == ["alerts"]
+    assert silver.TABLE.reads == (TABLE,)
