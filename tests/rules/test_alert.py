@@ -7,22 +7,18 @@ from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
-from pyspark.sql.types import IntegerType, LongType, StringType, StructType
+from pyspark.sql.types import StructType
 
-from jobs.rules.alert import ALERT, alert_id, raised
+from jobs.rules.alert import alert_id, raised
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.condition import Glob, Missing, Not, Text
 from jobs.rules.sources import Source, find
+from jobs.silver.alerts import FIELDS as ALERT
 from quality.mask import mask_value
 from tests.support.engine import as_in_production
+from tests.support.starts import PLACED
 
 AT = datetime(2026, 11, 20, 8, 15, 30, 123456, tzinfo=UTC)
-PLACED = (
-    StructType()
-    .add("_topic", StringType())
-    .add("_partition", IntegerType())
-    .add("_offset", LongType())
-)
 
 
 def processes() -> Source:

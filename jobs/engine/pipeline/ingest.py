@@ -69,7 +69,7 @@ class Intake:
             **topic_log.java_options(options),
         }
         self._log = Backlog(address, options, table.topics)
-        self._stream = _identity(self._log.identities())
+        self._stream = identity(self._log.identities())
         self._refuse_another_topic()
         self._make()
 
@@ -130,7 +130,7 @@ class Intake:
         """
         newest = last_entry(self._path)
         if newest is not None:
-            self._refuse_unlike(newest[1].stream, self._stream)
+            refuse_unlike(self._table.id, newest[1].stream, self._stream)
 
     def _refuse_made_anew(self) -> None:
         """See, once a slice was read and before it is committed, that it was read from the topics of the beginning.
@@ -141,19 +141,7 @@ class Intake:
         Raises:
             DataError: A topic was made anew.
         """
-        self._refuse_unlike(self._stream, _identity(self._log.identities()))
-
-    def _refuse_unlike(self, before: str, now: str) -> None:
-        found = _identities(now)
-        for topic, known in _identities(before).items():
-            if found.get(topic, known) != known:
-                raise DataError(
-                    f"{self._table.id} read another topic of the name {topic}: "
-                    "the topic was recreated",
-                    hint="its offsets mean other records now; use another lake for the new topic.",
-                    table=self._table.id,
-                    topic=topic,
-                )
+        refuse_unlike(self._table.id, self._stream, identity(self._log.identities()))
 
     def _append(self, start: Positions, stops: Positions, read: Read) -> Entry:
         meter = Meter(self._spark)
@@ -162,7 +150,7 @@ class Intake:
         span = sum(stops[p] - start[p] for p in stops)
         commit = delta_commit.Commit(self._spark, self._path)
         seen_at, known = self._clock(), newest_before(newest[1] if newest else None)
-        records = _received(read(start, stops, span)).select(
+        records = received(read(start, stops, span)).select(
             "*",
             F.lit(number).cast("bigint").alias("_batch"),
             F.lit(seen_at).cast("timestamp").alias("_ingested_at"),
@@ -200,9 +188,9 @@ class Intake:
         records = (
             self._spark.read.format("kafka")
             .options(**self._java)
-            .option("assign", json.dumps({t: sorted(ends) for t, ends in _by_topic(stops).items()}))
-            .option("startingOffsets", json.dumps(_by_topic({p: start[p] for p in stops})))
-            .option("endingOffsets", json.dumps(_by_topic(stops)))
+            .option("assign", json.dumps({t: sorted(ends) for t, ends in by_topic(stops).items()}))
+            .option("startingOffsets", json.dumps(by_topic({p: start[p] for p in stops})))
+            .option("endingOffsets", json.dumps(by_topic(stops)))
             .option("includeHeaders", "true")
             .load()
         )
@@ -227,7 +215,8 @@ class Intake:
             )
 
 
-def _received(records: DataFrame) -> DataFrame:
+def received(records: DataFrame) -> DataFrame:
+    """Return records of Spark's reader of Kafka with the names that they have in bronze."""
     return records.select(
         F.col("topic").alias("_topic"),
         F.col("partition").alias("_partition"),
@@ -239,15 +228,39 @@ def _received(records: DataFrame) -> DataFrame:
     )
 
 
-def _identity(topics: Mapping[str, str]) -> str:
+def identity(topics: Mapping[str, str]) -> str:
+    """Return the ids of topics as a ledger entry has them; a topic that is made anew has another."""
     return ",".join(f"{name}@{topics[name]}" for name in sorted(topics))
+
+
+def refuse_unlike(name: str, before: str, now: str) -> None:
+    """Refuse a topic that was made anew; a new topic may join.
+
+    Args:
+        name: The table or the feed that reads it.
+        before: The ids of the topics when they were read first.
+        now: Their ids today.
+
+    Raises:
+        DataError: A topic was made anew.
+    """
+    found = _identities(now)
+    for topic, known in _identities(before).items():
+        if found.get(topic, known) != known:
+            raise DataError(
+                f"{name} read another topic of the name {topic}: the topic was recreated",
+                hint="its offsets mean other records now; use another lake for the new topic.",
+                table=name,
+                topic=topic,
+            )
 
 
 def _identities(stream: str) -> dict[str, str]:
     return dict(topic.rsplit("@", 1) for topic in stream.split(",") if "@" in topic)
 
 
-def _by_topic(positions: Positions) -> dict[str, dict[int, int]]:
+def by_topic(positions: Positions) -> dict[str, dict[int, int]]:
+    """Return offsets by topic and partition, as options of Spark have them."""
     by_topic: dict[str, dict[int, int]] = {}
     for (topic, number), offset in sorted(positions.items()):
         by_topic.setdefault(topic, {})[number] = offset

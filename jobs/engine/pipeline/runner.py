@@ -46,19 +46,27 @@ class Site:
     locate: Callable[[], str | None] = lambda: None
     options: Mapping[str, str] = field(default_factory=dict)
 
-    def intake(self, table: Table, lake: Lake, mode: str) -> Intake:
-        """Open the topic of a bronze table."""
+    def kafka(self, name: str) -> str:
+        """Return the address of Kafka, which a table or a feed reads.
+
+        Raises:
+            DefinitionError: No broker is known.
+        """
         address = self.address or self.locate()
         if address is None:
             raise DefinitionError(
-                f"{table.id} reads Kafka, but no broker is known",
+                f"{name} reads Kafka, but no broker is known",
                 hint="start ours with `strandline up`, or set STRANDLINE_KAFKA.",
             )
+        return address
+
+    def intake(self, table: Table, lake: Lake, mode: str) -> Intake:
+        """Open the topic of a bronze table."""
         return Intake(
             self.spark,
             table,
             lake,
-            address=address,
+            address=self.kafka(table.id),
             options=self.options,
             mode=mode,
             clock=self.clock,

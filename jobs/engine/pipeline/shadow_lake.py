@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
 from jobs.core.errors import DefinitionError, TransientError
+from jobs.core.feed import Feed
 from jobs.core.table import Table
 from jobs.engine.accounting.balance_sheet import in_force
 from jobs.engine.accounting.healed_rows import healed
@@ -36,7 +37,7 @@ class Shadow(Lake):
         """Return the shadow of a table, whether or not it exists."""
         return cls(lake.root / "_rebuild" / table.id, lake, table)
 
-    def table(self, table: Table) -> Place:
+    def table(self, table: Table | Feed) -> Place:
         """Return the shadow's folder for its own table, the live folder for any other."""
         return Lake.table(self, table) if table.id == self.own.id else self.live.table(table)
 

@@ -206,6 +206,17 @@ def for_sorted_state(spark: SparkSession) -> SparkSession:
     return session
 
 
+def for_any_rows(spark: SparkSession) -> SparkSession:
+    """Return a session in which continuous mode takes every plan without state.
+
+    Spark's check refuses ``explode`` there, which makes rows of a row as it comes, like any projection; it runs
+    (tests/engine/pipeline/test_feed_query.py). A feed has no state, so nothing else is let through by this.
+    """
+    session = spark.newSession()
+    session.conf.set("spark.sql.streaming.unsupportedOperationCheck", "false")
+    return session
+
+
 def for_rows_alone(spark: SparkSession) -> SparkSession:
     """Return a session whose streams run a batch when rows arrive, and not because the watermark advanced.
 

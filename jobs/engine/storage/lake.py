@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jobs.core.errors import DefinitionError
+from jobs.core.feed import Feed
 from jobs.core.table import Judged, Table
 from jobs.engine.storage.lake_folder import refuse_folder, unwritable
 from jobs.engine.storage.ledger import is_table
@@ -32,8 +33,8 @@ class Lake:
         object.__setattr__(self, "root", Place.of(self.root))
         refuse_folder(self.root)
 
-    def table(self, table: Table) -> Place:
-        """Return the Delta table's folder."""
+    def table(self, table: Table | Feed) -> Place:
+        """Return the Delta table's folder; that of a feed has its ledger and no rows."""
         return self.root / table.layer / table.name
 
     def quarantine(self, table: Table) -> Place:
@@ -63,11 +64,11 @@ class Lake:
         """Return the folder with the decisions about the rows of a quarantine."""
         return self.root / "resolutions" / table.name
 
-    def checkpoint(self, table: Table) -> Place:
-        """Return the folder with the state of the table's stream."""
+    def checkpoint(self, table: Table | Feed) -> Place:
+        """Return the folder with the state of the stream of a table or a feed."""
         return self.root / "_checkpoints" / table.id
 
-    def lease(self, table: Table, role: str = WRITER) -> Place:
+    def lease(self, table: Table | Feed, role: str = WRITER) -> Place:
         """Return the file whose lock makes one process the table's writer, or gives it another role."""
         return self.lease_of(table.id if role == WRITER else f"{table.id}.{role}")
 
@@ -116,6 +117,16 @@ class Lake:
     def heartbeat(self) -> Place:
         """Return the file with the heartbeat of an always-on stream."""
         return self.root / "_stream.json"
+
+    @property
+    def feeds_beat(self) -> Place:
+        """Return the file with the heartbeat of the process that runs the feeds."""
+        return self.root / "_alerts.json"
+
+    @property
+    def rule_changes(self) -> Place:
+        """Return the file with a line for each change of the rules that raised alerts."""
+        return self.root / "_rule_changes.jsonl"
 
     @property
     def broker(self) -> Place:

@@ -38,6 +38,8 @@ class Entry:
         batch: The batch's number within its stream.
         source: What was read: topics or tables.
         offsets: For a topic, the range of each partition.
+        sent: For a feed, the range of each partition of its topic in which the records that it wrote were counted; a
+            range begins where that of the entry before ended.
         versions: For each table that was read, the first version and the last, both included; none without rows.
         read: Rows read.
         good: Rows accepted (for a window: rows counted in it).
@@ -78,6 +80,7 @@ class Entry:
     batch: int
     source: str
     offsets: Offsets = field(default_factory=dict)
+    sent: Offsets = field(default_factory=dict)
     versions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     read: int = 0
     good: int = 0
@@ -242,6 +245,7 @@ def entry_at(path: Place, version: int) -> Entry | None:
         name if "/" in name else f"{source}/{name}": (a, b)
         for name, (a, b) in found["offsets"].items()
     }
+    values["sent"] = {name: (a, b) for name, (a, b) in found.get("sent", {}).items()}
     try:
         return Entry(**values)
     except TypeError as error:

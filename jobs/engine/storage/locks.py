@@ -26,6 +26,7 @@ from typing import Any, TextIO
 from pyspark.sql import SparkSession
 
 from jobs.core.errors import TransientError
+from jobs.core.feed import Feed
 from jobs.core.table import Table
 from jobs.engine.runtime.holders import is_there, own
 from jobs.engine.runtime.jvm import jvm
@@ -58,7 +59,9 @@ _TURNS: dict[Path, "_Turn"] = {}
 
 
 @contextmanager
-def lease(spark: SparkSession, table: Table, lake: Lake, *, role: str = WRITER) -> Iterator[None]:
+def lease(
+    spark: SparkSession, table: Table | Feed, lake: Lake, *, role: str = WRITER
+) -> Iterator[None]:
     """Hold a table's lease for the length of the block, as its writer or in another role.
 
     Raises:
@@ -113,7 +116,7 @@ def _await_turn(path: Place, file: Any) -> None:  # noqa: ANN401  # a Java objec
         time.sleep(0.02)
 
 
-def refuse_if_taken(table: Table, lake: Lake) -> None:
+def refuse_if_taken(table: Table | Feed, lake: Lake) -> None:
     """Refuse at once, without a JVM, when another process writes the table.
 
     Raises:
@@ -127,7 +130,7 @@ def refuse_if_taken(table: Table, lake: Lake) -> None:
             raise _taken(table, path, WRITER)
 
 
-def is_written(table: Table, lake: Lake) -> bool:
+def is_written(table: Table | Feed, lake: Lake) -> bool:
     """Return whether a process holds the table's lease, in any role."""
     folder = lake.lease(table).parent
     leases = (name for name in folder.names() if name.startswith(f"{table.id}."))
@@ -155,7 +158,7 @@ def _could_lock(file: TextIO) -> bool:
 
 
 @contextmanager
-def _once(table: Table, path: Place, role: str) -> Iterator[None]:
+def _once(table: Table | Feed, path: Place, role: str) -> Iterator[None]:
     """Refuse a second writer in this process before the file is touched.
 
     Such locks belong to a process: closing any handle of the file, even a refused one, releases all of them.
@@ -189,7 +192,7 @@ def _holder(path: Place) -> dict[str, Any]:
     return dict(found)
 
 
-def _taken(table: Table, path: Place, role: str) -> HasWriterError:
+def _taken(table: Table | Feed, path: Place, role: str) -> HasWriterError:
     holder = _holder(path)
     who = f"process {holder['pid']} on {holder['host']}" if holder else "another process"
     return HasWriterError(

@@ -112,6 +112,24 @@ def stream_id(checkpoint: Place) -> str | None:
     return None if text is None else str(json.loads(text)["id"])
 
 
+def kafka_ends(checkpoint: Place) -> tuple[int, dict[str, dict[str, int]]] | None:
+    """Return the last committed batch of a stream over Kafka, and by topic and partition the offsets after its records.
+
+    In micro-batches a batch is in the offset log before it runs, in the two other modes after it; it is in the commit log
+    when it is done, in all of them.
+    """
+    done = _newest(checkpoint, "commits")
+    if done is None:
+        return None
+    _, _, *offsets = _lines(checkpoint, "offsets", done)
+    return done, {
+        topic: ends
+        for text in offsets
+        if text != NOTHING_YET
+        for topic, ends in json.loads(text).items()
+    }
+
+
 def is_ahead(checkpoint: Place, newest: int | None, sources: Sequence[Place]) -> bool:
     """Return whether the checkpoint has committed batches with rows that the table's ledger lacks.
 

@@ -1,0 +1,166 @@
+"""The ledger of a feed: which offsets it has read for good, and how many records it has written.
+
+The ledger is derived from the checkpoint: an epoch is in it once Spark has committed the epoch. An entry covers all
+that was committed since the entry before, so an entry that a crash prevented is made up for by the next one, and no
+offset is in two of them or in none. Where a checkpoint is new, the stream begins where the ledger ends; so the first
+entry says where the feed began, and a feed that is killed before its first checkpoint loses nothing.
+
+Records are counted in the topic, by the header with the feed's name, and not by what Spark reports: Spark reports only
+what it has not crashed on. The counted ranges of the topic follow each other without a gap, so the sum of ``written``
+is the number of the feed's records in the topic, copies after a crash included. A range need not be that of the epoch to
+the record: the next epoch writes while this one is counted.
+
+The entries are commits without rows, in a Delta log of their own, because whatever reads a ledger reads such a log.
+"""
+
+import time
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StringType, StructType
+
+from jobs.core.feed import Feed
+from jobs.core.modes import FeedMode
+from jobs.engine.kafka.slices import Backlog, Part, Positions, name_of, part_of
+from jobs.engine.kafka.topic_log import check_positions
+from jobs.engine.pipeline.feed_query import FEED
+from jobs.engine.pipeline.ingest import identity, refuse_unlike
+from jobs.engine.storage import delta_commit
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry, Offsets, last_entry
+from jobs.engine.storage.spark_checkpoint import kafka_ends
+
+NO_ROWS = StructType().add("nothing", StringType())
+
+OFTEN = 10.0
+"""Seconds between two entries at least; continuous mode ends an epoch every second, which would be many commits."""
+
+
+class FeedLedger:
+    """Writes the entries of one feed; its process holds the feed's lease."""
+
+    def __init__(  # noqa: PLR0913  # Spark, the feed, the lake and Kafka
+        self,
+        spark: SparkSession,
+        feed: Feed,
+        mode: FeedMode,
+        lake: Lake,
+        *,
+        address: str,
+        options: Mapping[str, str],
+    ) -> None:
+        """Connect to Kafka, and see that the topics are those that were read before.
+
+        Raises:
+            DataError: A topic was made anew, or records expired before they were read.
+            DefinitionError: A topic does not exist.
+            TransientError: The cluster does not answer.
+        """
+        self._spark, self._feed, self._mode = spark, feed, mode
+        self._path, self._checkpoint = lake.table(feed), lake.checkpoint(feed)
+        self._source = Backlog(address, options, feed.topics)
+        self._sink = Backlog(address, options, (feed.to,))
+        self._stream = identity({**self._source.identities(), **self._sink.identities()})
+        self._at = time.monotonic()
+        delta_commit.create(spark, self._path, NO_ROWS)
+        newest = last_entry(self._path)
+        if newest is not None:
+            refuse_unlike(feed.id, newest[1].stream, self._stream)
+
+    def close(self) -> None:
+        """Disconnect from Kafka."""
+        self._source.close()
+        self._sink.close()
+
+    def begin(self, *, from_the_first: bool) -> Positions:
+        """Return where a new checkpoint begins to read, and record it if the feed runs for the first time.
+
+        Args:
+            from_the_first: Whether a feed that runs for the first time reads what its topics hold already.
+        """
+        bounds, newest = self._source.bounds(), last_entry(self._path)
+        if newest is None:
+            place = 0 if from_the_first else 1
+            begins = {part: ends[place] for part, ends in bounds.items()}
+            ends = {part: end for part, (_, end) in self._sink.bounds().items()}
+            self._commit(-1, {name_of(p): (at, at) for p, at in begins.items()}, _empty(ends), 0)
+            return begins
+        read = _ends(newest[1].offsets)
+        check_positions(self._feed.id, read, bounds)
+        return {part: read.get(part, first) for part, (first, _) in bounds.items()}
+
+    def settle(self, *, at_once: bool = False) -> Entry | None:
+        """Make an entry of what was committed since the entry before; None where there is nothing, or not yet.
+
+        Args:
+            at_once: Whether to make it however young the entry before is, also of records that were written in an epoch
+                which is not committed.
+        """
+        found, newest = kafka_ends(self._checkpoint), last_entry(self._path)
+        if found is None or newest is None or not (at_once or time.monotonic() > self._at + OFTEN):
+            return None
+        epoch, topics = found
+        done = {(t, int(p)): end for t, ends in topics.items() for p, end in ends.items()}
+        before = _ends(newest[1].offsets)
+        offsets = {name_of(part): (before.get(part, 0), done[part]) for part in sorted(done)}
+        began = _ends(newest[1].sent)
+        ends = {part: end for part, (_, end) in self._sink.bounds().items()}
+        if done == before and not at_once:
+            return None
+        written = self._written(began, ends)
+        if done == before and not written:
+            return None
+        sent = {name_of(part): (began.get(part, 0), ends[part]) for part in sorted(ends)}
+        return self._commit(epoch, offsets, sent, written)
+
+    def ends(self) -> Positions:
+        """Return the ends of the topics that the feed reads."""
+        return {part: end for part, (_, end) in self._source.bounds().items()}
+
+    def read(self) -> Positions:
+        """Return the offsets up to which the ledger has them."""
+        newest = last_entry(self._path)
+        return _ends(newest[1].offsets) if newest else {}
+
+    def lag(self) -> int:
+        """Return the offsets that no entry has yet: those that wait, and those of the epoch that runs."""
+        read, bounds = self.read(), self._source.bounds().items()
+        return sum(end - read.get(part, first) for part, (first, end) in bounds)
+
+    def _written(self, begin: Positions, end: Positions) -> int:
+        """Count the feed's records in a range of its topic; what has expired since is not counted."""
+        first = {part: low for part, (low, _) in self._sink.bounds().items()}
+        start = {part: max(begin.get(part, 0), first[part]) for part in end}
+        if start == end:
+            return 0
+        name = (FEED, self._feed.id.encode())
+        records = self._sink.records(start, end)
+        return sum(name in (record.headers() or ()) for record in records)
+
+    def _commit(self, epoch: int, offsets: Offsets, sent: Offsets, written: int) -> Entry:
+        read = sum(end - begin for begin, end in offsets.values())
+        entry = Entry(
+            table=self._feed.id,
+            mode=self._mode.name,
+            stream=self._stream,
+            batch=epoch,
+            source=", ".join(topic.name for topic in self._feed.topics),
+            offsets=offsets,
+            sent=sent,
+            read=read,
+            good=read,
+            written=written,
+            duration_ms=int((time.monotonic() - self._at) * 1000),
+            rules=self._feed.version,
+        )
+        delta_commit.Commit(self._spark, self._path).commit(entry.encoded())
+        self._at = time.monotonic()
+        return entry
+
+
+def _ends(offsets: Offsets) -> dict[Part, int]:
+    return {part_of(name): end for name, (_, end) in offsets.items()}
+
+
+def _empty(ends: Positions) -> dict[str, tuple[int, int]]:
+    return {name_of(part): (end, end) for part, end in sorted(ends.items())}

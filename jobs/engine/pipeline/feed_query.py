@@ -1,0 +1,155 @@
+"""Starting the query of a feed: Kafka to Kafka, one plan in every mode.
+
+Only the trigger differs, and what Spark checks before it starts. Real-time and continuous mode have a task for each
+partition that runs for as long as the batch, so a Spark with fewer threads than partitions would leave some unread for
+ever: ``slots`` says how many are needed, and the process that runs feeds starts a Spark of its own with as many.
+
+A record is JSON with the columns of the feed's function. Its key identifies it, and a header names the feed, by which
+the ledger counts the records of each feed in a topic that several write to.
+
+All modes write at least once: what was sent after the last checkpoint is sent again after a crash.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import assert_never
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from jobs.core.feed import Feed
+from jobs.core.modes import AvailableNow, Continuous, FeedMode, MicroBatch, RealTime
+from jobs.core.received import RECEIVED
+from jobs.core.verdict import good_rows, judged
+from jobs.engine.kafka.slices import Positions
+from jobs.engine.kafka.topic_log import java_options
+from jobs.engine.pipeline.ingest import by_topic, received
+from jobs.engine.runtime.spark_session import for_any_rows, for_rows_alone
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.relocate_checkpoint import settle
+
+FEED = "feed"
+"""The header with the feed's name."""
+
+MOMENT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
+"""To the microsecond; Spark's default cuts a time to milliseconds."""
+
+
+def start(  # noqa: PLR0913  # what, how, where, and Kafka
+    spark: SparkSession,
+    feed: Feed,
+    mode: FeedMode,
+    lake: Lake,
+    *,
+    kafka: dict[str, str],
+    begins: Positions,
+) -> StreamingQuery:
+    """Start a feed's query.
+
+    Args:
+        spark: The session.
+        feed: What to run.
+        mode: How.
+        lake: Where its checkpoint is.
+        kafka: The options of Spark's Kafka client.
+        begins: Where it begins to read if its checkpoint has no batch yet.
+    """
+    settle(lake.checkpoint(feed))
+    session = for_any_rows(spark) if isinstance(mode, Continuous) else for_rows_alone(spark)
+    records = _records(session, feed, mode, kafka, begins)
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", feed.id)
+    query = (
+        as_records(feed.transform(believed(records, feed)), feed)
+        .writeStream.queryName(feed.id)
+        .format("kafka")
+        .options(**kafka)
+        .option("topic", feed.to.name)
+        .option("checkpointLocation", str(lake.checkpoint(feed)))
+        .outputMode("update")
+    )
+    match mode:
+        case RealTime(every=every):
+            triggered: DataStreamWriter = query.trigger(realTime=_text(every))  # type: ignore[call-overload]  # not in its overloads
+            return triggered.start()
+        case Continuous(every=every):
+            return query.trigger(continuous=_text(every)).start()
+        case MicroBatch(every=every):
+            return query.trigger(processingTime=_text(every)).start()
+        case AvailableNow():
+            return query.trigger(availableNow=True).start()
+        case _:
+            assert_never(mode)
+
+
+def slots(mode: FeedMode, partitions: int) -> int:
+    """Return how many threads Spark needs for feeds that read so many partitions."""
+    match mode:
+        case RealTime() | Continuous():
+            return partitions + 1  # the ledger is committed beside them
+        case MicroBatch() | AvailableNow():
+            return 0
+        case _:
+            assert_never(mode)
+
+
+def ends(mode: FeedMode) -> bool:
+    """Return whether a query ends by itself."""
+    match mode:
+        case AvailableNow():
+            return True
+        case RealTime() | Continuous() | MicroBatch():
+            return False
+        case _:
+            assert_never(mode)
+
+
+def client(address: str, options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of Spark's Kafka client for an address."""
+    return {"kafka.bootstrap.servers": address, **java_options(options)}
+
+
+def believed(records: DataFrame, feed: Feed) -> DataFrame:
+    """Judge records of Kafka as the feed's table does, and return the believed rows."""
+    unknown = {
+        name: F.lit(None).cast(RECEIVED[name].dataType)
+        for name in ("_batch", "_ingested_at", "_newest_before")
+    }
+    return good_rows(judged(received(records).withColumns(unknown), feed.of))
+
+
+def as_records(rows: DataFrame, feed: Feed) -> DataFrame:
+    """Return rows as records of Kafka."""
+    value = F.to_json(F.struct("*"), {"timestampFormat": MOMENT})
+    named = F.struct(F.lit(FEED).alias("key"), F.lit(feed.id).cast("binary").alias("value"))
+    return rows.select(
+        F.col(feed.key).alias("key"), value.alias("value"), F.array(named).alias("headers")
+    )
+
+
+def _records(
+    session: SparkSession,
+    feed: Feed,
+    mode: FeedMode,
+    kafka: dict[str, str],
+    begins: Positions,
+) -> DataFrame:
+    reader = (
+        session.readStream.format("kafka")
+        .options(**kafka)
+        .option("kafka.isolation.level", "read_committed")
+        .option("subscribe", ",".join(topic.name for topic in feed.topics))
+        .option("startingOffsets", json.dumps(by_topic(begins)))
+        .option("includeHeaders", "true")
+    )
+    match mode:
+        case MicroBatch(max_offsets=int(most)) | AvailableNow(max_offsets=int(most)):
+            reader = reader.option("maxOffsetsPerTrigger", most)
+        case _:
+            pass
+    return reader.load()
+
+
+def _text(seconds: float) -> str:
+    return f"{int(seconds * 1000)} milliseconds"

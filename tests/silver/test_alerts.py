@@ -1,0 +1,47 @@
+"""silver.alerts reads what the live path writes; that it has each alert once is seen by tests/faults/test_alerts_killed.py."""
+
+from datetime import datetime
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from jobs.core.topic import Topic
+from jobs.engine.pipeline.feed_query import as_records
+from jobs.rules.alert import raised
+from jobs.rules.sources import find
+from jobs.silver.alerts import FIELDS, TABLE
+from tests.support.read import read
+from tests.support.rows import NOON
+from tests.support.starts import DECODES, PLACED, feed
+
+
+def payload(spark: SparkSession, at: datetime) -> bytes:
+    """Return the record of the alert on a start of a program."""
+    source = find("process_events")
+    assert source is not None
+    event = source.row({**DECODES.fires_on[0], "ProcessGuid": "g", "UtcTime": at, "Computer": "c"})
+    rows = spark.createDataFrame(
+        [(*event.values(), "process-events", 1, 17)], StructType([*source.fields, *PLACED])
+    )
+    one = feed(Topic(name="s"), Topic(name="alerts"))
+    (record,) = as_records(raised(rows, [DECODES]), one).select("value").collect()
+    return str(record["value"]).encode()
+
+
+def test_a_record_of_the_live_path_is_a_row(spark: SparkSession) -> None:
+    """Field by field, so that a name that was mixed up is seen; and the event is JSON within JSON."""
+    (row,) = read(spark, TABLE, payload(spark, NOON))
+
+    assert {name: row[name] for name in FIELDS.names if name not in {"alert_id", "event"}} == {
+        "rule_id": DECODES.id,
+        "rule_version": DECODES.version,
+        "rule_severity": str(DECODES.severity),
+        "event_table": "silver.process_events",
+        "event_key": '{"ProcessGuid":"g"}',
+        "event_at": "12:00:00",
+        "event_topic": "process-events",
+        "event_partition": "1",
+        "event_offset": "17",
+    }
+    assert '"ProcessGuid":"g"' in str(row["event"])
+    assert row["_problem"] == "-"
