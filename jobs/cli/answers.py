@@ -13,6 +13,7 @@ from jobs.cli.screen import emit, note, say, show, yes
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.table import Ingested, Judged
 from jobs.engine.accounting.balance_sheet import Balance, balance, held_rows
+from jobs.engine.accounting.feed_balance import LIVE, feed_balances
 from jobs.engine.gates import gate_files
 from jobs.engine.proof.certificate import status
 from jobs.engine.proof.compare import Comparison, compare
@@ -71,7 +72,13 @@ def sheets_of(where: Lake, names: list[str] | None = None) -> list[Balance]:
     Raises:
         DefinitionError: None of them exists.
     """
-    return [balance(table, where) for table in place.filled(where, names)]
+    live = [name for name in names or () if name.startswith(f"{LIVE}.")]
+    others = [name for name in names or () if name not in live]
+    sheets = [] if live and not others else place.filled(where, others or None)
+    return [
+        *(balance(table, where) for table in sheets),
+        *(sheet for sheet in feed_balances(where) if not names or sheet.table in live),
+    ]
 
 
 def print_sheets(sheets: list[Balance]) -> None:

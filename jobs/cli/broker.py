@@ -1,8 +1,8 @@
 """``up``, ``status``, ``down``: the broker of a lake, and the stream."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -78,6 +78,7 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     found, where = place.configured(lake)
     running = None if found.kafka else local_broker.status(where)
     beat, asked = heartbeat(where, place.now()), order(where)
+    live = heartbeat(where, place.now(), where.feeds_beat)
     if as_json:
         emit(
             {
@@ -86,6 +87,7 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
                 "broker_pid": running.pid if running else None,
                 "stream": beat,
                 "order": asdict(asked) if asked else None,
+                "alerts": live,
             }
         )
         return
@@ -98,6 +100,24 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
             if running
             else "broker  not running"
         )
+    _say_stream(beat)
+    if asked:
+        wish = "should run" if asked.runs else "should be paused"
+        say(
+            f"        {wish}, by order of {asked.by} since {asked.at}"
+            + (f": {asked.why}" if asked.why else "")
+        )
+    if live:
+        _say_alerts(live)
+    if kept := sum(name.endswith(".json") for name in where.alarms.names()):
+        say(
+            f"alarms  {kept:,} not accepted yet, sent again every minute; check that STRANDLINE_WEBHOOK answers"
+        )
+    if asked and asked.gave_up:
+        say(f"        was restarted {len(asked.attempts)} times; given up at {asked.gave_up}")
+
+
+def _say_stream(beat: Mapping[str, Any] | None) -> None:
     if beat and beat["alive"]:
         say(f"stream  process {beat['pid']}, last heartbeat at {beat['at']}")
         for name, pulse in beat["tables"].items():
@@ -109,18 +129,18 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
                 say(f"        hint: {failing['hint']}")
     else:
         say("stream  not running" + (f"; last heartbeat at {beat['at']}" if beat else ""))
-    if asked:
-        wish = "should run" if asked.runs else "should be paused"
-        say(
-            f"        {wish}, by order of {asked.by} since {asked.at}"
-            + (f": {asked.why}" if asked.why else "")
-        )
-    if kept := sum(name.endswith(".json") for name in where.alarms.names()):
-        say(
-            f"alarms  {kept:,} not accepted yet, sent again every minute; check that STRANDLINE_WEBHOOK answers"
-        )
-    if asked and asked.gave_up:
-        say(f"        was restarted {len(asked.attempts)} times; given up at {asked.gave_up}")
+
+
+def _say_alerts(beat: Mapping[str, Any]) -> None:
+    if not beat["alive"]:
+        say(f"alerts  not running; last heartbeat at {beat['at']}")
+        return
+    say(f"alerts  process {beat['pid']}, {beat['mode']}, last heartbeat at {beat['at']}")
+    for name, pulse in beat["tables"].items():
+        lag = "" if pulse["lag"] is None else f", {pulse['lag']:,} since the last checkpoint"
+        say(f"        {name}: {pulse['read']:,} read, {pulse['written']:,} alerts{lag}")
+        if pulse["away"]:
+            say(f"        {name} waits: {pulse['away']}")
 
 
 def down(lake: LakeOption = None, as_json: JsonOption = False) -> None:

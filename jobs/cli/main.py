@@ -42,6 +42,7 @@ VERBS = {
     "compare": "answers",
     "gate": "gate",
     "rules": "rules",
+    "alerts": "alerts",
     "check": "check",
     "history": "past",
     "report": "report",

@@ -142,6 +142,17 @@ def explained(  # noqa: PLR0913  # as the command line has them
     say(f"{len(said):,} rules look at {source.table.id}; {quiet:,} others stay quiet")
 
 
+def rules_of(folder: Path | None) -> tuple[AlertRule, ...]:
+    """Return the rules of a folder that run, and note how many do not.
+
+    Raises:
+        DefinitionError: There is no such folder.
+    """
+    found = _read(folder)
+    _note_refused(found)
+    return tuple(found.rules)
+
+
 def _read(folder: Path | None) -> Folder:
     if folder is not None and not folder.is_dir():
         raise DefinitionError(

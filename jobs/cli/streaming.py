@@ -51,7 +51,7 @@ def stream(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     strandline stream
     strandline stream bronze.device_telemetry silver.device_telemetry --every 1s
     """
-    with _logged(as_json=as_json) as log:
+    with logged(as_json=as_json) as log:
         found, where = place.configured(lake)
         chosen = place.named(tables)
         mode = MicroBatch(every=seconds(every), max_offsets=max_offsets)
@@ -96,7 +96,7 @@ def _serve(host: Host, look: Callable[[Host], None]) -> None:
 
 
 @contextmanager
-def _logged(*, as_json: bool) -> Iterator[Log]:
+def logged(*, as_json: bool) -> Iterator[Log]:
     """Yield the log; with JSON, the error that ends the stream is its last record."""
     # Not imported above: it takes a third of a second, for which no other verb should wait.
     from jobs.engine.runtime.log_writer import logger  # noqa: PLC0415

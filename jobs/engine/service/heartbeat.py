@@ -15,11 +15,18 @@ from jobs.engine.runtime.holders import is_there
 from jobs.engine.service.stream_health import SILENT
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.locks import is_held
+from jobs.engine.storage.place import Place
 
 
-def heartbeat(lake: Lake, now: datetime) -> dict[str, Any] | None:
-    """Return the last heartbeat; a stream that is gone is not alive, whatever its last heartbeat has."""
-    text = lake.heartbeat.text()
+def heartbeat(lake: Lake, now: datetime, file: Place | None = None) -> dict[str, Any] | None:
+    """Return the last heartbeat; a stream that is gone is not alive, whatever its last heartbeat has.
+
+    Args:
+        lake: The lake.
+        now: The present time.
+        file: The heartbeat, if it is not that of the stream of tables.
+    """
+    text = (file or lake.heartbeat).text()
     if text is None:
         return None
     beat: dict[str, Any] = json.loads(text)

@@ -1,0 +1,183 @@
+"""``alerts``: raise alerts from Kafka to Kafka, in a process of its own."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table as Grid
+
+from jobs.bronze import alerts as bronze
+from jobs.cli import engine, place, stopping
+from jobs.cli.place import LakeOption
+from jobs.cli.rules import FolderArgument
+from jobs.cli.screen import grid, is_terminal, live, note, show
+from jobs.cli.stream_log import Log
+from jobs.cli.streaming import logged, seconds
+from jobs.core.errors import DefinitionError
+from jobs.core.feed import Feed
+from jobs.core.modes import Continuous, FeedMode, MicroBatch, RealTime
+from jobs.engine.kafka import admin, local_broker
+from jobs.engine.pipeline.feed_query import slots
+from jobs.engine.pipeline.runner import Site
+from jobs.engine.runtime.settings import Settings
+from jobs.engine.service.feed_host import FeedHost
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.locks import refuse_if_taken
+
+COLUMNS = ("feed", "rules", "epoch", "read", "alerts", "lag", "at", "waits")
+
+
+class ModeName(StrEnum):
+    """The modes of a feed that runs always."""
+
+    REAL_TIME = "real-time"
+    CONTINUOUS = "continuous"
+    MICRO_BATCH = "micro-batch"
+
+
+MODES: dict[ModeName, type[RealTime | Continuous | MicroBatch]] = {
+    ModeName.REAL_TIME: RealTime,
+    ModeName.CONTINUOUS: Continuous,
+    ModeName.MICRO_BATCH: MicroBatch,
+}
+EVERY = {ModeName.REAL_TIME: "5m", ModeName.CONTINUOUS: "1s", ModeName.MICRO_BATCH: "100ms"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("alerts")(alerts)
+
+
+def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
+    folder: FolderArgument = None,
+    mode: Annotated[ModeName, typer.Option(help="How Spark answers.")] = ModeName.REAL_TIME,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            help="Time from checkpoint to checkpoint: 5m in real time, 1s continuously; from batch to batch: 100ms."
+        ),
+    ] = None,
+    from_beginning: Annotated[
+        bool,
+        typer.Option(
+            "--from-beginning", help="At the first start, read also what the topics hold already."
+        ),
+    ] = False,
+    lake: LakeOption = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Log in JSON, one record a line, for programs.")
+    ] = False,
+) -> None:
+    r"""Raise alerts on events as they come, until Ctrl-C: Kafka to the topic alerts, within milliseconds.
+
+    After a crash it goes on at its last checkpoint and may raise alerts again; they have the same ids, and
+    silver.alerts and gold.alerts have each once (`strandline run bronze.alerts silver.alerts gold.alerts`).
+
+    \b
+    strandline alerts
+    strandline alerts my-rules --mode micro-batch
+    """
+    with logged(as_json=as_json) as log:
+        found, where = place.configured(lake)
+        # Not imported above: pySigma takes half a second, and the help of all verbs needs none of it.
+        from jobs.cli.live_rules import LiveRules  # noqa: PLC0415
+
+        sources = _sources(folder)
+        how = MODES[mode](every=seconds(every or EVERY[mode]))
+        asked = stopping.asked()  # from here on, also while Spark starts
+        for feed in sources:
+            refuse_if_taken(feed, where)
+        site = _ready(found, where, how)
+        rules = LiveRules(folder, site.spark, log)
+        host = FeedHost(
+            rules.feeds(),
+            how,
+            where,
+            site,
+            asked,
+            from_the_first=from_beginning,
+            renewed=rules.renewed,
+            handover=rules.handover,
+        )
+        try:
+            if is_terminal() and not as_json:
+                _watched(host, where, how)
+            else:
+                _unwatched(host, log, how)
+        finally:
+            stopping.deaf()
+    if not as_json:
+        rows = [(pulse.feed, pulse.read, pulse.written) for pulse in host.pulses]
+        show("stopped", ("feed", "read", "alerts"), rows)
+
+
+def _sources(folder: Path | None) -> list[Feed]:
+    """Return the feeds of the rules of a folder, or of the starter set, before any of them has been tried."""
+    from jobs.cli.rule_book import rules_of  # noqa: PLC0415  # as above
+    from jobs.rules.live import feeds  # noqa: PLC0415
+
+    rules = rules_of(folder)
+    if not rules:
+        raise DefinitionError(
+            f"no rule of {folder} runs", hint="`strandline rules lint` names each with its reason."
+        )
+    return feeds(rules)
+
+
+def _ready(found: Settings, where: Lake, mode: FeedMode) -> Site:
+    """Start a Spark that has a thread for each partition that rules may look at, also those that are added later."""
+    from jobs.rules.sources import SOURCES  # noqa: PLC0415  # as above
+
+    address = place.demanded_address(found, where)
+    read = [source for each in SOURCES for source in each.table.upstream]
+    if found.kafka is None:
+        admin.make_missing(address, [*read, bronze.TABLE])
+    partitions = admin.topics(address, found.kafka_options)
+    needed = sum(partitions.get(topic.name, 0) for source in read for topic in source.topics)
+    cores = max(found.cores, slots(mode, needed))
+
+    def locate() -> str | None:
+        return place.address(found, where) or local_broker.remembered(where)
+
+    sized = found.model_copy(update={"cores": cores})
+    return engine.site(sized, where.open_for_writing(), found.kafka, locate=locate)
+
+
+def _watched(host: FeedHost, where: Lake, mode: FeedMode) -> None:
+    note(
+        f"raising alerts of {len(host.pulses)} tables of {where.root} in {mode.name} mode; Ctrl-C stops"
+    )
+    with live(lambda: _grid(host)) as refresh:
+        host.serve(lambda _: refresh())
+
+
+def _unwatched(host: FeedHost, log: Log, mode: FeedMode) -> None:
+    log.info("started", feeds=[pulse.feed for pulse in host.pulses], mode=mode.name)
+    shown: dict[str, tuple[object, ...]] = {}
+
+    def look(host: FeedHost) -> None:
+        for pulse in host.pulses:
+            now = (pulse.epoch, pulse.read, pulse.written, pulse.away)
+            if shown.get(pulse.feed, (None, 0, 0, None)) == now:
+                continue
+            shown[pulse.feed] = now
+            if pulse.away:
+                log.warning("waits", feed=pulse.feed, reason=pulse.away)
+                continue
+            log.info(
+                "accounted",
+                feed=pulse.feed,
+                epoch=pulse.epoch,
+                read=pulse.read,
+                alerts=pulse.written,
+            )
+
+    host.serve(look)
+    for pulse in host.pulses:
+        log.info("stopped", feed=pulse.feed, read=pulse.read, alerts=pulse.written)
+
+
+def _grid(host: FeedHost) -> Grid:
+    rows = [(p.feed, p.rules, p.epoch, p.read, p.written, p.lag, p.at, p.away) for p in host.pulses]
+    return grid(None, COLUMNS, rows)

@@ -1,0 +1,70 @@
+"""The rules of a running ``strandline alerts``: read again when their folder changes, tried, and handed over."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from jobs.cli.stream_log import Log
+from jobs.core.errors import DefinitionError
+from jobs.core.feed import Feed
+from jobs.rules.alert_rule import AlertRule
+from jobs.rules.examples import broken
+from jobs.rules.handover import Offsets
+from jobs.rules.live import feeds, handover
+from jobs.rules.rule_folder import RuleFolder, RuleSet
+from jobs.rules.sigma.folder import STARTER, RefusedRule
+
+
+class LiveRules:
+    """The rules that run, and what becomes of a change of their folder."""
+
+    def __init__(self, folder: Path | None, spark: SparkSession, log: Log) -> None:
+        """Nothing is read yet; the starter set when there is no folder."""
+        self._spark, self._log = spark, log
+        self._folder = RuleFolder(folder or STARTER, self._contradictions)
+        self._refused: tuple[RefusedRule, ...] = ()
+
+    def feeds(self) -> list[Feed]:
+        """Return the feeds to begin with.
+
+        Raises:
+            DefinitionError: No rule is sound.
+        """
+        found = self._folder.look() or RuleSet()
+        self._say_refused(found)
+        if not found.rules:
+            raise DefinitionError(
+                "no rule can run",
+                hint="`strandline rules test` and `lint` name each with its reason.",
+            )
+        return feeds(found.rules)
+
+    def renewed(self) -> tuple[list[Feed], Mapping[str, object]] | None:
+        """Return other feeds if the folder has changed in what is raised, and what to record about that."""
+        before = self._folder.current
+        found = self._folder.look()
+        if found is None:
+            return None
+        self._say_refused(found)
+        changes = found.changes(before)
+        if not changes:
+            return None
+        self._log.info("rules changed", **changes)
+        return feeds(found.rules), {"by": list(self._folder.by), **changes}
+
+    @staticmethod
+    def handover(old: Feed, new: Feed | None, since: Offsets, done: Offsets) -> Feed:
+        """Let a feed take over from another."""
+        return handover(old, new, since, done)
+
+    def _contradictions(self, rules: Sequence[AlertRule]) -> Iterator[tuple[AlertRule, str]]:
+        for each in broken(rules, self._spark):
+            yield each.rule, each.reason
+
+    def _say_refused(self, found: RuleSet) -> None:
+        """Log the rules that do not run, each once."""
+        for each in found.refused:
+            if each not in self._refused:
+                self._log.warning("rule refused", rule=each.origin, reason=each.reason)
+        self._refused = found.refused

@@ -1,0 +1,136 @@
+"""A folder of rules that is watched: what a change of its files means for the rules that run.
+
+A change goes live only as far as it is sound. A rule that cannot be read, whose regular expression runs away, or that
+does the opposite of what one of its examples says is refused with the reason; if another version of it runs, that one
+goes on. The others do not wait for it.
+
+``muted.txt`` in the folder lists rules that raise nothing, an id a line, with the reason behind a ``#``. A rule that is
+muted keeps its file, its examples and its history.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobs.rules.alert_rule import AlertRule
+from jobs.rules.sigma.files import SUFFIXES
+from jobs.rules.sigma.folder import RefusedRule, read_folder
+
+MUTED = "muted.txt"
+
+Check = Callable[[Sequence[AlertRule]], Iterable[tuple[AlertRule, str]]]
+"""Returns rules that must not run, each with the reason: those that contradict their examples."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleSet:
+    """The rules that run, and those that do not."""
+
+    rules: tuple[AlertRule, ...] = ()
+    muted: tuple[AlertRule, ...] = ()
+    refused: tuple[RefusedRule, ...] = ()
+
+    def changes(self, before: "RuleSet") -> dict[str, list[str]]:
+        """Return what is otherwise than before: rules by kind of change, each with its version."""
+        new, old = ({rule.id: rule for rule in each.rules} for each in (self, before))
+        silent = {rule.id for rule in self.muted}
+        kinds = {
+            "added": [new[name] for name in new.keys() - old.keys()],
+            "changed": [new[n] for n in new.keys() & old.keys() if _differ(new[n], old[n])],
+            "muted": [old[name] for name in old.keys() - new.keys() if name in silent],
+            "removed": [old[name] for name in old.keys() - new.keys() if name not in silent],
+        }
+        return {
+            kind: sorted(f"{rule.id} {rule.version}" for rule in rules)
+            for kind, rules in kinds.items()
+            if rules
+        }
+
+
+class RuleFolder:
+    """The rules of a folder, read again when its files change."""
+
+    def __init__(self, folder: Path, check: Check) -> None:
+        """Nothing is read yet.
+
+        Args:
+            folder: Where the files are.
+            check: Run on rules that are new or changed, before they go live.
+        """
+        self._folder, self._check = folder, check
+        self._seen: dict[str, tuple[int, int]] | None = None
+        self.current = RuleSet()
+        self.by: tuple[str, ...] = ()
+        """The owners of the files that changed last."""
+
+    def look(self) -> RuleSet | None:
+        """Return the rules that run from now on if the files have changed since the last look; otherwise None."""
+        seen = self._state()
+        if seen == self._seen:
+            return None
+        changed = {path for path, _ in set(seen.items()) ^ set((self._seen or {}).items())}
+        self.by = _owners(changed)
+        self._seen = seen
+        found = read_folder(self._folder)
+        running = {(rule.id, rule.version) for rule in (*self.current.rules, *self.current.muted)}
+        fresh = [rule for rule in found.rules if (rule.id, rule.version) not in running]
+        wrong = {rule.id: reason for rule, reason in self._check(fresh)} if fresh else {}
+        refused = [
+            *found.refused,
+            *(RefusedRule(rule.origin, wrong[rule.id]) for rule in fresh if rule.id in wrong),
+        ]
+        sound = {rule.id: rule for rule in found.rules if rule.id not in wrong}
+        at_fault = {_file(each.origin) for each in refused}
+        for rule in (*self.current.rules, *self.current.muted):
+            if _file(rule.origin) in at_fault:  # the version that runs goes on
+                sound.setdefault(rule.id, rule)
+        silent = self._muted()
+        self.current = RuleSet(
+            rules=tuple(rule for rule in sound.values() if rule.id not in silent),
+            muted=tuple(rule for rule in sound.values() if rule.id in silent),
+            refused=tuple(refused),
+        )
+        return self.current
+
+    def _muted(self) -> set[str]:
+        try:
+            lines = (self._folder / MUTED).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError):
+            return set()
+        return {line.split("#")[0].strip() for line in lines} - {""}
+
+    def _state(self) -> dict[str, tuple[int, int]]:
+        """Return size and time of each file; cheap enough for every second."""
+        found = {}
+        for place, _, names in os.walk(self._folder):
+            for name in names:
+                if name != MUTED and Path(name).suffix.lower() not in SUFFIXES:
+                    continue
+                path = Path(place, name)
+                try:
+                    status = path.stat()
+                except OSError:
+                    continue  # it has just gone
+                found[str(path)] = (status.st_size, status.st_mtime_ns)
+        return found
+
+
+def _owners(changed: Iterable[str]) -> tuple[str, ...]:
+    """Return the owners of files; for one that is gone, that of its folder."""
+    found = set()
+    for path in map(Path, changed):
+        try:
+            found.add((path if path.exists() else path.parent).owner())
+        except (OSError, KeyError):  # the folder is gone as well, or the user has no name
+            continue
+    return tuple(sorted(found))
+
+
+def _file(origin: str) -> str:
+    """Return the file of a rule; where several are in one, the origin has a number behind it."""
+    return origin.partition("#")[0]
+
+
+def _differ(one: AlertRule, other: AlertRule) -> bool:
+    return (one.version, one.severity) != (other.version, other.severity)

@@ -1,0 +1,78 @@
+"""Alerts survive kills: each is in gold once, and what is raised again has the id that it had."""
+
+import json
+import random
+import signal
+import time
+from pathlib import Path
+from shutil import copy
+from typing import Any
+
+import psutil
+import pytest
+
+from jobs.engine.runtime.processes import family
+from jobs.engine.storage.lake import Lake
+from jobs.rules.sigma.folder import STARTER
+from tests.cli.inside import strandline, succeeded
+from tests.faults.alerting import Sent, log, raised, raising, wait_for
+from tests.faults.lives import kill
+from tests.support.proofs import Times
+from tests.support.starts import DECODES
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(3600)]
+
+TABLES = ("bronze.alerts", "silver.alerts", "gold.alerts")
+
+
+@pytest.mark.prove
+def test_kills_at_random_moments_lose_no_alert_and_double_none(
+    fresh: Path, address: str, tmp_path: Path, times: Times
+) -> None:
+    """Between checkpoints, during one, and while it starts."""
+    kills = times(2, 50)
+    seed = random.SystemRandom().randrange(10**6)
+    chance = random.Random(seed)  # noqa: S311  # moments, not secrets
+    rules = tmp_path / "rules"
+    rules.mkdir()
+    copy(STARTER / DECODES.origin, rules)
+    sent = Sent(address)
+    for number in range(kills):
+        with raising(fresh, rules) as process:
+            sent.some()
+            if number % 2 == 0:  # the others are killed while they start or read
+                wait_for(address, sent.expected, fresh, process)
+                sent.some()
+            time.sleep(chance.uniform(0, 4))
+            victims = family(process.pid)
+            print(f"seed {seed}, life {number + 1}")  # noqa: T201  # shown when the test fails
+            for one in victims:
+                kill(one)
+            psutil.wait_procs(victims, timeout=60)
+    with raising(fresh, rules) as process:
+        sent.some()
+        wait_for(address, sent.expected, fresh, process)
+        beside = strandline("alerts", rules, "--lake", fresh)
+        assert beside.code == 3, beside.printed
+        assert f"has a writer already: process {process.pid}" in beside.err
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(120) == 0, log(fresh).read_text()[-3000:]
+
+    found = raised(address)
+    assert found.keys() == sent.expected
+    succeeded("run", *TABLES, "--lake", fresh)
+    there = Lake(fresh)
+    answer: Any = succeeded(
+        "query", "SELECT alert_id FROM gold.alerts", "--lake", there.root, "--json"
+    ).json
+    ids = [row["alert_id"] for row in answer]
+    assert sorted(ids) == sorted(sent.expected)
+    sheets: Any = succeeded("ledger", "--lake", fresh, "--json").json
+    by_table = {sheet["table"]: sheet for sheet in sheets}
+    assert (
+        by_table["live.process_events"]["rows"]
+        == found.total()
+        == by_table["bronze.alerts"]["read"]
+    )
+    assert by_table["silver.alerts"]["duplicates"] == found.total() - len(found)
+    assert json.loads(there.feeds_beat.text() or "{}")["alive"] is False

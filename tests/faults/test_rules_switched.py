@@ -1,0 +1,159 @@
+"""Rules are added, changed, muted and removed under load: no event is unseen, and none is alerted on twice."""
+
+import json
+import random
+import signal
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.engine.storage.lake import Lake
+from jobs.rules.rule_folder import MUTED
+from tests.faults.alerting import EVENTS, TOPIC, log, raising
+from tests.faults.lives import PATIENCE
+from tests.support.proofs import Times
+from tests.support.starts import records, send, start
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1200)]
+
+ALWAYS, ADDED, CHANGED = (f"00000000-0000-4000-8000-00000000000{n}" for n in range(3))
+RULE = """
+title: {id}
+id: {id}
+logsource: {{category: process_creation}}
+detection: {{a: {{Image|endswith: {words}}}, condition: a}}
+strandline:
+    fires_on: [{{Image: 'C:\\certutil.exe'}}]
+    quiet_on: [{{Image: 'C:\\cmd.exe'}}]
+"""
+
+
+def write(folder: Path, name: str, words: str = "certutil.exe") -> None:
+    """Write a rule at once, as an editor does; other words make another version."""
+    draft = folder.parent / "draft"
+    draft.write_text(RULE.format(id=name, words=words))
+    draft.replace(folder / f"{name}.yml")
+
+
+class Load(threading.Thread):
+    """Sends an event every few milliseconds, to one partition and the other, on which every rule fires."""
+
+    def __init__(self, address: str) -> None:
+        """Send nothing yet."""
+        super().__init__(daemon=True)
+        self._address = address
+        self._end = threading.Event()
+        self.sent = 0
+
+    def run(self) -> None:
+        """Send until it is stopped."""
+        while not self._end.wait(0.02):
+            now = datetime.now(UTC)  # noqa: TID251  # an event that just happened
+            payload = start(f"g{self.sent}", fires=True, at=now)
+            send(self._address, EVENTS, [payload], at=now, partition=self.sent % 2)
+            self.sent += 1
+
+    def stop(self) -> None:
+        """Stop sending."""
+        self._end.set()
+        self.join()
+
+
+@contextmanager
+def load(address: str) -> Iterator[Load]:
+    found = Load(address)
+    found.start()
+    try:
+        yield found
+    finally:
+        found.stop()
+
+
+def alerts(address: str) -> list[dict[str, Any]]:
+    return [json.loads(record.value() or b"") for record in records(address, TOPIC)]
+
+
+def changes(lake: Path) -> list[dict[str, Any]]:
+    """Return what was recorded about the rules."""
+    text = Lake(lake).rule_changes.text() or ""
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def wait(until: Callable[[], bool], lake: Path) -> float:
+    """Wait for something, and return how many seconds that took."""
+    began = time.monotonic()
+    while not until():
+        assert time.monotonic() < began + PATIENCE, log(lake).read_text()[-3000:]
+        time.sleep(0.1)
+    return time.monotonic() - began
+
+
+@pytest.mark.prove
+def test_each_event_meets_the_rules_of_its_offset_and_each_rule_once(
+    fresh: Path, address: str, tmp_path: Path, times: Times
+) -> None:
+    """Every change is live within ten seconds; the short form only prints how long that took, on a machine that is shared."""
+    rules = tmp_path / "rules"
+    rules.mkdir()
+    write(rules, ALWAYS)
+    write(rules, CHANGED)
+    limit, took = times(PATIENCE, 10), {}
+
+    def is_recorded(kind: str) -> bool:
+        return any(kind in line for line in changes(fresh))
+
+    def is_raised(name: str, version: str) -> bool:
+        return any(a["rule_id"] == name and a["rule_version"] != version for a in alerts(address))
+
+    with raising(fresh, rules) as process, load(address) as sending:
+        wait(lambda: bool(alerts(address)), fresh)
+        write(rules, ADDED)
+        took["added"] = wait(lambda: is_raised(ADDED, ""), fresh)
+        before = next(a["rule_version"] for a in alerts(address) if a["rule_id"] == CHANGED)
+        write(rules, CHANGED, words="'util.exe'")
+        took["changed"] = wait(lambda: is_raised(CHANGED, before), fresh)
+        write(rules, ALWAYS, words="[")  # it cannot be read, so what runs goes on
+        (rules / MUTED).write_text(f"{ADDED}  # noise\n")
+        took["muted"] = wait(lambda: is_recorded("muted"), fresh)
+        (rules / f"{CHANGED}.yml").unlink()
+        took["removed"] = wait(lambda: is_recorded("removed"), fresh)
+        time.sleep(random.SystemRandom().uniform(0, 1))
+        sending.stop()
+        wait(lambda: len({a["event_key"] for a in alerts(address)}) == sending.sent, fresh)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(120) == 0, log(fresh).read_text()[-3000:]
+
+    print(took)  # noqa: T201  # shown when the test fails
+    assert max(took.values()) <= limit, took
+    by_rule = _by_rule(alerts(address))
+    lines = {kind: line for line in changes(fresh) for kind in line if kind in took}
+    everything = {(p, n) for p in (0, 1) for n in range(-(-(sending.sent - p) // 2))}
+    assert by_rule[ALWAYS] == everything
+    assert by_rule[ADDED] == _from(lines["added"], everything) - _from(lines["muted"], everything)
+    assert by_rule[CHANGED] == everything - _from(lines["removed"], everything)
+    assert all(line["by"] and line["at"] for line in lines.values())
+
+
+def _by_rule(found: list[dict[str, Any]]) -> dict[str, set[tuple[int, int]]]:
+    """Return the events that each rule has alerted on, having seen that each has one id, in one version."""
+    ids = defaultdict(set)
+    for each in found:
+        ids[each["rule_id"], each["event_partition"], each["event_offset"]].add(each["alert_id"])
+    assert {name: found for name, found in ids.items() if len(found) > 1} == {}
+    events = defaultdict(set)
+    for rule, partition, offset in ids:
+        events[rule].add((partition, offset))
+    return events
+
+
+def _from(line: dict[str, Any], everything: set[tuple[int, int]]) -> set[tuple[int, int]]:
+    """Return the events from the offsets on at which a change begins."""
+    (since,) = line["since"].values()
+    return {(p, n) for p, n in everything if n >= since[f"{EVENTS}/{p}"]}

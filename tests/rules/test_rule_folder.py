@@ -1,0 +1,114 @@
+"""A change of a folder goes live as far as it is sound, and what is not leaves the version that runs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from shutil import copy
+
+from jobs.rules.alert_rule import AlertRule
+from jobs.rules.rule_folder import MUTED, RuleFolder, RuleSet
+from jobs.rules.sigma.folder import STARTER
+
+FILES = ("process_certutil_decodes_a_file.yml", "process_backups_deleted.yml")
+
+
+def sound(_: Sequence[AlertRule]) -> list[tuple[AlertRule, str]]:
+    return []
+
+
+def folder(path: Path) -> RuleFolder:
+    """Return a folder with two rules, both live."""
+    for name in FILES:
+        copy(STARTER / name, path)
+    found = RuleFolder(path, sound)
+    assert len(looked(found).rules) == 2
+    return found
+
+
+def looked(found: RuleFolder) -> RuleSet:
+    new = found.look()
+    assert new is not None
+    return new
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new) + "\n")
+
+
+def test_a_folder_that_did_not_change_is_not_read_again(tmp_path: Path) -> None:
+    assert folder(tmp_path).look() is None
+
+
+def test_a_change_names_what_was_added_changed_and_removed(tmp_path: Path) -> None:
+    found = folder(tmp_path)
+    before = found.current
+    edit(tmp_path / FILES[0], "decode", "encode")
+    (tmp_path / FILES[1]).unlink()
+    copy(STARTER / "process_document_starts_a_shell.yml", tmp_path)
+
+    changes = looked(found).changes(before)
+
+    assert {kind: len(names) for kind, names in changes.items()} == {
+        "added": 1,
+        "changed": 1,
+        "removed": 1,
+    }
+    (changed,) = changes["changed"]
+    assert changed.split()[1] not in {rule.version for rule in before.rules}
+
+
+def test_other_words_about_a_rule_change_nothing_that_is_raised(tmp_path: Path) -> None:
+    found = folder(tmp_path)
+    before = found.current
+    edit(tmp_path / FILES[0], "title: ", "title: New ")
+
+    assert looked(found).changes(before) == {}
+
+
+def test_a_muted_rule_raises_nothing_until_its_line_is_gone(tmp_path: Path) -> None:
+    found = folder(tmp_path)
+    first, before = found.current.rules[0], found.current
+
+    (tmp_path / MUTED).write_text(f"{first.id}  # noise since the update\n")
+
+    muted = looked(found)
+    assert muted.muted == (first,)
+    assert muted.changes(before) == {"muted": [f"{first.id} {first.version}"]}
+    (tmp_path / MUTED).unlink()
+    assert looked(found).changes(muted) == {"added": [f"{first.id} {first.version}"]}
+
+
+def test_a_file_that_cannot_be_read_leaves_its_rule_as_it_runs(tmp_path: Path) -> None:
+    """And the others follow their files."""
+    found = folder(tmp_path)
+    before = found.current
+    (tmp_path / FILES[0]).write_text("title: [")
+    (tmp_path / FILES[1]).unlink()
+
+    new = looked(found)
+
+    assert [each.origin for each in new.refused] == [FILES[0]]
+    assert [rule.origin for rule in new.rules] == [FILES[0]]
+    assert set(new.changes(before)) == {"removed"}
+
+
+def test_a_rule_that_contradicts_its_examples_does_not_go_live(tmp_path: Path) -> None:
+    """Its former version goes on; a rule that did not change is not tried again."""
+    tried: list[str] = []
+
+    def contradicts(rules: Sequence[AlertRule]) -> list[tuple[AlertRule, str]]:
+        tried.extend(rule.origin for rule in rules)
+        return [(rule, "stays quiet") for rule in rules] if len(tried) > 2 else []
+
+    for name in FILES:
+        copy(STARTER / name, tmp_path)
+    found = RuleFolder(tmp_path, contradicts)
+    before = looked(found)
+    edit(tmp_path / FILES[0], "decode", "encode")
+
+    new = looked(found)
+
+    assert tried == [*sorted(FILES), FILES[0]]
+    assert new.changes(before) == {}
+    assert [(each.origin, each.reason) for each in new.refused] == [(FILES[0], "stays quiet")]
