@@ -1,0 +1,91 @@
+"""The books of feeds: a gap, an overlap and a record that the lake never got are found and named."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from jobs.bronze import alerts, process_events
+from jobs.engine.accounting.feed_balance import feed_balances
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry
+from tests.engine.written import entry, numbers, written
+
+FEED = "live.process_events"
+BEGIN = {"read": 0, "offsets": {"process-events/0": (5, 5)}, "sent": {"alerts/0": (0, 0)}}
+
+
+def epoch(number: int, **fields: object) -> Entry:
+    """Return an entry of the feed."""
+    usual = {"batch": number, "source": "process-events", "good": fields.get("read", 0), **fields}
+    one = entry(process_events.TABLE, **usual)
+    return Entry(**{**{name: getattr(one, name) for name in one.__slots__}, "table": FEED})
+
+
+def lake(root: Path, *epochs: Mapping[str, object], bronze: int | None = None) -> Lake:
+    """Return a lake with the feed's entries, and a bronze table that has read so many records of its topic."""
+    found = Lake(root)
+    for number, fields in enumerate(epochs):
+        path = found.root / "live" / "process_events"
+        written(path, [], epoch(number - 1, **fields).encoded())
+    if bronze is not None:
+        read = {"offsets": {"alerts/0": (0, bronze)}, "read": bronze, "written": bronze}
+        one = entry(alerts.TABLE, source="alerts", good=bronze, **read)
+        written(found.table(alerts.TABLE), numbers(bronze), one.encoded())
+    return found
+
+
+def next_one(begin: int, end: int, *, sent: tuple[int, int], wrote: int) -> dict[str, object]:
+    """Return the fields of an epoch."""
+    return {
+        "read": end - begin,
+        "offsets": {"process-events/0": (begin, end)},
+        "sent": {"alerts/0": sent},
+        "written": wrote,
+    }
+
+
+SOUND = (BEGIN, next_one(5, 9, sent=(0, 2), wrote=2), next_one(9, 12, sent=(2, 3), wrote=1))
+
+
+@pytest.mark.parametrize("bronze", [None, 2, 3, 4])
+def test_sound_books_balance_whatever_bronze_has_read(tmp_path: Path, bronze: int | None) -> None:
+    """It may be behind, and others may write to the topic as well."""
+    (sheet,) = feed_balances(lake(tmp_path, *SOUND, bronze=bronze))
+
+    assert sheet.faults == []
+    assert (sheet.table, sheet.read, sheet.good, sheet.rows, sheet.batches) == (FEED, 7, 7, 3, 3)
+
+
+def test_a_lake_without_feeds_has_no_sheet(tmp_path: Path) -> None:
+    assert feed_balances(Lake(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("later", "fault"),
+    [
+        (next_one(10, 12, sent=(2, 3), wrote=1), "read process-events/0 from offset 10"),
+        (next_one(8, 12, sent=(2, 3), wrote=1), "read process-events/0 from offset 8"),
+        (next_one(9, 12, sent=(3, 4), wrote=1), "counted alerts/0 from offset 3"),
+    ],
+)
+def test_an_offset_that_is_left_out_or_read_twice_is_a_fault(
+    tmp_path: Path, later: dict[str, object], fault: str
+) -> None:
+    (sheet,) = feed_balances(lake(tmp_path, *SOUND[:2], later))
+
+    (found,) = sheet.faults
+    assert fault in found
+    assert "ended at" in found
+
+
+def test_a_record_that_bronze_has_passed_over_is_a_fault(tmp_path: Path) -> None:
+    """Three were written, and the table that has read all of the topic has two."""
+    found = lake(tmp_path, *SOUND)
+    read = {"offsets": {"alerts/0": (0, 3)}, "read": 2, "written": 2, "without_record": 1}
+    one = entry(alerts.TABLE, source="alerts", good=2, **read)
+    written(found.table(alerts.TABLE), numbers(2), one.encoded())
+
+    (sheet,) = feed_balances(found)
+
+    assert sheet.faults == ["feeds wrote 3 records for bronze.alerts, which has 2"]
