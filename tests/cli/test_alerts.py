@@ -1,11 +1,17 @@
 """``strandline alerts`` refuses what cannot run before it starts Spark, and its books are shown with the others."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from jobs.bronze import process_events
+from jobs.engine.runtime.holders import own
 from jobs.engine.storage.lake import Lake
-from tests.cli.inside import strandline
+from tests.cli.inside import strandline, succeeded
+from tests.engine.written import entry, small_lake, written
+from tests.support.rows import NOON
 
 
 @pytest.mark.parametrize(
@@ -29,3 +35,41 @@ def test_what_cannot_run_is_refused_at_once(
     assert answer.code == 2, answer.printed
     assert reason in answer.err
     assert not Lake(tmp_path / "lake").feeds_beat.exists()
+
+
+def test_the_ledger_shows_a_feed_by_its_name_and_beside_the_tables(tmp_path: Path) -> None:
+    """It is no table, so no catalog knows it; and its faults end the command as those of a table do."""
+    lake = small_lake(tmp_path)
+    path = lake.root / "live" / "process_events"
+    fields = {
+        "source": "process-events",
+        "offsets": {"process-events/0": (0, 4)},
+        "read": 4,
+        "good": 4,
+    }
+    one = replace(entry(process_events.TABLE, **fields, written=1), table="live.process_events")
+    written(path, [], one.encoded())
+
+    alone = succeeded("ledger", "live.process_events", "--lake", tmp_path, "--json").json
+    together = succeeded("ledger", "--lake", tmp_path, "--json").json
+
+    (sheet,) = alone
+    assert (sheet["table"], sheet["read"], sheet["rows"]) == ("live.process_events", 4, 1)
+    assert sheet in together
+    assert len(together) == 4
+
+    written(path, [], one.encoded())
+    answer = strandline("ledger", "live.process_events", "--lake", tmp_path)
+    assert answer.code == 4
+    assert "live.process_events: epoch 0 read process-events/0 from offset 0" in answer.err
+
+
+def test_the_status_of_a_process_that_is_gone_is_not_running(tmp_path: Path) -> None:
+    """Its heartbeat is a file, and says that it lives."""
+    lake = small_lake(tmp_path)
+    beat = {**own(), "pid": 2**22 + 1, "alive": True, "at": NOON.isoformat(), "mode": "real-time"}
+    lake.feeds_beat.put(json.dumps({**beat, "tables": {}, "failed": None}))
+
+    answer = succeeded("status", "--lake", tmp_path)
+
+    assert f"alerts  not running; last heartbeat at {NOON.isoformat()}" in answer.out

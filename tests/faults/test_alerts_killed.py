@@ -29,7 +29,7 @@ TABLES = ("bronze.alerts", "silver.alerts", "gold.alerts")
 def test_kills_at_random_moments_lose_no_alert_and_double_none(
     fresh: Path, address: str, tmp_path: Path, times: Times
 ) -> None:
-    """Between checkpoints, during one, and while it starts."""
+    """Between checkpoints, during one, and while it starts; and the last life outlasts its broker."""
     kills = times(2, 50)
     seed = random.SystemRandom().randrange(10**6)
     chance = random.Random(seed)  # noqa: S311  # moments, not secrets
@@ -55,6 +55,10 @@ def test_kills_at_random_moments_lose_no_alert_and_double_none(
         beside = strandline("alerts", rules, "--lake", fresh)
         assert beside.code == 3, beside.printed
         assert f"has a writer already: process {process.pid}" in beside.err
+        succeeded("down", "--lake", fresh)
+        succeeded("up", "--lake", fresh)
+        sent.some()
+        wait_for(address, sent.expected, fresh, process)
         process.send_signal(signal.SIGTERM)
         assert process.wait(120) == 0, log(fresh).read_text()[-3000:]
 
