@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 from rich.table import Table as Grid
 
-from jobs.bronze import alerts as bronze
 from jobs.cli import engine, place, stopping
 from jobs.cli.place import LakeOption
 from jobs.cli.rules import FolderArgument
@@ -127,7 +126,8 @@ def _sources(folder: Path | None) -> list[Feed]:
 
 def _ready(found: Settings, where: Lake, mode: FeedMode) -> Site:
     """Start a Spark that has a thread for each partition that rules may look at, also those that are added later."""
-    from jobs.rules.sources import SOURCES  # noqa: PLC0415  # as above
+    from jobs.bronze import alerts as bronze  # noqa: PLC0415  # a project of other tables has the other verbs
+    from jobs.rules.sources import SOURCES  # noqa: PLC0415
 
     address = place.demanded_address(found, where)
     read = [source for each in SOURCES for source in each.table.upstream]

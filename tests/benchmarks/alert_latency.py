@@ -97,6 +97,10 @@ class Ear(threading.Thread):
                 self.came.setdefault(int(found[1]), now)
         self._consumer.close()
 
+    def since(self, moment: int) -> dict[int, int]:
+        """Return when the events came that were to be sent after a moment; others may still be on their way then."""
+        return {intended: at for intended, at in [*self.came.items()] if intended > moment}
+
     def stop(self) -> None:
         """Stop listening."""
         self._end.set()
@@ -205,10 +209,10 @@ def _heard(address: str, lake: Path, pid: int | None, wanted: Wanted) -> Run:
     used = (cpu_of(pid) if pid else 0.0) - spent
     noise = machine.Noise.now().since(before, own=used)
     deadline = time.monotonic() + 30
-    while len(ear.came) < sender["sent"] and time.monotonic() < deadline:
+    while len(ear.since(since)) < sender["sent"] and time.monotonic() < deadline:
         time.sleep(0.1)
     ear.stop()
-    came = {intended: at for intended, at in ear.came.items() if intended > since}
+    came = ear.since(since)
     edges = [at for at in checkpoints(lake) if at > since] if wanted.mode == REAL_TIME else []
     inside, boundary = list[float](), list[float]()
     for intended, at in came.items():
