@@ -7,18 +7,20 @@ from typing import Annotated, Any
 import typer
 
 from jobs.cli.place import JsonOption, LakeOption
+from jobs.cli.ranges import SINCE, UNTIL
 
 FolderArgument = Annotated[
     Path | None,
     typer.Argument(metavar="FOLDER", help="Sigma rules; the starter set when absent."),
 ]
-HELP = """List, test, lint and explain alert rules: Sigma rules of a folder, or the starter set.
+HELP = """List, test, lint, explain and backtest alert rules: Sigma rules of a folder, or the starter set.
 
 \b
 strandline rules list
 strandline rules test my-rules
 strandline rules lint my-rules
 strandline rules explain --event process-events/0/17
+strandline rules backtest my-rules --since 2026-11-01 --until 2026-12-01
 """
 
 rules = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode=None)
@@ -107,6 +109,47 @@ def explain(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     strandline rules explain event.json --table silver.process_events --rules my-rules
     """
     _work().explained((file, event), table, folder, near=near, lake=lake, as_json=as_json)
+
+
+@rules.command("backtest")
+def backtest(  # noqa: PLR0913, PLR0917  # each is an option of the command line
+    named: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="RULE|FOLDER",
+            help="A folder, a file, or a rule of the starter set, which is taken whole when absent.",
+        ),
+    ] = None,
+    since: Annotated[str | None, typer.Option(help=SINCE)] = None,
+    until: Annotated[str | None, typer.Option(help=UNTIL)] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VERSION|FOLDER",
+            help="Compare with the rules of another folder or file, or of a commit of Git: HEAD~1.",
+        ),
+    ] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Where to write the page; in the lake when absent."),
+    ] = None,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Show what rules would have raised: how many alerts a day, on whom, samples, and what it cost.
+
+    Rules run over silver, all rules about a table in one Spark job, by the plan that raises alerts. A range that a
+    stream may still change is refused; without a range it is all that is closed. --against shows the alerts that a
+    change of rules adds, loses, and moves to another version. Sensitive columns are masked.
+
+    \b
+    strandline rules backtest
+    strandline rules backtest my-rules --since 2026-11-01 --until 2026-12-01
+    strandline rules backtest my-rules --against HEAD~1 --to backtest.html
+    """
+    words = {"rules": named, "since": since, "until": until, "against": against, "to": to}
+    work = importlib.import_module("jobs.cli.backtested")
+    work.backtested(work.Words(**words), lake, as_json=as_json)
 
 
 def _work() -> Any:  # noqa: ANN401  # a module

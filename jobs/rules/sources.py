@@ -26,12 +26,14 @@ class Source:
     Args:
         table: The table.
         fields: Its columns: texts, whole numbers and times.
+        entity: The column with whom or what an event is about, by which alerts are counted; it is not masked.
         categories: The categories of Sigma's log sources that it holds.
         names: Fields of Sigma's taxonomy, and the column of each.
     """
 
     table: Judged
     fields: StructType = field(hash=False, compare=False)
+    entity: str
     categories: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
 
@@ -93,11 +95,13 @@ SOURCES = (
     Source(
         table=process_events.TABLE,
         fields=process_events.FIELDS,
+        entity="Computer",
         categories=("process_creation",),
     ),
     Source(
         table=network_connections.TABLE,
         fields=network_connections.FIELDS,
+        entity="src_ip",
         categories=("network_connection", "firewall"),
         names={
             "SourceIp": "src_ip",
@@ -108,11 +112,13 @@ SOURCES = (
     Source(
         table=dhcp_events.TABLE,
         fields=dhcp_events.FIELDS,
+        entity="device_id",
         categories=("dhcp",),
     ),
     Source(
         table=user_actions.TABLE,
         fields=user_actions.FIELDS,
+        entity="device_id",
         categories=("authentication",),
         names={"User": "user_id", "Action": "action"},
     ),

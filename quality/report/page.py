@@ -35,19 +35,20 @@ def page(findings: Findings) -> str:
     """Return the report as one HTML file."""
     active = [each for each in findings.tables if each.flow != Flow() or each.because or each.gate]
     return (
-        _environment()
+        environment()
         .get_template("page.html")
         .render(
             findings=findings,
             active=[(each, pictures.pictures(each, findings)) for each in active],
             silent=[each.table for each in findings.tables if each not in active],
-            data=_data(findings),
+            data=data(findings.as_json()),
         )
     )
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Return Jinja with what the pages share."""
     made = Environment(
         loader=FileSystemLoader(HERE),
         autoescape=True,
@@ -82,9 +83,9 @@ def _filled(rules: Sequence[Mapping[str, Any]]) -> list[str]:
     return [name for name in rules[0] if any(rule[name] for rule in rules)]
 
 
-def _data(findings: Findings) -> Markup:
-    """Return the findings as JSON, in which no text can end the script element."""
-    data = json.dumps(findings.as_json(), separators=(",", ":"))
+def data(found: Mapping[str, Any]) -> Markup:
+    """Return findings as JSON, in which no text can end the script element."""
+    written = json.dumps(found, separators=(",", ":"))
     for odd in "<>&":
-        data = data.replace(odd, f"\\u{ord(odd):04x}")
-    return Markup(data)  # noqa: S704  # escaped above
+        written = written.replace(odd, f"\\u{ord(odd):04x}")
+    return Markup(written)  # noqa: S704  # escaped above

@@ -14,7 +14,7 @@ from jobs.engine.runtime.processes import family
 from jobs.rules.alert import alert_id
 from tests.cli import typed
 from tests.faults.lives import PATIENCE, kill
-from tests.support.starts import DECODES, records, send, start
+from tests.support.feeds import DECODES, records, send, start
 
 (TOPIC,) = bronze.TABLE.topics
 (EVENTS,) = process_events.TABLE.topics

@@ -17,8 +17,8 @@ from jobs.rules.sigma.folder import STARTER
 from tests.cli.inside import strandline, succeeded
 from tests.faults.alerting import Sent, log, raised, raising, wait_for
 from tests.faults.lives import kill
+from tests.support.feeds import DECODES
 from tests.support.proofs import Times
-from tests.support.starts import DECODES
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(3600)]
 

@@ -18,8 +18,8 @@ from jobs.engine.storage.lake import Lake
 from jobs.rules.rule_folder import MUTED
 from tests.faults.alerting import EVENTS, TOPIC, log, raising
 from tests.faults.lives import PATIENCE
+from tests.support.feeds import records, send, start
 from tests.support.proofs import Times
-from tests.support.starts import records, send, start
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1200)]
 

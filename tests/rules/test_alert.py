@@ -16,7 +16,7 @@ from jobs.rules.sources import Source, find
 from jobs.silver.alerts import FIELDS as ALERT
 from quality.mask import mask_value
 from tests.support.engine import as_in_production
-from tests.support.starts import PLACED
+from tests.support.feeds import PLACED
 
 AT = datetime(2026, 11, 20, 8, 15, 30, 123456, tzinfo=UTC)
 

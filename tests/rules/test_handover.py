@@ -10,8 +10,8 @@ from jobs.rules.alert_rule import AlertRule
 from jobs.rules.condition import Glob, Missing, Not, Text
 from jobs.rules.handover import Raising, Stage
 from jobs.rules.sources import Source, find
+from tests.support.feeds import PLACED
 from tests.support.rows import NOON
-from tests.support.starts import PLACED
 
 
 def processes() -> Source:

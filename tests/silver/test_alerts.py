@@ -10,9 +10,9 @@ from jobs.engine.pipeline.feed_query import as_records
 from jobs.rules.alert import raised
 from jobs.rules.sources import find
 from jobs.silver.alerts import FIELDS, TABLE
+from tests.support.feeds import DECODES, PLACED, feed
 from tests.support.read import read
 from tests.support.rows import NOON
-from tests.support.starts import DECODES, PLACED, feed
 
 
 def payload(spark: SparkSession, at: datetime) -> bytes:

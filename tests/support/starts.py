@@ -1,85 +1,98 @@
-"""Starts of programs, as payloads, and a feed of alerts over topics of a test's own."""
+"""Starts of programs: in silver by hand, or in bronze, for a stream to read."""
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from datetime import datetime
-from functools import partial
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 
-from confluent_kafka import Message, Producer
-from pyspark.sql.types import IntegerType, LongType, StringType, StructType
+from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
 
 from jobs.bronze import process_events as bronze
-from jobs.core.feed import Feed
-from jobs.core.topic import Topic
-from jobs.engine.kafka.topic_log import Log
-from jobs.rules.alert import raised
-from jobs.rules.alert_rule import AlertRule
-from jobs.rules.live import fingerprint
-from jobs.rules.sigma.folder import STARTER, read_folder
+from jobs.core.received import NOTHING_ARRIVED, RECEIVED
+from jobs.engine.pipeline.ingest import PROPERTIES
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry
 from jobs.silver import process_events as silver
+from tests.support import by_hand
 from tests.support.rows import NOON
 
-DECODES = next(
-    rule
-    for rule in read_folder(STARTER).rules
-    if rule.origin == "process_certutil_decodes_a_file.yml"
-)
-"""A rule, and below a start on which it fires and one on which it is quiet."""
-
-
+Start = Mapping[str, object]
+(TOPIC,) = bronze.TABLE.topics
 PLACED = (
     StructType()
     .add("_topic", StringType())
     .add("_partition", IntegerType())
     .add("_offset", LongType())
+    .add("_arrived_at", TimestampType())
 )
-"""The place of an event, as rows of silver have it."""
+SCHEMA = StructType([*PLACED, *silver.FIELDS])
 
 
-def start(guid: str, *, fires: bool, at: datetime = NOON) -> bytes:
-    """Return the payload of a start."""
-    event = (DECODES.fires_on if fires else DECODES.quiet_on)[0]
-    own = {"ProcessGuid": guid, "UtcTime": at.isoformat(), "Computer": "ws-1", "User": "u"}
-    return json.dumps({**{name: value for name, value in event.items() if value}, **own}).encode()
+def starts(
+    number: int, every: timedelta, programs: Sequence[tuple[str, str]], computers: int
+) -> list[dict[str, object]]:
+    """Return starts of programs (image, command line) by turns, from noon on, on computers by turns."""
+    none = dict.fromkeys(silver.FIELDS.fieldNames())
+    return [
+        none
+        | {
+            "ProcessGuid": f"p{n}",
+            "UtcTime": NOON + n * every,
+            "Computer": f"d{n % computers}",
+            "Image": programs[n % len(programs)][0],
+            "CommandLine": programs[n % len(programs)][1],
+        }
+        for n in range(number)
+    ]
 
 
-def feed(source: Topic, sink: Topic, rules: Sequence[AlertRule] = (DECODES,)) -> Feed:
-    """Return the feed of alerts on starts of programs, over other topics."""
-    table = replace(silver.TABLE, reads=(replace(bronze.TABLE, reads=(source,)),))
-    return Feed(
-        name=source.name,
-        of=table,
-        transform=partial(raised, rules=rules),
-        key="alert_id",
-        to=sink,
-        version=fingerprint(rules),
+def believed(lake: Lake, rows: Sequence[Start]) -> None:
+    """Append starts to silver in one commit, as if a stream had judged them."""
+    values = [
+        (*_place(n, row), *(row[name] for name in silver.FIELDS.names))
+        for n, row in enumerate(rows)
+    ]
+    by_hand.create(lake.table(silver.TABLE), SCHEMA)
+    made = by_hand.table(SCHEMA, values)
+    by_hand.commit(
+        lake.table(silver.TABLE), [made], _entry(silver.TABLE.id, len(rows), {}).encoded()
     )
 
 
-def send(
-    address: str,
-    topic: Topic,
-    payloads: Iterable[bytes],
-    *,
-    at: datetime = NOON,
-    partition: int = 0,
-) -> None:
-    """Send payloads that arrive at one time."""
-    producer = Producer({"bootstrap.servers": address, "log_level": 0, "linger.ms": 0})
-    for payload in payloads:
-        moment = int(at.timestamp() * 1000)
-        producer.produce(topic.name, payload, partition=partition, timestamp=moment)
-    producer.flush(20)
+def arrived(lake: Lake, rows: Sequence[Start]) -> None:
+    """Append starts to bronze in one commit, each received when it happened."""
+    values = [
+        (*_place(n, row), b"key", _payload(row), [], 0, row["UtcTime"], NOTHING_ARRIVED)
+        for n, row in enumerate(rows)
+    ]
+    by_hand.create(lake.table(bronze.TABLE), RECEIVED, PROPERTIES)
+    offsets = {f"{TOPIC.name}/0": (0, len(rows))}
+    entry = _entry(bronze.TABLE.id, len(rows), offsets)
+    by_hand.commit(lake.table(bronze.TABLE), [by_hand.table(RECEIVED, values)], entry.encoded())
 
 
-def records(address: str, topic: Topic) -> list[Message]:
-    """Return what a topic holds."""
-    log = Log(address, {}, topic)
-    try:
-        ends = log.bounds()
-        return list(
-            log.records({p: a for p, (a, _) in ends.items()}, {p: b for p, (_, b) in ends.items()})
-        )
-    finally:
-        log.close()
+def _place(offset: int, row: Start) -> tuple[object, ...]:
+    return (TOPIC.name, 0, offset, row["UtcTime"])
+
+
+def _payload(row: Start) -> bytes:
+    written = {
+        name: value.isoformat() if isinstance(value, datetime) else value
+        for name, value in row.items()
+        if value is not None
+    }
+    return json.dumps(written).encode()
+
+
+def _entry(table: str, rows: int, offsets: dict[str, tuple[int, int]]) -> Entry:
+    return Entry(
+        table=table,
+        mode="available-now",
+        stream="literal",
+        batch=0,
+        source="literal",
+        read=rows,
+        good=rows,
+        written=rows,
+        offsets=offsets,
+        newest_arrival=NOON.isoformat() if offsets else None,
+    )

@@ -109,6 +109,11 @@ class Lake:
         return self.root / "quality" / f"report-{day}.html"
 
     @property
+    def backtest(self) -> Place:
+        """Return the file for the page of the last backtest of alert rules."""
+        return self.root / "quality" / "backtest.html"
+
+    @property
     def dagster(self) -> Place:
         """Return the folder in which Dagster keeps its runs and events."""
         return self.root / "_dagster"

@@ -23,8 +23,8 @@ from jobs.engine.storage.place import Place
 from jobs.rules.alert import alert_id
 from jobs.silver.alerts import FIELDS
 from tests.engine.records import drop, make
+from tests.support.feeds import DECODES, feed, records, send, start
 from tests.support.rows import NOON
-from tests.support.starts import DECODES, feed, records, send, start
 
 pytestmark = pytest.mark.kafka
 

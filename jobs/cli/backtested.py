@@ -1,0 +1,245 @@
+"""What ``strandline rules backtest`` does."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from jobs.cli import chosen_rules, engine, place, ranges
+from jobs.cli.screen import emit, note, progress, say, show
+from jobs.core.errors import DefinitionError
+from jobs.engine.repair.closed_range import Span, closed_until, refuse_open, refuse_streamless
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
+from jobs.engine.trust.backtest import Asked, backtest, extent
+from jobs.engine.trust.watched_job import Show
+from jobs.rules.alert_rule import AlertRule
+from jobs.rules.sigma.folder import Folder
+from jobs.rules.sources import SOURCES, Source
+from quality.report.backtest import Backtest, Change, RuleFigures, TableCost
+from quality.report.backtest_page import page, sentence
+
+COLUMNS = ("rule", "severity", "alerts", "most a day", "on", "most on")
+CHANGES = ("rule", "version", *map(str, Change))
+SHOWN = 30
+"""Rules that a terminal shows; the page has all of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """What was typed."""
+
+    rules: str | None
+    since: str | None
+    until: str | None
+    against: str | None
+    to: Path | None
+
+
+def backtested(words: Words, lake: str | None, *, as_json: bool) -> None:
+    """Run rules over history, print what they would have raised, and write the page."""
+    span = ranges.both(words.since, words.until, "neither for all that is closed")
+    own = _runnable(chosen_rules.chosen(words.rules), words.rules)
+    others = chosen_rules.compared(words.against, words.rules) if words.against else None
+    settings, where = place.existing(lake)
+    there = _existing(where, [*own.rules, *(others.rules if others else ())])
+    for source in there:
+        _refuse(source, where, span)
+    note("starting Spark …")
+    spark = engine.site(settings, where, None).spark
+    found = _found(_Desk(spark, where, own, others), there, span, words.against)
+    spark.stop()
+    file = _written(found, where, words.to) if words.to or not as_json else None
+    if as_json:
+        emit(found.as_json())
+        return
+    _say(found)
+    say(f"the page: {file}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Desk:
+    spark: SparkSession
+    lake: Lake
+    own: Folder
+    others: Folder | None
+
+    def asked(self, source: Source, span: Span) -> Asked:
+        """Return what is asked of one table."""
+        return Asked(
+            source=source,
+            rules=_about(self.own.rules, source),
+            others=None if self.others is None else _about(self.others.rules, source),
+            span=span,
+        )
+
+
+def _found(
+    desk: _Desk, there: Sequence[Source], given: Span | None, against: str | None
+) -> Backtest:
+    known = {source: extent(desk.spark, source.table, desk.lake) for source in there}
+    span = given or _everything(known, desk.lake)
+    holding = [source for source, its in known.items() if its and _meet(its, span)]
+    if not holding:
+        raise DefinitionError(
+            f"there is no event between {span.since.isoformat()} and {span.until.isoformat()}",
+            hint="; ".join(_has(source, its) for source, its in known.items()) + ".",
+        )
+    costs: list[TableCost] = []
+    rules: list[RuleFigures] = []
+    for source in holding:
+        asked = desk.asked(source, span)
+        with _shown(f"{source.table.id}, {len(asked.every):,} rules") as told:
+            cost, findings = backtest(desk.spark, desk.lake, asked, told)
+        costs.append(cost)
+        rules += findings
+    refused = [*desk.own.refused, *(desk.others.refused if desk.others else ())]
+    absent = [source for source in SOURCES if source not in holding]
+    return Backtest(
+        lake=desk.lake.root.name,
+        made_at=place.now().isoformat(timespec="seconds"),
+        since=span.since.isoformat(),
+        until=span.until.isoformat(),
+        days=tuple(desk.asked(holding[0], span).days),
+        against=against,
+        tables=tuple(costs),
+        rules=tuple(sorted(rules, key=lambda rule: (-rule.alerts, rule.title))),
+        skipped=(
+            *((each.origin, each.reason) for each in refused),
+            *(
+                (rule.title, f"{source.table.id} has no event of these days")
+                for source in absent
+                for rule in _about(desk.own.rules, source)
+            ),
+        ),
+    )
+
+
+def _runnable(found: Folder, named: str | None) -> Folder:
+    if found.rules:
+        return found
+    why = f": {found.refused[0].reason}" if found.refused else ""
+    raise DefinitionError(
+        f"{named or 'the starter set'} has no rule that runs{why}",
+        hint="`strandline rules lint` names each rule that does not run with its reason.",
+    )
+
+
+def _existing(lake: Lake, rules: Sequence[AlertRule]) -> list[Source]:
+    """Return the tables that exist of those that rules are about.
+
+    Raises:
+        DefinitionError: None exists.
+    """
+    wanted = [source for source in SOURCES if _about(rules, source)]
+    found = [source for source in wanted if lake.exists(source.table)]
+    if not found:
+        lake.refuse_missing(wanted[0].table)
+    return found
+
+
+def _about(rules: Sequence[AlertRule], source: Source) -> list[AlertRule]:
+    return [rule for rule in rules if rule.source == source]
+
+
+def _refuse(source: Source, lake: Lake, span: Span | None) -> None:
+    """Refuse a range that a table's stream may still change.
+
+    Raises:
+        DefinitionError: It may, or nothing is closed yet.
+    """
+    if span is not None:
+        refuse_open(source.table, lake, span)
+        return
+    refuse_streamless(source.table, lake)
+    if closed_until(source.table, lake) is None:
+        raise DefinitionError(
+            f"nothing of {source.table.id} is closed yet",
+            hint=f"its stream closes what is {source.table.lateness.delay} older than the newest event; "
+            "`strandline produce` and `strandline run` bring more.",
+            table=source.table.id,
+        )
+
+
+def _everything(known: dict[Source, Span | None], lake: Lake) -> Span:
+    """Return all that every table has closed.
+
+    Raises:
+        DefinitionError: Nothing is.
+    """
+    ends = [end for source in known if (end := closed_until(source.table, lake))]
+    first = min((its.since for its in known.values() if its), default=None)
+    if first is None or not ends or first >= min(ends):
+        names = ", ".join(source.table.id for source in known)
+        raise DefinitionError(
+            f"no event of {names} is closed yet", hint="try again when newer events were read."
+        )
+    return Span(since=first, until=min(ends))
+
+
+def _meet(its: Span, span: Span) -> bool:
+    return its.since < span.until and span.since < its.until
+
+
+def _has(source: Source, its: Span | None) -> str:
+    if its is None:
+        return f"{source.table.id} is empty"
+    return f"{source.table.id} has events from {its.since.isoformat()} to {its.until.isoformat()}"
+
+
+@contextmanager
+def _shown(what: str) -> Iterator[Show]:
+    """Show how many of the tasks of a stage are done; each stage is counted for itself."""
+    with progress(what, 100) as advance:
+        yield lambda done, total: advance(done * 100 // max(total, 1))
+
+
+def _written(found: Backtest, lake: Lake, to: Path | None) -> Place:
+    """Write the page, to the lake by default.
+
+    Raises:
+        DefinitionError: It cannot be written there.
+    """
+    file = Place.of(to) if to else lake.backtest
+    try:
+        file.put(page(found))
+    except OSError as error:
+        raise DefinitionError(
+            f"the page cannot be written to {file}: {error.strerror}",
+            hint="name another file with --to.",
+            file=str(file),
+        ) from error
+    return file
+
+
+def _say(found: Backtest) -> None:
+    fired = [rule for rule in found.rules if rule.alerts]
+    show(None, COLUMNS, [_row(rule) for rule in fired[:SHOWN]])
+    if found.against:
+        changed = [
+            rule for rule in found.rules if rule.compared and any(rule.compared.counts.values())
+        ]
+        show(f"against {found.against}", CHANGES, [_changed(rule) for rule in changed[:SHOWN]])
+        say(f"{len(changed):,} of {len(found.rules):,} rules change some alert")
+    say(sentence(found))
+    for cost in found.tables:
+        say(
+            f"{cost.table}: {cost.rules:,} rules over {cost.events:,} events "
+            f"took {cost.seconds:.1f} s and {cost.cpu_seconds:.1f} s of CPU"
+        )
+    if found.skipped:
+        note(f"{len(found.skipped):,} rules were not tried; the page gives each reason")
+
+
+def _row(rule: RuleFigures) -> tuple[object, ...]:
+    name, most = rule.top[0] if rule.top else ("", 0)
+    on = f"{rule.entities:,} of {rule.entity}"
+    return (rule.title, rule.severity, rule.alerts, max(rule.days), on, f"{name}: {most:,}")
+
+
+def _changed(rule: RuleFigures) -> tuple[object, ...]:
+    compared = rule.compared
+    versions = f"{(compared and compared.old_version) or 'new'} → {rule.version or 'removed'}"
+    return (rule.title, versions, *(compared.counts[each] if compared else 0 for each in Change))

@@ -1,0 +1,89 @@
+"""Find the rules that a user names: a folder, a file, a rule of the starter set, or a folder as it was at a commit."""
+
+import io
+import subprocess
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from jobs.core.errors import DefinitionError
+from jobs.rules.sigma.folder import STARTER, Folder, read_folder
+
+
+def chosen(named: str | None) -> Folder:
+    """Return the rules of a folder or of a file, one rule of the starter set, or all of it.
+
+    Raises:
+        DefinitionError: There is no such folder, file or rule.
+    """
+    if named is None:
+        return read_folder(STARTER)
+    path = Path(named)
+    if path.is_dir():
+        return read_folder(path)
+    if path.is_file():
+        return _only(read_folder(path.parent), lambda origin, _: _file(origin) == path.name)
+    name = named.removesuffix(".yml")
+    found = _only(
+        read_folder(STARTER), lambda origin, id_: name in {_file(origin).removesuffix(".yml"), id_}
+    )
+    if not found.rules:
+        raise DefinitionError(
+            f"{named} is no folder, no file, and no rule of the starter set",
+            hint="`strandline rules list` shows the starter set; or name a folder with Sigma rules.",
+        )
+    return found
+
+
+def compared(named: str, own: str | None) -> Folder:
+    """Return the rules to compare with: a folder or a file, or what was named itself, as of a commit of Git.
+
+    Raises:
+        DefinitionError: It is neither.
+    """
+    if Path(named).exists():
+        return chosen(named)
+    place = Path(own) if own and Path(own).exists() else STARTER
+    folder = place if place.is_dir() else place.parent
+    with TemporaryDirectory() as scratch:
+        _unpack(folder, named, Path(scratch))
+        inside = Path(scratch) / place.name if place.is_file() else Path(scratch)
+        return chosen(str(inside)) if inside.exists() else Folder((), ())
+
+
+def _unpack(folder: Path, commit: str, into: Path) -> None:
+    """Write the files that a folder had at a commit.
+
+    Raises:
+        DefinitionError: There is no such commit.
+    """
+    if commit.startswith("-"):
+        raise DefinitionError(f"{commit} is no folder", hint="name one, or a commit of Git.")
+    command = ["git", "-C", str(folder), "archive", "--format=tar", commit, "."]
+    try:
+        done = subprocess.run(command, capture_output=True, check=False)  # noqa: S603  # our own command
+    except OSError as error:
+        raise DefinitionError(
+            f"{commit} is no folder, and Git is not here to ask for a commit",
+            hint="name a folder with the other version of the rules.",
+        ) from error
+    if done.returncode:
+        raise DefinitionError(
+            f"{commit} is no folder, and no commit of Git that has {folder}",
+            hint="name a folder with the other version of the rules, or a commit such as HEAD~1.",
+        )
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+        archive.extractall(into, filter="data")
+
+
+def _only(folder: Folder, wanted: Callable[[str, str], bool]) -> Folder:
+    return Folder(
+        tuple(rule for rule in folder.rules if wanted(rule.origin, rule.id)),
+        tuple(each for each in folder.refused if wanted(each.origin, "")),
+    )
+
+
+def _file(origin: str) -> str:
+    """Return the file of a rule, which may be one of several in it."""
+    return origin.partition("#")[0]

@@ -1,0 +1,254 @@
+"""What rules would have raised on history: one Spark job for all rules about a table.
+
+It is the plan that raises alerts live (jobs/rules/alert.py), over the closed rows of silver, so an alert has the id that
+it had or would have had when its event arrived.
+
+The driver gets what does not grow with the number of alerts: for each rule its alerts a day with the first and the last
+of them, and the few entities that have the most. All of it is one aggregation: each alert is counted for its day and
+for its entity, and compared with another version of the rules also for what became of it.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession, Window
+from pyspark.sql import functions as F
+
+from jobs.core.table import Table
+from jobs.engine.repair.closed_range import Span
+from jobs.engine.runtime.meter import Meter
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.read_version import rows_now
+from jobs.engine.trust.watched_job import Show, watched
+from jobs.rules.alert import raised
+from jobs.rules.alert_rule import AlertRule
+from jobs.rules.sources import Source
+from quality.report.backtest import Change, Compared, RuleFigures, Sample, TableCost
+
+TOP = 5
+"""Entities of a rule that are shown."""
+
+SAMPLES = 3
+"""Alerts of a rule that are shown."""
+
+DAY, ENTITY, CHANGE = "day", "entity", "change"
+UNCHANGED = "unchanged"
+NOWHERE = "-"
+"""The entity of an event that names none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Which rules are tried, on which time, and which other versions of them are compared.
+
+    Args:
+        source: The table.
+        rules: The rules about it.
+        others: Rules to compare with; None for no comparison.
+        span: The range of event time.
+    """
+
+    source: Source
+    rules: Sequence[AlertRule]
+    others: Sequence[AlertRule] | None
+    span: Span
+
+    @property
+    def days(self) -> list[str]:
+        """Return the days of the range."""
+        first = self.span.since.date()
+        last = (self.span.until - timedelta(microseconds=1)).date()
+        return [str(first + timedelta(days=n)) for n in range((last - first).days + 1)]
+
+    @property
+    def every(self) -> list[AlertRule]:
+        """Return all rules that the plan has; one that did not change is there once."""
+        own = {(rule.id, rule.version) for rule in self.rules}
+        changed = [each for each in self.others or () if (each.id, each.version) not in own]
+        return [*self.rules, *changed]
+
+
+def extent(spark: SparkSession, table: Table, lake: Lake) -> Span | None:
+    """Return the range of event time in which a table has rows; None if it has none."""
+    at = F.unix_micros(str(table.event_at))
+    (row,) = rows_now(spark, table, lake).agg(F.min(at).alias("a"), F.max(at).alias("z")).collect()
+    return None if row["a"] is None else Span.of_micros(row["a"], row["z"])
+
+
+def backtest(
+    spark: SparkSession, lake: Lake, asked: Asked, show: Show
+) -> tuple[TableCost, list[RuleFigures]]:
+    """Return what rules about a table would have raised, and what it cost to find out."""
+    table: Table = asked.source.table
+    seen = Observation()
+    rows = rows_now(spark, table, lake).where(asked.span.holds(str(table.event_at)))
+    events = rows.observe(seen, F.count(F.lit(1)).alias("events"))
+    meter = Meter(spark)
+    counted = watched(spark, lambda: figures(events, asked).collect(), show)
+    cost = TableCost(
+        table=table.id,
+        rules=len(asked.every),
+        events=seen.get["events"],
+        seconds=meter.wall_ms() / 1000,
+        cpu_seconds=meter.cpu_ms() / 1000,
+    )
+    return cost, findings(counted, asked)
+
+
+def figures(events: DataFrame, asked: Asked) -> DataFrame:
+    """Return rows of figures: for a rule, a kind and a value, how many alerts, with the first and the last of them."""
+    found = raised(events, asked.every).select("*", _sample(), *_counted_for(asked))
+    each = _compared(found, asked) if asked.others is not None else _alone(found)
+    of_rule = Window.partitionBy("rule_id", "kind")
+    most = of_rule.orderBy(F.desc("alerts"), "value")
+    counted = each.groupBy("rule_id", "kind", "value").agg(
+        F.count(F.lit(1)).alias("alerts"),
+        F.min("sample").alias("first"),
+        F.max("sample").alias("last"),
+    )
+    ranked = counted.select(
+        "*",
+        F.row_number().over(most).alias("rank"),
+        F.count(F.lit(1)).over(of_rule).alias("values"),
+    )
+    return ranked.where((F.col("kind") != ENTITY) | (F.col("rank") <= TOP))
+
+
+def findings(counted: Sequence[Row], asked: Asked) -> list[RuleFigures]:
+    """Return the figures rule by rule; a rule that is gone, and one that raised nothing, has its place as well."""
+    by_rule: dict[str, list[Row]] = defaultdict(list)
+    for row in counted:
+        by_rule[row["rule_id"]].append(row)
+    former = {rule.id: rule for rule in asked.others or ()}
+    new = {rule.id: rule for rule in asked.rules}
+    return [
+        _finding(rule, new.get(name), former.get(name), by_rule[name], asked)
+        for name, rule in (former | new).items()
+    ]
+
+
+def _finding(
+    rule: AlertRule,
+    new: AlertRule | None,
+    old: AlertRule | None,
+    counted: Sequence[Row],
+    asked: Asked,
+) -> RuleFigures:
+    kinds: dict[str, list[Row]] = defaultdict(list)
+    for row in counted:
+        kinds[row["kind"]].append(row)
+    by_day = {row["value"]: row for row in sorted(kinds[DAY], key=lambda row: row["value"])}
+    entities = sorted(kinds[ENTITY], key=lambda row: row["rank"])
+    return RuleFigures(
+        rule=rule.id,
+        title=rule.title,
+        version=new.version if new else None,
+        severity=str(rule.severity),
+        table=rule.source.table.id,
+        owner=rule.owner,
+        file=rule.origin,
+        alerts=sum(row["alerts"] for row in by_day.values()),
+        days=tuple(by_day[day]["alerts"] if day in by_day else 0 for day in asked.days),
+        entity=rule.source.entity,
+        entities=entities[0]["values"] if entities else 0,
+        top=tuple((row["value"], row["alerts"]) for row in entities),
+        samples=_samples(list(by_day.values())),
+        compared=None if asked.others is None else _change(old, kinds[CHANGE]),
+    )
+
+
+def _change(old: AlertRule | None, rows: Sequence[Row]) -> Compared:
+    found = {row["value"]: row for row in rows}
+    return Compared(
+        old_version=old.version if old else None,
+        counts={each: found[each]["alerts"] if each in found else 0 for each in Change},
+        samples={each: _samples([found[each]] if each in found else []) for each in Change},
+    )
+
+
+def _samples(rows: Sequence[Row]) -> tuple[Sample, ...]:
+    """Return the first alerts of the first days, and the last alert of the last one."""
+    chosen = {row["first"]["alert_id"]: row["first"] for row in rows[: SAMPLES - 1]}
+    for row in rows[-1:]:
+        chosen[row["last"]["alert_id"]] = row["last"]
+    return tuple(
+        Sample(
+            alert_id=each["alert_id"],
+            at=each["event_at"].isoformat(),
+            place=each["place"],
+            key=each["event_key"],
+            event=each["event"],
+        )
+        for each in chosen.values()
+    )
+
+
+def _sample() -> Column:
+    place = F.concat_ws("/", "event_topic", "event_partition", "event_offset").alias("place")
+    return F.struct("event_at", "alert_id", place, "event_key", "event").alias("sample")
+
+
+def _counted_for(asked: Asked) -> list[Column]:
+    """Return what an alert is counted for, and whose alert it is."""
+    entity = F.get_json_object("event", f"$.{asked.source.entity}")
+    return [
+        F.to_date("event_at").cast("string").alias(DAY),
+        F.coalesce(entity, F.lit(NOWHERE)).alias(ENTITY),
+        _is_of(asked.rules).alias("is_new"),
+        _is_of(asked.others or ()).alias("is_old"),
+    ]
+
+
+def _is_of(rules: Sequence[AlertRule]) -> Column:
+    """Return whether an alert is of one of these rules, in their versions."""
+    label = F.concat_ws(" ", "rule_version", "rule_id")
+    return label.isin([f"{rule.version} {rule.id}" for rule in rules])
+
+
+def _alone(alerts: DataFrame) -> DataFrame:
+    return _exploded(alerts, [(DAY, F.col(DAY), None), (ENTITY, F.col(ENTITY), None)])
+
+
+def _compared(alerts: DataFrame, asked: Asked) -> DataFrame:
+    """Bring both versions' alerts about one event together, and say what became of them."""
+    by_event = alerts.groupBy("rule_id", "event_table", "event_key", "event_at").agg(
+        F.coalesce(F.min(F.when(F.col("is_new"), F.col("sample"))), F.min("sample")).alias(
+            "sample"
+        ),
+        F.min(DAY).alias(DAY),
+        F.min(ENTITY).alias(ENTITY),
+        F.bool_or("is_new").alias("is_new"),
+        F.bool_or("is_old").alias("is_old"),
+    )
+    same = _is_same(asked)
+    change = (
+        F.when(same, UNCHANGED)
+        .when(F.col("is_new") & F.col("is_old"), Change.MOVED)
+        .when(F.col("is_new"), Change.ADDED)
+        .otherwise(Change.GONE)
+    )
+    is_new = F.col("is_new")
+    return _exploded(
+        by_event,
+        [(DAY, F.col(DAY), is_new), (ENTITY, F.col(ENTITY), is_new), (CHANGE, change, ~same)],
+    )
+
+
+def _is_same(asked: Asked) -> Column:
+    """Return whether an alert is of a rule that is the same in both versions."""
+    versions = {rule.id: rule.version for rule in asked.others or ()}
+    same = [rule.id for rule in asked.rules if versions.get(rule.id) == rule.version]
+    return F.col("rule_id").isin(same)
+
+
+def _exploded(alerts: DataFrame, counted: Sequence[tuple[str, Column, Column | None]]) -> DataFrame:
+    """Return a row for each alert and each of what it is counted for."""
+    parts = [
+        (F.when(only, made) if only is not None else made)
+        for kind, value, only in counted
+        for made in [F.struct(F.lit(kind).alias("kind"), value.alias("value"))]
+    ]
+    each = alerts.select("rule_id", "sample", F.explode(F.array(*parts)).alias("counted"))
+    return each.where(F.col("counted").isNotNull()).select("rule_id", "sample", "counted.*")

@@ -1,0 +1,165 @@
+"""``strandline rules backtest``: closed history by the rules that a user names, against another version, as a page."""
+
+import re
+import subprocess
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.engine.storage.lake import Lake
+from jobs.silver import process_events as silver
+from tests.cli.inside import strandline, succeeded
+from tests.rules.sigma.broken import about
+from tests.support.modes import derive
+from tests.support.rows import NOON
+from tests.support.seeds import copied
+from tests.support.starts import arrived, starts
+
+PROGRAMS = (
+    (r"C:\Windows\System32\certutil.exe", "certutil -decode SECRET b"),
+    (r"C:\Windows\System32\cmd.exe", "cmd /c dir"),
+)
+NUMBER = 40
+STARTS = starts(NUMBER, timedelta(hours=2), PROGRAMS, computers=7)
+CLOSED = [start for start in STARTS if start["UtcTime"] < NOON + timedelta(days=3)]  # type: ignore[operator]
+RANGE = ("--since", "2026-11-20", "--until", "2026-11-23")
+CERTUTIL = "process_certutil_decodes_a_file"
+
+
+@pytest.fixture
+def filled(spark: SparkSession, lake: Lake) -> Lake:
+    """Return a lake whose stream has read three days of starts, and has left the first of them."""
+
+    def lived(seed: Lake) -> None:
+        arrived(seed, STARTS)
+        derive(spark, seed, silver.TABLE)
+
+    return copied(lake, "starts of programs", lived)
+
+
+def written(folder: Path, *words: str) -> Path:
+    """Write a rule a word, about command lines that contain it."""
+    folder.mkdir(exist_ok=True)
+    for number, word in enumerate(words):
+        text = (
+            about("CommandLine|contains", f"'{word}'")
+            + f"id: 00000000-0000-4000-8000-{number:012}\n"
+        )
+        (folder / f"rule_{number}.yml").write_text(text)
+    return folder
+
+
+def test_a_rule_of_the_starter_set_is_tried_on_all_closed_history(filled: Lake) -> None:
+    """The page has the same figures as the answer for programs, and no value that is masked."""
+    answer = succeeded("rules", "backtest", CERTUTIL, "--lake", filled.root).out
+    data = succeeded("rules", "backtest", CERTUTIL, "--lake", filled.root, "--json").json
+
+    assert isinstance(data, dict)
+    (rule,) = data["rules"]
+    closed = [s for s in STARTS if s["UtcTime"].isoformat() < data["until"]]  # type: ignore[attr-defined]
+    expected = sum("-decode" in str(start["CommandLine"]) for start in closed)
+    assert rule["alerts"] == sum(rule["days"]) == expected > 10
+    assert f"would have raised {expected} alerts on {len(closed)} events" in answer
+    page = filled.backtest.local.read_text()
+    assert f"would have raised {expected} alerts" in page
+    assert page.count("<rect") >= len(data["days"])
+    assert "SECRET" not in page + answer
+
+
+def test_a_range_is_the_one_that_was_asked_for(filled: Lake, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+
+    data = succeeded(
+        "rules", "backtest", *RANGE, "--to", page, "--lake", filled.root, "--json"
+    ).json
+
+    assert isinstance(data, dict)
+    assert data["days"] == ["2026-11-20", "2026-11-21", "2026-11-22"]
+    assert data["tables"][0]["events"] == sum(
+        start["UtcTime"].isoformat() < "2026-11-23"  # type: ignore[attr-defined]
+        for start in STARTS
+    )
+    assert page.read_text().startswith("<!doctype html>")
+    assert not filled.backtest.local.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--since", "2026-11-20"], "a range has two ends"),
+        (["--since", "2026-11-20", "--until", "2026-12-20"], "still belongs to its stream"),
+        (["--since", "2025-11-20", "--until", "2025-11-21"], "there is no event between"),
+        (["nowhere"], "nowhere is no folder, no file, and no rule"),
+        (["--against", "nowhere"], "nowhere is no folder, and no commit of Git"),
+    ],
+)
+def test_what_is_not_there_is_refused_with_a_hint(
+    words: list[str], said: str, filled: Lake
+) -> None:
+    answer = strandline("rules", "backtest", *words, "--lake", filled.root)
+
+    assert answer.code == 2
+    assert said in answer.err
+    assert "hint: " in answer.err
+
+
+def test_a_lake_without_the_table_is_refused(lake: Lake) -> None:
+    answer = strandline("rules", "backtest", CERTUTIL, "--lake", lake.root)
+
+    assert answer.code == 2
+    assert "silver.process_events does not exist" in answer.err
+
+
+def test_another_folder_is_compared(filled: Lake, tmp_path: Path) -> None:
+    """A rule that is changed has alerts that come, go and move."""
+    old, new = written(tmp_path / "old", "-decode", "/c"), written(tmp_path / "new", "-", "/c")
+
+    answer = succeeded(
+        "rules", "backtest", new, *RANGE, "--against", old, "--lake", filled.root
+    ).out
+
+    decoded = sum("-decode" in str(start["CommandLine"]) for start in CLOSED if _inside(start))
+    (row,) = (line for line in answer.splitlines() if "→" in line)
+    assert re.search(rf"→ \w+ +0 +0 +{decoded}$", row)
+    assert "1 of 2 rules change some alert" in answer
+
+
+def test_a_commit_of_git_is_compared(filled: Lake, tmp_path: Path) -> None:
+    """The same folder, as it was."""
+    folder = written(tmp_path / "rules", "-decode", "/c")
+    git = ("git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x@example.org")
+    for words in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "rules")):
+        subprocess.run((*git, *words), check=True)
+    (folder / "rule_1.yml").unlink()
+
+    data = succeeded(
+        "rules", "backtest", folder, *RANGE, "--against", "HEAD", "--lake", filled.root, "--json"
+    ).json
+
+    assert isinstance(data, dict)
+    counts = {each["version"] is None: each["compared"]["counts"] for each in data["rules"]}
+    shells = sum("/c" in str(start["CommandLine"]) for start in CLOSED if _inside(start))
+    assert counts[True] == {"added": 0, "gone": shells, "moved": 0}
+    assert counts[False] == {"added": 0, "gone": 0, "moved": 0}
+
+
+def test_one_file_is_one_rule_and_a_broken_one_stops_no_other(filled: Lake, tmp_path: Path) -> None:
+    folder = written(tmp_path / "rules", "-decode", "/c")
+    (folder / "broken.yml").write_text(about("Colour", "red"))
+    words = ("--lake", filled.root, *RANGE, "--json")
+
+    one = succeeded("rules", "backtest", folder / "rule_1.yml", *words).json
+    all_ = succeeded("rules", "backtest", folder, *words).json
+
+    assert isinstance(one, dict)
+    assert isinstance(all_, dict)
+    assert [rule["file"] for rule in one["rules"]] == ["rule_1.yml"]
+    assert len(all_["rules"]) == 2
+    assert [name for name, _ in all_["skipped"]] == ["broken.yml"]
+
+
+def _inside(start: object) -> bool:
+    assert isinstance(start, dict)
+    return bool(start["UtcTime"].isoformat() < "2026-11-23")
