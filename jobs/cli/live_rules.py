@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from jobs.cli.stream_log import Log
 from jobs.core.errors import DefinitionError
 from jobs.core.feed import Feed
+from jobs.engine.runtime.outage import first_line
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.examples import broken
 from jobs.rules.handover import Offsets
@@ -59,7 +60,17 @@ class LiveRules:
         return handover(old, new, since, done)
 
     def _contradictions(self, rules: Sequence[AlertRule]) -> Iterator[tuple[AlertRule, str]]:
-        for each in broken(rules, self._spark):
+        """Yield the rules that contradict their examples; where Spark refuses their plan, rule by rule."""
+        try:
+            found = broken(rules, self._spark)
+        except Exception as error:  # noqa: BLE001  # the rules that run must go on, whatever Spark makes of a new one
+            if len(rules) == 1:
+                yield rules[0], f"Spark refuses its plan: {first_line(error)}"
+                return
+            for rule in rules:
+                yield from self._contradictions([rule])
+            return
+        for each in found:
             yield each.rule, each.reason
 
     def _say_refused(self, found: RuleSet) -> None:

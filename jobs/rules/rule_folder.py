@@ -10,11 +10,11 @@ muted keeps its file, its examples and its history.
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jobs.rules.alert_rule import AlertRule
-from jobs.rules.sigma.files import SUFFIXES
+from jobs.rules.sigma.files import SUFFIXES, UnreadableError
 from jobs.rules.sigma.folder import RefusedRule, read_folder
 
 MUTED = "muted.txt"
@@ -72,7 +72,12 @@ class RuleFolder:
         changed = {path for path, _ in set(seen.items()) ^ set((self._seen or {}).items())}
         self.by = _owners(changed)
         self._seen = seen
-        found = read_folder(self._folder)
+        try:
+            found = read_folder(self._folder)
+        except UnreadableError as error:
+            return self._refused(str(error))
+        if not self._folder.is_dir():
+            return self._refused(f"there is no folder {self._folder}")
         running = {(rule.id, rule.version) for rule in (*self.current.rules, *self.current.muted)}
         fresh = [rule for rule in found.rules if (rule.id, rule.version) not in running]
         wrong = {rule.id: reason for rule, reason in self._check(fresh)} if fresh else {}
@@ -91,6 +96,12 @@ class RuleFolder:
             muted=tuple(rule for rule in sound.values() if rule.id in silent),
             refused=tuple(refused),
         )
+        return self.current
+
+    def _refused(self, reason: str) -> RuleSet:
+        """Keep the rules that run, because the folder as a whole cannot be read."""
+        refused = RefusedRule(self._folder.name, reason)
+        self.current = replace(self.current, refused=(refused,))
         return self.current
 
     def _muted(self) -> set[str]:

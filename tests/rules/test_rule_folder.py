@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from shutil import copy
+from shutil import copy, rmtree
 
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.rule_folder import MUTED, RuleFolder, RuleSet
@@ -112,3 +112,21 @@ def test_a_rule_that_contradicts_its_examples_does_not_go_live(tmp_path: Path) -
     assert tried == [*sorted(FILES), FILES[0]]
     assert new.changes(before) == {}
     assert [(each.origin, each.reason) for each in new.refused] == [(FILES[0], "stays quiet")]
+
+
+def test_a_folder_that_is_gone_leaves_all_rules_as_they_run(tmp_path: Path) -> None:
+    """A volume that is unmounted for a moment must not switch detection off."""
+    path = tmp_path / "rules"
+    path.mkdir()
+    found = folder(path)
+    before = found.current
+    rmtree(path)
+
+    gone = looked(found)
+
+    assert gone.changes(before) == {}
+    assert "there is no folder" in gone.refused[0].reason
+    path.mkdir()
+    for name in FILES:
+        copy(STARTER / name, path)
+    assert looked(found).changes(before) == {}
