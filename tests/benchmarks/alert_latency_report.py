@@ -34,7 +34,8 @@ LOWEST, HIGHEST = 0.1, 10_000.0
 METHOD = """\
 Latency is from the moment at which an event was to be sent to the moment at which a consumer in Python has its alert; both clocks are the machine's. \
 The sender is open-loop and a process of its own: what it is late itself counts as latency. Every event raises one alert. \
-The first {warm:.0f} s are not counted. `floor` is the same sender, broker and consumer without Spark. \
+The first {warm:.0f} s are not counted. \
+Where `others' CPU`, what other programs took of all cores, leaves too little, events wait in the topic, and a latency is the length of that queue. `floor` is the same sender, broker and consumer without Spark. \
 Events within 2 s of a checkpoint of real-time mode are in the second table; `--every {every}` makes checkpoints more frequent than the five minutes that `strandline alerts` takes by itself.
 """
 
