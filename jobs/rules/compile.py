@@ -180,7 +180,15 @@ def _glob(text: str, glob: Glob) -> str:  # a shape of text each
         case [Wild.MANY, ""]:
             return f"endswith({text}, {plain})"
         case _:
-            return f"{text} RLIKE {quoted(as_regex(glob))}"
+            return _searched(text, glob)
+
+
+def _searched(text: str, glob: Glob) -> str:
+    """Return the search for a glob, behind a look for its longest part."""
+    plain = [part for part in glob.parts if not isinstance(part, Wild)]
+    search = f"{text} RLIKE {quoted(as_regex(glob))}"
+    longest = max(plain, key=len, default="")
+    return f"(contains({text}, {quoted(longest)}) AND {search})" if longest else search
 
 
 def _is_like(clause: Same, text: str, other: str) -> str:

@@ -5,21 +5,29 @@ What keeps a rule from costing what a query of its own, or a ``when`` of its own
 * *What a clause needs of a column is made once per event* (jobs/rules/compile.py): a thousand rules lower a command line
   once.
 * *Most rules name a program or a number.* A rule that can only fire where the file name of ``Image`` is ``certutil.exe``
-  has that as its key (jobs/rules/keys.py). Rules with keys of one column are sorted by key and cut into groups; a group
-  is guarded by one look into a hash set of its keys, so an event that no key of the group fits passes over all of them.
-* *Clauses that several of the other rules begin with* are evaluated once, into one array, ahead of the rules.
+  has that as its key (jobs/rules/keys.py). One look into a hash set passes over all rules with keys of a column, and
+  then one for each group of them, sorted by key.
+* *Most of the others look for texts.* One search for all their texts passes over all of them, and then one for each
+  group (jobs/rules/needles.py). Groups of rules with keys are searched for in the same way.
+* *Clauses that several of the rest begin with* are evaluated once, into one array, ahead of the rules.
 * *Cheap clauses come first* (``condition.simplified``), and Spark stops at the one that decides.
 
 Each group yields an array of the numbers of the rules that fire. The arrays are joined and exploded; an event on which
 nothing fires has no row. Numbers, with what they mean in a constant, because an array of structs would be built for
-each event and rule. No function of this plan is interpreted: higher-order functions (``filter``, ``transform``) would
-be. It has neither shuffle nor state nor Python, so it runs in every mode, real time included.
+each event and rule. It has neither shuffle nor state nor Python, so it runs in every mode, real time included.
+
+Two things that Spark must not do with the answers, both seen in its plans and logs:
+
+* *Make them part of a whole stage.* There all operators become one method, which is not split: with 1,000 rules it grew
+  beyond the 64 KB that a class allows, which Spark found out anew in each of 13 runs, seconds of work each time. A
+  projection of its own has small methods, the largest of 1,261 bytes, and the JVM compiles none of more than 8,000. Spark
+  makes one where an expression is interpreted, so one is (``APART``), of the cheapest.
+* *Compute them twice.* ``explode`` of a column becomes a filter on its size; with one rule Spark moved that below the
+  projection, and computed the answer there again. ``explode`` of a function of the column has no such filter.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from collections.abc import Iterator, Sequence
 
 from pyspark.sql import DataFrame
 
@@ -27,30 +35,21 @@ from jobs.core.errors import DefinitionError
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.compile import LOWER, Prepared, compiled, named, prepared, quoted
 from jobs.rules.condition import AllOf, AnyOf, Clause, Condition, Missing, Not
-from jobs.rules.keys import Key, key, last_part
+from jobs.rules.guarded import NAME, NOTHING, QUIET, Numbered, columns_of, hits
+from jobs.rules.keys import last_part
 from jobs.rules.sources import Source
 
-GROUP = 32
-"""Rules that one look into a hash set passes over."""
-
-NAME = "_name_"
 SHARED = "_shared"
 HITS = "_hits"
 HIT = "_hit"
-QUIET = -1
-NOTHING = "CAST(array() AS ARRAY<INT>)"
+APART = "exists(array(true), each -> each)"
+"""True, and interpreted; 30 ns."""
+
 BETWEEN = "\x1f"
 """Separates texts of the constant; no id of a rule has it."""
 
 RULE = ("rule_id", "rule_version", "rule_severity")
 """The columns that an alert has beside those of its event."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Numbered:
-    number: int
-    rule: AlertRule
-    key: Key | None
 
 
 def alerts(events: DataFrame, rules: Sequence[AlertRule]) -> DataFrame:
@@ -68,8 +67,8 @@ def alerts(events: DataFrame, rules: Sequence[AlertRule]) -> DataFrame:
         raise DefinitionError(
             "one plan is for the rules about one table", hint="make one for each table."
         )
-    numbered = [_Numbered(n, rule, key(rule.when, source)) for n, rule in enumerate(rules)]
-    shared = _shared([each.rule for each in numbered if each.key is None])
+    numbered = Numbered.of(rules, source)
+    shared = _shared([each.rule for each in numbered if each.is_asked_of_each])
     columns = events.columns
     ready = _ready(events, numbered, source)
     if shared:
@@ -77,20 +76,24 @@ def alerts(events: DataFrame, rules: Sequence[AlertRule]) -> DataFrame:
         ready = ready.selectExpr("*", f"array({answers}) AS {SHARED}")
     known = {clause: f"get({SHARED}, {at})" for at, clause in enumerate(shared)}
     kept = [named(column) for column in columns]
-    # In a projection of its own: inside of explode Spark would interpret it wherever a stage is too large to compile.
-    hits = ready.selectExpr(*kept, f"{_hits(numbered, source, known)} AS {HITS}")
-    alone = hits.selectExpr(*kept, f"explode({HITS}) AS {HIT}")
-    return alone.selectExpr(*kept, *_meaning(rules))
+    answered = f"if({APART}, {hits(numbered, source, known)}, {NOTHING}) AS {HITS}"
+    fired = f"explode(array_remove({HITS}, {QUIET})) AS {HIT}"
+    return (
+        ready.selectExpr(*kept, answered)
+        .selectExpr(*kept, fired)
+        .selectExpr(*kept, *_meaning(rules))
+    )
 
 
-def _ready(events: DataFrame, rules: Sequence[_Numbered], source: Source) -> DataFrame:
-    """Add what clauses and keys need of the columns, each once."""
+def _ready(events: DataFrame, rules: Sequence[Numbered], source: Source) -> DataFrame:
+    """Add what clauses and guards need of the columns, each once."""
     needed = prepared(each.rule.when for each in rules)
-    keyed = {each.key.column for each in rules if each.key and source.is_text(each.key.column)}
-    lowered = Prepared(frozenset({*needed.lower, *keyed}), needed.addresses)
-    names = (f"{last_part(named(LOWER + name))} AS {named(NAME + name)}" for name in sorted(keyed))
+    guarding = set(columns_of(rules, source))
+    lower = needed.lower | {column for column, _ in guarding}
+    named_by = sorted(column for column, has_names in guarding if has_names)
+    names = (f"{last_part(named(LOWER + name))} AS {named(NAME + name)}" for name in named_by)
     ready = events
-    for step in lowered.steps():
+    for step in Prepared(lower, needed.addresses).steps():
         ready = ready.selectExpr("*", *step)
     return ready.selectExpr("*", *names)
 
@@ -112,48 +115,6 @@ def _first(condition: Condition) -> Clause:
             return _first(part)
         case _:
             return condition
-
-
-def _hits(rules: Sequence[_Numbered], source: Source, known: Mapping[Clause, str]) -> str:
-    """Return SQL for the numbers of the rules that fire."""
-    found = []
-    for guard, group in _groups(rules, source):
-        fires = ", ".join(
-            f"if({compiled(each.rule.when, source, None if each.key else known)}, {each.number}, {QUIET})"
-            for each in group
-        )
-        hits = f"array_remove(array({fires}), {QUIET})"
-        found.append(hits if guard is None else f"if({guard}, {hits}, {NOTHING})")
-    return f"concat({', '.join(found)})"
-
-
-def _groups(
-    rules: Sequence[_Numbered], source: Source
-) -> Iterator[tuple[str | None, list[_Numbered]]]:
-    """Yield groups of rules, each with the condition without which none of them fires."""
-    for column, of_column in groupby(sorted(rules, key=_order), key=_column):
-        group = list(of_column)
-        for start in range(0, len(group), GROUP):
-            cut = group[start : start + GROUP]
-            if not column:
-                yield None, cut
-                continue
-            values = {value for each in cut if each.key for value in each.key.values}
-            name = NAME + column if source.is_text(column) else column
-            listed = ", ".join(
-                quoted(each) if isinstance(each, str) else f"{each}L"
-                for each in sorted(values, key=str)
-            )
-            yield f"coalesce({named(name)} IN ({listed}), false)", cut
-
-
-def _column(each: _Numbered) -> str:
-    return each.key.column if each.key else ""
-
-
-def _order(each: _Numbered) -> tuple[str, str, int]:
-    least = min(map(str, each.key.values), default="") if each.key else ""
-    return (_column(each), least, each.number)
 
 
 def _meaning(rules: Sequence[AlertRule]) -> Iterator[str]:
