@@ -1,7 +1,9 @@
 """Read a folder of Sigma rules: those that run, and each of the others with its reason. One never stops the others."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.condition import Matches, clauses
@@ -9,9 +11,12 @@ from jobs.rules.regex.ambiguous import run_away
 from jobs.rules.regex.parse import parse
 from jobs.rules.regex.trial import PATIENCE, too_slow
 from jobs.rules.sigma.files import files
+from jobs.rules.sigma.read_correlation import names_of, parts_alone, read_correlation
 from jobs.rules.sigma.read_rule import read_rule
 from jobs.rules.sigma.tree import UnsupportedError
+from jobs.rules.threshold_rule import ThresholdRule
 
+CORRELATION = "correlation"
 STARTER = Path(__file__).parents[1] / "starter"
 
 
@@ -29,6 +34,7 @@ class Folder:
 
     rules: tuple[AlertRule, ...]
     refused: tuple[RefusedRule, ...]
+    thresholds: tuple[ThresholdRule, ...] = ()
 
 
 def read_folder(folder: Path, *, patience: float = PATIENCE) -> Folder:
@@ -38,29 +44,80 @@ def read_folder(folder: Path, *, patience: float = PATIENCE) -> Folder:
         folder: Where the YAML files are, also in folders inside it.
         patience: Seconds that a regular expression may take on hostile texts.
     """
-    rules: dict[str, AlertRule] = {}
-    refused: list[RefusedRule] = []
+    read = _Reading()
+    documents = list(_documents(folder, read.refused))
+    for origin, document in documents:
+        if CORRELATION not in document:
+            read.rule(document, origin)
+    for rule, slow in _slow(tuple(read.rules.values()), patience):
+        read.refuse(rule.origin, slow)
+        del read.rules[rule.id]
+    for origin, document in documents:
+        if CORRELATION in document:
+            read.threshold(document, origin)
+    return Folder(
+        tuple(rule for rule in read.rules.values() if rule.id not in read.silent - read.loud),
+        tuple(sorted(read.refused, key=lambda each: each.origin)),
+        tuple(read.thresholds.values()),
+    )
+
+
+def _documents(folder: Path, refused: list[RefusedRule]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield each document with its origin, and note the files that have none."""
     for file in files(folder):
         if file.reason is not None:
             refused.append(RefusedRule(file.name, file.reason))
         for number, document in enumerate(file.documents, 1):
-            origin = file.name if len(file.documents) == 1 else f"{file.name}#{number}"
-            try:
-                rule = read_rule(document, origin)
-                _refuse_run_away(rule)
-            except UnsupportedError as error:
-                refused.append(RefusedRule(origin, str(error)))
-                continue
-            if rule.id in rules:
-                twice = f"its id {rule.id} is that of {rules[rule.id].origin}"
-                refused.append(RefusedRule(origin, twice))
-                continue
-            rules[rule.id] = rule
-    slow = _slow(tuple(rules.values()), patience)
-    refused += [RefusedRule(rule.origin, reason) for rule, reason in slow]
-    for rule, _ in slow:
-        del rules[rule.id]
-    return Folder(tuple(rules.values()), tuple(sorted(refused, key=lambda each: each.origin)))
+            yield (file.name if len(file.documents) == 1 else f"{file.name}#{number}"), document
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What was read so far: rules and thresholds by id, and the ids that correlations name."""
+
+    rules: dict[str, AlertRule] = field(default_factory=dict)
+    thresholds: dict[str, ThresholdRule] = field(default_factory=dict)
+    refused: list[RefusedRule] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+    silent: set[str] = field(default_factory=set)
+    loud: set[str] = field(default_factory=set)
+
+    def rule(self, document: Mapping[str, Any], origin: str) -> None:
+        """Read a pattern rule."""
+        try:
+            rule = read_rule(document, origin)
+            _refuse_run_away(rule)
+        except UnsupportedError as error:
+            self.refuse(origin, str(error))
+            return
+        if rule.id in self.rules:
+            self.refuse(origin, f"its id {rule.id} is that of {self.rules[rule.id].origin}")
+            return
+        self.rules[rule.id] = rule
+        for name in names_of(document):
+            self.names.setdefault(name, rule.id)
+
+    def threshold(self, document: Mapping[str, Any], origin: str) -> None:
+        """Read a correlation; all pattern rules were read."""
+        named = {name: self.rules[id_] for name, id_ in self.names.items() if id_ in self.rules}
+        try:
+            found = read_correlation(document, origin, named)
+        except UnsupportedError as error:
+            self.refuse(origin, str(error))
+            return
+        other = self.rules.get(found.id) or self.thresholds.get(found.id)
+        if other:
+            self.refuse(origin, f"its id {found.id} is that of {other.origin}")
+            return
+        self.thresholds[found.id] = found
+        ids = {part.rule.id for part in found.parts}
+        self.silent |= ids
+        if parts_alone(document):
+            self.loud |= ids
+
+    def refuse(self, origin: str, reason: str) -> None:
+        """Note why a rule does not run."""
+        self.refused.append(RefusedRule(origin, reason))
 
 
 def _refuse_run_away(rule: AlertRule) -> None:

@@ -14,7 +14,7 @@ no later version of the specification can mean something else by them, and other
 A file beside the rule would be lost when the rule is copied.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from sigma.exceptions import SigmaError
@@ -70,14 +70,14 @@ def read_rule(document: Mapping[str, Any], origin: str) -> AlertRule:
             about=parsed.description or "",
             tags=tuple(str(tag) for tag in parsed.tags),
             origin=origin,
-            **_own(document.get(OWN)),
+            **own_fields(document, _events),
         )
     except UnsupportedError:
         raise
     except RefusedError as refused:
         raise UnsupportedError(f"a regular expression: {refused}") from refused
     except SigmaError as error:
-        raise UnsupportedError(_reason(error)) from error
+        raise UnsupportedError(reason(error)) from error
     except DefinitionError as error:
         raise UnsupportedError(error.message) from error
     except RecursionError as error:
@@ -90,7 +90,6 @@ def read_rule(document: Mapping[str, Any], origin: str) -> AlertRule:
 
 def _refuse_kinds(document: Mapping[str, Any]) -> None:
     for key, what in {
-        "correlation": "a correlation counts events; only rules about one event run",
         "filter": "a filter changes other rules; write its exclusion into them",
         "action": "`action` was removed from Sigma; write each rule out",
     }.items():
@@ -101,7 +100,7 @@ def _refuse_kinds(document: Mapping[str, Any]) -> None:
 def _parsed(document: Mapping[str, Any]) -> SigmaRule:
     parsed = SigmaRule.from_dict(dict(document), collect_errors=True, policy=POLICY)
     if parsed.errors:
-        raise UnsupportedError("; ".join(map(_reason, parsed.errors)))
+        raise UnsupportedError("; ".join(map(reason, parsed.errors)))
     return parsed
 
 
@@ -130,7 +129,15 @@ def _mapped(source: Source) -> ProcessingPipeline:
     )
 
 
-def _own(given: object) -> dict[str, Any]:
+def own_fields(
+    document: Mapping[str, Any], events: Callable[[object], tuple[Any, ...]]
+) -> dict[str, Any]:
+    """Return what is under our own key; ``events`` reads its examples.
+
+    Raises:
+        UnsupportedError: Something else is under it.
+    """
+    given = document.get(OWN)
     if given is None:
         return {}
     if not isinstance(given, dict) or set(given) - OWN_KEYS:
@@ -138,8 +145,8 @@ def _own(given: object) -> dict[str, Any]:
     return {
         "owner": str(given.get("owner") or ""),
         "runbook": str(given.get("runbook") or ""),
-        "fires_on": _events(given.get("fires_on")),
-        "quiet_on": _events(given.get("quiet_on")),
+        "fires_on": events(given.get("fires_on")),
+        "quiet_on": events(given.get("quiet_on")),
     }
 
 
@@ -150,5 +157,6 @@ def _events(given: object) -> tuple[Event, ...]:
     return tuple(events)
 
 
-def _reason(error: SigmaError) -> str:
+def reason(error: SigmaError) -> str:
+    """Return what pySigma says of a rule, in a line."""
     return str(error).partition(" in /")[0].strip() or type(error).__name__

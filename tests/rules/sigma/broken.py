@@ -87,7 +87,7 @@ TEXTS: dict[str, tuple[str | bytes, str]] = {
     ),
     "bad_tag.yml": (rule("{a: {Image: x}, condition: a}", head="title: x\ntags: [nodot]"), "tag"),
     "bad_date.yml": (rule("{a: {Image: x}, condition: a}", head="title: x\ndate: soon"), "date"),
-    "correlation.yml": ("title: x\ncorrelation: {type: event_count}", "correlation"),
+    "correlation.yml": ("title: x\ncorrelation: {type: event_count}", "without rule references"),
     "filter.yml": (
         "title: x\nlogsource: {category: process_creation}\nfilter: {rules: any}",
         "filter",

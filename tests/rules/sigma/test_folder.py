@@ -77,5 +77,7 @@ def test_every_starter_rule_runs_and_has_examples_of_both_kinds() -> None:
     found = read_folder(STARTER)
 
     assert found.refused == ()
-    assert [rule.origin for rule in found.rules if not rule.is_tested] == []
-    assert [r.origin for r in found.rules if not (r.runbook and r.owner and r.tags)] == []
+    every = [*found.rules, *found.thresholds]
+    assert [rule.origin for rule in every if not rule.is_tested] == []
+    assert [r.origin for r in every if not (r.runbook and r.owner and r.tags)] == []
+    assert found.thresholds
