@@ -1,5 +1,6 @@
 """What ``strandline rules backtest`` does."""
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,11 +14,12 @@ from jobs.core.errors import DefinitionError
 from jobs.engine.repair.closed_range import Span, closed_until, refuse_open, refuse_streamless
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
-from jobs.engine.trust.backtest import Asked, backtest, extent
+from jobs.engine.trust.backtest import Asked, Rule, backtest, days_of, extent
 from jobs.engine.trust.watched_job import Show
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.sigma.folder import Folder
 from jobs.rules.sources import SOURCES, Source
+from jobs.rules.threshold_rule import ThresholdRule
 from quality.report.backtest import Backtest, Change, RuleFigures, TableCost
 from quality.report.backtest_page import page, sentence
 
@@ -44,13 +46,14 @@ def backtested(words: Words, lake: str | None, *, as_json: bool) -> None:
     own = _runnable(chosen_rules.chosen(words.rules), words.rules)
     others = chosen_rules.compared(words.against, words.rules) if words.against else None
     settings, where = place.existing(lake)
-    there = _existing(where, [*own.rules, *(others.rules if others else ())])
+    there = _existing(where, _sources(own, others))
     for source in there:
         _refuse(source, where, span)
     note("starting Spark …")
     spark = engine.site(settings, where, None).spark
     found = _found(_Desk(spark, where, own, others), there, span, words.against)
     spark.stop()
+    where.backtest_figures.put(json.dumps(found.as_json()))
     file = _written(found, where, words.to) if words.to or not as_json else None
     if as_json:
         emit(found.as_json())
@@ -66,14 +69,18 @@ class _Desk:
     own: Folder
     others: Folder | None
 
-    def asked(self, source: Source, span: Span) -> Asked:
-        """Return what is asked of one table."""
-        return Asked(
-            source=source,
-            rules=_about(self.own.rules, source),
-            others=None if self.others is None else _about(self.others.rules, source),
-            span=span,
-        )
+    def asked(self, there: Sequence[Source], span: Span) -> Iterator[Asked]:
+        """Yield what is asked of each table by pattern rules, and of all of them by threshold rules."""
+        for source in there:
+            rules = _about(self.own.rules, source)
+            others = None if self.others is None else _about(self.others.rules, source)
+            if rules or others:
+                yield Asked(sources=(source,), rules=rules, others=others, span=span)
+        own, former = _counting(self.own, there), _counting(self.others, there)
+        if own or former:
+            sources = dict.fromkeys(source for rule in (*own, *former) for source in rule.sources)
+            compared = None if self.others is None else former
+            yield Asked(sources=tuple(sources), rules=own, others=compared, span=span)
 
 
 def _found(
@@ -89,9 +96,9 @@ def _found(
         )
     costs: list[TableCost] = []
     rules: list[RuleFigures] = []
-    for source in holding:
-        asked = desk.asked(source, span)
-        with _shown(f"{source.table.id}, {len(asked.every):,} rules") as told:
+    for asked in desk.asked(holding, span):
+        names = ", ".join(source.table.id for source in asked.sources)
+        with _shown(f"{names}, {len(asked.every):,} rules") as told:
             cost, findings = backtest(desk.spark, desk.lake, asked, told)
         costs.append(cost)
         rules += findings
@@ -102,7 +109,7 @@ def _found(
         made_at=place.now().isoformat(timespec="seconds"),
         since=span.since.isoformat(),
         until=span.until.isoformat(),
-        days=tuple(desk.asked(holding[0], span).days),
+        days=tuple(days_of(span)),
         against=against,
         tables=tuple(costs),
         rules=tuple(sorted(rules, key=lambda rule: (-rule.alerts, rule.title))),
@@ -111,14 +118,14 @@ def _found(
             *(
                 (rule.title, f"{source.table.id} has no event of these days")
                 for source in absent
-                for rule in _about(desk.own.rules, source)
+                for rule in _about_any(desk.own, source)
             ),
         ),
     )
 
 
 def _runnable(found: Folder, named: str | None) -> Folder:
-    if found.rules:
+    if found.rules or found.thresholds:
         return found
     why = f": {found.refused[0].reason}" if found.refused else ""
     raise DefinitionError(
@@ -127,17 +134,37 @@ def _runnable(found: Folder, named: str | None) -> Folder:
     )
 
 
-def _existing(lake: Lake, rules: Sequence[AlertRule]) -> list[Source]:
-    """Return the tables that exist of those that rules are about.
+def _existing(lake: Lake, wanted: Sequence[Source]) -> list[Source]:
+    """Return the tables that exist.
 
     Raises:
         DefinitionError: None exists.
     """
-    wanted = [source for source in SOURCES if _about(rules, source)]
     found = [source for source in wanted if lake.exists(source.table)]
     if not found:
         lake.refuse_missing(wanted[0].table)
     return found
+
+
+def _sources(*folders: Folder | None) -> list[Source]:
+    """Return the tables that the rules of folders are about."""
+    named = {rule.source for each in folders if each for rule in each.rules}
+    named |= {
+        source for each in folders if each for rule in each.thresholds for source in rule.sources
+    }
+    return [source for source in SOURCES if source in named]
+
+
+def _counting(found: Folder | None, there: Sequence[Source]) -> list[ThresholdRule]:
+    """Return the threshold rules all of whose tables are there."""
+    rules = found.thresholds if found else ()
+    return [rule for rule in rules if set(rule.sources) <= set(there)]
+
+
+def _about_any(found: Folder, source: Source) -> Iterator[Rule]:
+    """Yield the rules of both kinds that look at a table."""
+    yield from _about(found.rules, source)
+    yield from (rule for rule in found.thresholds if source in rule.sources)
 
 
 def _about(rules: Sequence[AlertRule], source: Source) -> list[AlertRule]:

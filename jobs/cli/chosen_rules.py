@@ -28,7 +28,7 @@ def chosen(named: str | None) -> Folder:
     found = _only(
         read_folder(STARTER), lambda origin, id_: name in {_file(origin).removesuffix(".yml"), id_}
     )
-    if not found.rules:
+    if not (found.rules or found.thresholds):
         raise DefinitionError(
             f"{named} is no folder, no file, and no rule of the starter set",
             hint="`strandline rules list` shows the starter set; or name a folder with Sigma rules.",
@@ -81,6 +81,7 @@ def _only(folder: Folder, wanted: Callable[[str, str], bool]) -> Folder:
     return Folder(
         tuple(rule for rule in folder.rules if wanted(rule.origin, rule.id)),
         tuple(each for each in folder.refused if wanted(each.origin, "")),
+        tuple(rule for rule in folder.thresholds if wanted(rule.origin, rule.id)),
     )
 
 

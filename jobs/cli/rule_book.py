@@ -18,27 +18,54 @@ from jobs.rules.examples import broken
 from jobs.rules.explain import Explanation, explain
 from jobs.rules.sigma.folder import STARTER, Folder, read_folder
 from jobs.rules.sources import SOURCES, Source
+from jobs.rules.threshold_examples import broken_thresholds
+from jobs.rules.threshold_rule import ThresholdRule
 
 LISTED = ("rule", "title", "severity", "table", "owner", "version", "examples")
 
 
-def listed(folder: Path | None, *, attack: bool, as_json: bool) -> None:
-    """List rules, or the tags that they cover."""
+def listed(
+    folder: Path | None, *, attack: bool, never: bool, lake: str | None, as_json: bool
+) -> None:
+    """List rules, or the tags that they cover.
+
+    Raises:
+        DefinitionError: The silent rules are asked for, and there was no backtest.
+    """
     found = _read(folder)
     if attack:
-        covered = Counter(tag for rule in found.rules for tag in rule.tags)
+        covered = Counter(tag for rule in _every(found) for tag in rule.tags)
         rows = sorted((tag, times) for tag, times in covered.items() if tag.startswith("attack."))
         if as_json:
             emit([{"tag": tag, "rules": times} for tag, times in rows])
         else:
             show(None, ("tag", "rules"), rows)
         return
-    ordered = sorted(found.rules, key=lambda rule: (rule.source.table.id, rule.title))
+    alerts = _last_backtest(lake)
+    if never and not alerts:
+        raise DefinitionError(
+            "no backtest has said yet which rules fire", hint="`strandline rules backtest` does."
+        )
+    records = [
+        _record(rule) | ({"alerts": alerts.get((rule.id, rule.version))} if alerts else {})
+        for rule in _every(found)
+        if not never or alerts.get((rule.id, rule.version)) == 0
+    ]
+    records.sort(key=lambda each: (each["table"], each["title"]))
     if as_json:
-        emit([_record(rule) for rule in ordered])
+        emit(records)
         return
-    show(None, LISTED, [tuple(_record(rule)[name] for name in LISTED) for rule in ordered])
+    names = (*LISTED, "alerts") if alerts else LISTED
+    show(None, names, [tuple(each[name] for name in names) for each in records])
     _note_refused(found)
+
+
+def _last_backtest(lake: str | None) -> dict[tuple[str, str], int]:
+    """Return the alerts of the rules of the last backtest, by id and version; nothing if there was none."""
+    _, where = place.configured(lake)
+    text = where.backtest_figures.text()
+    rules = json.loads(text)["rules"] if text else ()
+    return {(each["rule"], each["version"]): each["alerts"] for each in rules}
 
 
 def tested(folder: Path | None, lake: str | None, *, as_json: bool) -> None:
@@ -53,23 +80,27 @@ def tested(folder: Path | None, lake: str | None, *, as_json: bool) -> None:
     # Not imported above: the other subcommands answer before it is imported.
     engine = importlib.import_module("jobs.cli.engine")
     site = engine.site(settings, where, None, is_brief=True)
-    wrong = broken(found.rules, site.spark)
+    wrong = [
+        (each.rule.origin, each.rule.id, each.reason) for each in broken(found.rules, site.spark)
+    ]
     site.spark.stop()
-    examples = sum(len(rule.fires_on) + len(rule.quiet_on) for rule in found.rules)
-    untested = sum(not rule.is_tested for rule in found.rules)
+    wrong += [(rule.origin, rule.id, why) for rule, why in broken_thresholds(found.thresholds)]
+    rules = _every(found)
+    examples = sum(len(rule.fires_on) + len(rule.quiet_on) for rule in rules)
+    untested = sum(not rule.is_tested for rule in rules)
     if as_json:
         emit(
             {
-                "rules": len(found.rules),
+                "rules": len(rules),
                 "examples": examples,
                 "untested": untested,
-                "broken": [{"rule": each.rule.id, "reason": each.reason} for each in wrong],
+                "broken": [{"rule": id_, "reason": reason} for _, id_, reason in wrong],
             }
         )
     else:
-        for each in wrong:
-            say(f"{each.rule.origin}: {each.reason}")
-        say(f"{len(found.rules):,} rules, {examples:,} examples, {len(wrong):,} of them wrong")
+        for origin, _, reason in wrong:
+            say(f"{origin}: {reason}")
+        say(f"{len(rules):,} rules, {examples:,} examples, {len(wrong):,} of them wrong")
         if untested:
             note(
                 f"{untested:,} rules lack an example of one kind; `strandline rules lint` names them"
@@ -89,11 +120,11 @@ def linted(folder: Path | None, *, as_json: bool) -> None:
         DefinitionError: A rule does not run.
     """
     found = _read(folder)
-    lacking = [(rule.origin, what) for rule in found.rules if (what := _lacks(rule))]
+    lacking = [(rule.origin, what) for rule in _every(found) if (what := _lacks(rule))]
     if as_json:
         emit(
             {
-                "runs": len(found.rules),
+                "runs": len(_every(found)),
                 "refused": [{"file": e.origin, "reason": e.reason} for e in found.refused],
                 "lacking": [{"file": origin, "lacks": what} for origin, what in lacking],
             }
@@ -103,7 +134,7 @@ def linted(folder: Path | None, *, as_json: bool) -> None:
             say(f"{refused.origin}: {refused.reason}")
         for origin, what in lacking:
             say(f"{origin}: runs, and lacks {what}")
-        say(f"{len(found.rules):,} rules run, {len(found.refused):,} do not")
+        say(f"{len(_every(found)):,} rules run, {len(found.refused):,} do not")
     if found.refused:
         raise DefinitionError(
             f"{len(found.refused):,} rules do not run", hint="correct each by its reason above."
@@ -161,12 +192,17 @@ def _read(folder: Path | None) -> Folder:
     return read_folder(folder or STARTER)
 
 
-def _record(rule: AlertRule) -> dict[str, Any]:
+def _every(found: Folder) -> list[AlertRule | ThresholdRule]:
+    return [*found.rules, *found.thresholds]
+
+
+def _record(rule: AlertRule | ThresholdRule) -> dict[str, Any]:
+    sources = (rule.source,) if isinstance(rule, AlertRule) else rule.sources
     return {
         "rule": rule.id,
         "title": rule.title,
         "severity": str(rule.severity),
-        "table": rule.source.table.id,
+        "table": ", ".join(source.table.id for source in sources),
         "owner": rule.owner,
         "version": rule.version,
         "examples": len(rule.fires_on) + len(rule.quiet_on),
@@ -176,7 +212,7 @@ def _record(rule: AlertRule) -> dict[str, Any]:
     }
 
 
-def _lacks(rule: AlertRule) -> str:
+def _lacks(rule: AlertRule | ThresholdRule) -> str:
     missing = {
         "an event on which it must fire": not rule.fires_on,
         "one on which it must stay quiet": not rule.quiet_on,

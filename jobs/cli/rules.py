@@ -37,18 +37,24 @@ def list_(
     attack: Annotated[
         bool, typer.Option("--attack", help="Count the rules of each MITRE ATT&CK tag instead.")
     ] = False,
+    never: Annotated[
+        bool, typer.Option("--never", help="Only those that raised nothing in the last backtest.")
+    ] = False,
+    lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
     r"""List the rules that run: severity, table, owner, version and how many examples each has.
 
-    The version is a hash of the meaning; other words about a rule leave it as it is.
+    The version is a hash of the meaning; other words about a rule leave it as it is. After a backtest the list has the
+    alerts that each would have raised, unless its version is another by now.
 
     \b
     strandline rules list
     strandline rules list my-rules --json
     strandline rules list --attack
+    strandline rules list my-rules --never
     """
-    _work().listed(folder, attack=attack, as_json=as_json)
+    _work().listed(folder, attack=attack, never=never, lake=lake, as_json=as_json)
 
 
 @rules.command("test")

@@ -1,5 +1,6 @@
 """``strandline rules backtest``: closed history by the rules that a user names, against another version, as a page."""
 
+import json
 import re
 import subprocess
 from datetime import timedelta
@@ -9,6 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.engine.storage.lake import Lake
+from jobs.rules.sigma.folder import read_folder
+from jobs.rules.windows import Hit, fired
 from jobs.silver import process_events as silver
 from tests.cli.inside import strandline, succeeded
 from tests.rules.sigma.broken import about
@@ -112,6 +115,28 @@ def test_a_lake_without_the_table_is_refused(lake: Lake) -> None:
     assert "silver.process_events does not exist" in answer.err
 
 
+def test_the_list_of_rules_has_the_alerts_of_the_last_backtest(
+    filled: Lake, tmp_path: Path
+) -> None:
+    """Of the same version; a rule that was changed since then was not tried."""
+    folder = written(tmp_path / "rules", "-decode", "mimikatz", "/c")
+    where = ("--lake", filled.root, "--json")
+    before = strandline("rules", "list", folder, "--never", *where)
+    succeeded("rules", "backtest", folder, *RANGE, *where)
+    (folder / "rule_2.yml").write_text((folder / "rule_2.yml").read_text().replace("/c", "/k"))
+
+    listed = succeeded("rules", "list", folder, *where).json
+    never = succeeded("rules", "list", folder, "--never", *where).json
+
+    assert "no backtest has said yet" in before.err
+    assert isinstance(listed, list)
+    assert isinstance(never, list)
+    alerts = {each["file"]: each["alerts"] for each in listed}
+    assert (alerts["rule_1.yml"], alerts["rule_2.yml"]) == (0, None)
+    assert alerts["rule_0.yml"] > 10
+    assert [each["file"] for each in never] == ["rule_1.yml"]
+
+
 def test_another_folder_is_compared(filled: Lake, tmp_path: Path) -> None:
     """A rule that is changed has alerts that come, go and move."""
     old, new = written(tmp_path / "old", "-decode", "/c"), written(tmp_path / "new", "-", "/c")
@@ -158,6 +183,45 @@ def test_one_file_is_one_rule_and_a_broken_one_stops_no_other(filled: Lake, tmp_
     assert [rule["file"] for rule in one["rules"]] == ["rule_1.yml"]
     assert len(all_["rules"]) == 2
     assert [name for name, _ in all_["skipped"]] == ["broken.yml"]
+
+
+def test_a_correlation_is_tried_in_the_windows_of_its_definition(
+    filled: Lake, tmp_path: Path
+) -> None:
+    """And so are windows that began before the range; the rule that it counts raises nothing by itself."""
+    folder = written(tmp_path / "rules", "/c")
+    (folder / "many.yml").write_text(
+        "title: many\ncorrelation: {type: event_count, rules: [00000000-0000-4000-8000-000000000000], "
+        "group-by: [Image], timespan: 9h, condition: {gte: 3}}\n"
+    )
+    data = succeeded(
+        "rules",
+        "backtest",
+        folder,
+        *RANGE[:1],
+        "2026-11-21",
+        *RANGE[2:],
+        "--lake",
+        filled.root,
+        "--json",
+    ).json
+
+    assert isinstance(data, dict)
+    (rule,) = data["rules"]
+    (threshold,) = read_folder(folder).thresholds
+    day = NOON.replace(hour=0) + timedelta(days=1)
+    hits = [
+        Hit(int(at.timestamp() * 1e6), str(start["ProcessGuid"]), 0)
+        for start in STARTS
+        if "/c" in str(start["CommandLine"])
+        and day - timedelta(hours=9) <= (at := start["UtcTime"]) < day + timedelta(days=2)  # type: ignore[operator]
+    ]
+    until = int((day + timedelta(days=2)).timestamp() * 1e6)
+    alerts = [each for each in fired(threshold, hits, until) if each.at >= day.timestamp() * 1e6]
+    assert rule["alerts"] == len(alerts) > 3
+    assert rule["title"] == "many"
+    assert rule["entities"] == 1
+    assert json.loads(rule["samples"][0]["event"])["count"] == 3
 
 
 def _inside(start: object) -> bool:

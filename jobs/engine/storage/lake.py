@@ -114,6 +114,11 @@ class Lake:
         return self.root / "quality" / "backtest.html"
 
     @property
+    def backtest_figures(self) -> Place:
+        """Return the file with the figures of the last backtest of alert rules, for programs."""
+        return self.root / "quality" / "backtest.json"
+
+    @property
     def dagster(self) -> Place:
         """Return the folder in which Dagster keeps its runs and events."""
         return self.root / "_dagster"

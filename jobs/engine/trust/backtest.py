@@ -1,4 +1,4 @@
-"""What rules would have raised on history: one Spark job for all rules about a table.
+"""What rules would have raised on history: one Spark job for all rules about a table, and one for all threshold rules.
 
 It is the plan that raises alerts live (jobs/rules/alert.py), over the closed rows of silver, so an alert has the id that
 it had or would have had when its event arrived.
@@ -9,9 +9,10 @@ for its entity, and compared with another version of the rules also for what bec
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeAlias
 
 from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession, Window
 from pyspark.sql import functions as F
@@ -24,8 +25,12 @@ from jobs.engine.storage.read_version import rows_now
 from jobs.engine.trust.watched_job import Show, watched
 from jobs.rules.alert import raised
 from jobs.rules.alert_rule import AlertRule
+from jobs.rules.correlate import correlated
 from jobs.rules.sources import Source
+from jobs.rules.threshold_rule import ThresholdRule
 from quality.report.backtest import Change, Compared, RuleFigures, Sample, TableCost
+
+Rule: TypeAlias = AlertRule | ThresholdRule
 
 TOP = 5
 """Entities of a rule that are shown."""
@@ -44,30 +49,29 @@ class Asked:
     """Which rules are tried, on which time, and which other versions of them are compared.
 
     Args:
-        source: The table.
-        rules: The rules about it.
+        sources: The tables: one for pattern rules, and those whose events they count for threshold rules.
+        rules: The rules about them, all of one kind.
         others: Rules to compare with; None for no comparison.
         span: The range of event time.
     """
 
-    source: Source
-    rules: Sequence[AlertRule]
-    others: Sequence[AlertRule] | None
+    sources: Sequence[Source]
+    rules: Sequence[Rule]
+    others: Sequence[Rule] | None
     span: Span
 
     @property
-    def days(self) -> list[str]:
-        """Return the days of the range."""
-        first = self.span.since.date()
-        last = (self.span.until - timedelta(microseconds=1)).date()
-        return [str(first + timedelta(days=n)) for n in range((last - first).days + 1)]
-
-    @property
-    def every(self) -> list[AlertRule]:
+    def every(self) -> list[Rule]:
         """Return all rules that the plan has; one that did not change is there once."""
         own = {(rule.id, rule.version) for rule in self.rules}
         changed = [each for each in self.others or () if (each.id, each.version) not in own]
         return [*self.rules, *changed]
+
+
+def days_of(span: Span) -> list[str]:
+    """Return the days of a range."""
+    first, last = span.since.date(), (span.until - timedelta(microseconds=1)).date()
+    return [str(first + timedelta(days=n)) for n in range((last - first).days + 1)]
 
 
 def extent(spark: SparkSession, table: Table, lake: Lake) -> Span | None:
@@ -80,27 +84,51 @@ def extent(spark: SparkSession, table: Table, lake: Lake) -> Span | None:
 def backtest(
     spark: SparkSession, lake: Lake, asked: Asked, show: Show
 ) -> tuple[TableCost, list[RuleFigures]]:
-    """Return what rules about a table would have raised, and what it cost to find out."""
-    table: Table = asked.source.table
-    seen = Observation()
-    rows = rows_now(spark, table, lake).where(asked.span.holds(str(table.event_at)))
-    events = rows.observe(seen, F.count(F.lit(1)).alias("events"))
+    """Return what rules would have raised, and what it cost to find out."""
+    seen = [Observation() for _ in asked.sources]
+    number = F.count(F.lit(1)).alias("events")
+    tables = {
+        source: _rows(spark, lake, source, asked).observe(each, number)
+        for source, each in zip(asked.sources, seen, strict=True)
+    }
     meter = Meter(spark)
-    counted = watched(spark, lambda: figures(events, asked).collect(), show)
+    counted = watched(spark, lambda: figures(found(tables, asked), asked).collect(), show)
     cost = TableCost(
-        table=table.id,
+        table=", ".join(source.table.id for source in asked.sources),
         rules=len(asked.every),
-        events=seen.get["events"],
+        events=sum(each.get["events"] for each in seen),
         seconds=meter.wall_ms() / 1000,
         cpu_seconds=meter.cpu_ms() / 1000,
     )
     return cost, findings(counted, asked)
 
 
-def figures(events: DataFrame, asked: Asked) -> DataFrame:
+def found(tables: Mapping[Source, DataFrame], asked: Asked) -> DataFrame:
+    """Return the alerts that rules raise, and the entity that each is about."""
+    patterns = [rule for rule in asked.every if isinstance(rule, AlertRule)]
+    if patterns:
+        ((source, rows),) = tables.items()
+        about = F.get_json_object("event", f"$.{source.entity}")
+        return raised(rows, patterns).withColumn(ENTITY, F.coalesce(about, F.lit(NOWHERE)))
+    thresholds = [rule for rule in asked.every if isinstance(rule, ThresholdRule)]
+    _, last = asked.span.in_micros()
+    alerts = correlated(tables, thresholds, last + 1)
+    return alerts.where(F.col("event_at") >= F.lit(asked.span.since)).withColumn(
+        ENTITY, F.col("event_key")
+    )
+
+
+def _rows(spark: SparkSession, lake: Lake, source: Source, asked: Asked) -> DataFrame:
+    """Return the rows of a range, and for threshold rules those of the longest window before it."""
+    lengths = [rule.within for rule in asked.every if isinstance(rule, ThresholdRule)]
+    span = asked.span.wider(before=max(lengths, default=timedelta(0)), after=timedelta(0))
+    return rows_now(spark, source.table, lake).where(span.holds(str(source.table.event_at)))
+
+
+def figures(alerts: DataFrame, asked: Asked) -> DataFrame:
     """Return rows of figures: for a rule, a kind and a value, how many alerts, with the first and the last of them."""
-    found = raised(events, asked.every).select("*", _sample(), *_counted_for(asked))
-    each = _compared(found, asked) if asked.others is not None else _alone(found)
+    told = alerts.select("*", _sample(), *_counted_for(asked))
+    each = _compared(told, asked) if asked.others is not None else _alone(told)
     of_rule = Window.partitionBy("rule_id", "kind")
     most = of_rule.orderBy(F.desc("alerts"), "value")
     counted = each.groupBy("rule_id", "kind", "value").agg(
@@ -130,9 +158,9 @@ def findings(counted: Sequence[Row], asked: Asked) -> list[RuleFigures]:
 
 
 def _finding(
-    rule: AlertRule,
-    new: AlertRule | None,
-    old: AlertRule | None,
+    rule: Rule,
+    new: Rule | None,
+    old: Rule | None,
     counted: Sequence[Row],
     asked: Asked,
 ) -> RuleFigures:
@@ -146,12 +174,12 @@ def _finding(
         title=rule.title,
         version=new.version if new else None,
         severity=str(rule.severity),
-        table=rule.source.table.id,
+        table=", ".join(source.table.id for source in _sources(rule)),
         owner=rule.owner,
         file=rule.origin,
         alerts=sum(row["alerts"] for row in by_day.values()),
-        days=tuple(by_day[day]["alerts"] if day in by_day else 0 for day in asked.days),
-        entity=rule.source.entity,
+        days=tuple(by_day[day]["alerts"] if day in by_day else 0 for day in days_of(asked.span)),
+        entity=_entity(rule),
         entities=entities[0]["values"] if entities else 0,
         top=tuple((row["value"], row["alerts"]) for row in entities),
         samples=_samples(list(by_day.values())),
@@ -159,7 +187,17 @@ def _finding(
     )
 
 
-def _change(old: AlertRule | None, rows: Sequence[Row]) -> Compared:
+def _sources(rule: Rule) -> Sequence[Source]:
+    return (rule.source,) if isinstance(rule, AlertRule) else rule.sources
+
+
+def _entity(rule: Rule) -> str:
+    if isinstance(rule, AlertRule):
+        return rule.source.entity
+    return " and ".join(rule.keys) or "everything"
+
+
+def _change(old: Rule | None, rows: Sequence[Row]) -> Compared:
     found = {row["value"]: row for row in rows}
     return Compared(
         old_version=old.version if old else None,
@@ -192,16 +230,14 @@ def _sample() -> Column:
 
 def _counted_for(asked: Asked) -> list[Column]:
     """Return what an alert is counted for, and whose alert it is."""
-    entity = F.get_json_object("event", f"$.{asked.source.entity}")
     return [
         F.to_date("event_at").cast("string").alias(DAY),
-        F.coalesce(entity, F.lit(NOWHERE)).alias(ENTITY),
         _is_of(asked.rules).alias("is_new"),
         _is_of(asked.others or ()).alias("is_old"),
     ]
 
 
-def _is_of(rules: Sequence[AlertRule]) -> Column:
+def _is_of(rules: Sequence[Rule]) -> Column:
     """Return whether an alert is of one of these rules, in their versions."""
     label = F.concat_ws(" ", "rule_version", "rule_id")
     return label.isin([f"{rule.version} {rule.id}" for rule in rules])
@@ -213,7 +249,9 @@ def _alone(alerts: DataFrame) -> DataFrame:
 
 def _compared(alerts: DataFrame, asked: Asked) -> DataFrame:
     """Bring both versions' alerts about one event together, and say what became of them."""
-    by_event = alerts.groupBy("rule_id", "event_table", "event_key", "event_at").agg(
+    by_event = alerts.groupBy(
+        "rule_id", "event_table", "event_key", "event_at", "sample.place"
+    ).agg(
         F.coalesce(F.min(F.when(F.col("is_new"), F.col("sample"))), F.min("sample")).alias(
             "sample"
         ),

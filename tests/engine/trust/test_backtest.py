@@ -12,7 +12,16 @@ from pyspark.sql import SparkSession
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.read_version import rows_now
-from jobs.engine.trust.backtest import SAMPLES, TOP, Asked, backtest, extent, figures
+from jobs.engine.trust.backtest import (
+    SAMPLES,
+    TOP,
+    Asked,
+    backtest,
+    days_of,
+    extent,
+    figures,
+    found,
+)
 from jobs.rules.alert import alert_id
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.condition import AllOf, AnyOf, Glob, Text
@@ -51,7 +60,7 @@ RULES = (DECODES, ANY, SHELL, NEVER)
 
 
 def asked(rules: Sequence[AlertRule], others: Sequence[AlertRule] | None = None) -> Asked:
-    return Asked(source=DECODES.source, rules=rules, others=others, span=SPAN)
+    return Asked(sources=(DECODES.source,), rules=rules, others=others, span=SPAN)
 
 
 def raised(each: AlertRule) -> list[dict[str, object]]:
@@ -90,8 +99,8 @@ def test_every_figure_is_that_of_the_alerts_that_the_rules_raise(
         days = Counter(str(start["UtcTime"])[:10] for start in alerts)
         on = Counter(str(start["Computer"]) for start in alerts)
         assert its.alerts == len(alerts)
-        assert dict(zip(asked(RULES).days, its.days, strict=True)) == Counter(
-            {day: days[day] for day in asked(RULES).days}
+        assert dict(zip(days_of(SPAN), its.days, strict=True)) == Counter(
+            {day: days[day] for day in days_of(SPAN)}
         )
         assert its.entities == len(on)
         assert dict(its.top) == {name: on[name] for name, _ in its.top}
@@ -162,7 +171,7 @@ def test_all_rules_are_one_job_and_what_is_collected_does_not_grow_with_the_aler
         group = f"backtest {others is None}"
         context.setJobGroup(group, group)
 
-        rows = figures(events, wanted).collect()
+        rows = figures(found({DECODES.source: events}, wanted), wanted).collect()
 
         assert len(context.statusTracker().getJobIdsForGroup(group)) == 1
         days = len({str(start["UtcTime"])[:10] for start in STARTS})
