@@ -49,7 +49,7 @@ def raised(rows: DataFrame, rules: Sequence[AlertRule]) -> DataFrame:
 def alert_id(rule: AlertRule, row: Mapping[str, object]) -> str:
     """Return the id of the alert that a rule raises on a row of its table."""
     table = rule.source.table
-    texts = [rule.id, rule.version, table.id, *(_text(row[name]) for name in _identity(table))]
+    texts = [rule.id, rule.version, table.id, *(_text(row[name]) for name in identity(table))]
     return hashlib.sha256("".join(map(_part, texts)).encode()).hexdigest()[:ID_LENGTH]
 
 
@@ -75,17 +75,18 @@ def _id(source: Source) -> str:
     """Return SQL for what ``alert_id`` returns."""
     rule_id, rule_version, _ = RULE
     own = [rule_id, rule_version, quoted(source.table.id)]
-    texts = [*own, *(_as_text(source, name) for name in _identity(source.table))]
+    texts = [*own, *(as_text(source, name) for name in identity(source.table))]
     parts = ", ".join(f"char_length({text}), ':', {text}" for text in texts)
     return f"left(sha2(concat({parts}), 256), {ID_LENGTH})"
 
 
-def _identity(table: Judged) -> tuple[str, ...]:
+def identity(table: Judged) -> tuple[str, ...]:
     """Return the columns by which two rows of a table are one event."""
     return (*table.key, table.event_at)
 
 
-def _as_text(source: Source, name: str) -> str:
+def as_text(source: Source, name: str) -> str:
+    """Return SQL for a column as a part of an identity."""
     value = f"unix_micros({named(name)})" if source.is_time(name) else named(name)
     return f"CAST({value} AS STRING)"
 
@@ -105,13 +106,13 @@ def _json(source: Source, names: Iterable[str]) -> str:
     """Return SQL for columns as a JSON object, without those that are NULL."""
     hidden = source.table.secret
     columns = ", ".join(
-        f"{quoted(name)}, {_masked(source, name) if name in hidden else named(name)}"
+        f"{quoted(name)}, {masked(source, name) if name in hidden else named(name)}"
         for name in names
     )
     return f"to_json(named_struct({columns}), map('timestampFormat', {quoted(MOMENT)}))"
 
 
-def _masked(source: Source, name: str) -> str:
+def masked(source: Source, name: str) -> str:
     """Return SQL for what ``quality.mask.mask_value`` returns."""
     column = named(name)
     if source.is_time(name):

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 from jobs.core.errors import DefinitionError
-from jobs.rules.alert import ALERT, _as_text, _identity, _masked
+from jobs.rules.alert import as_text, identity, masked
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.compile import named, quoted
 from jobs.rules.one_plan import alerts
@@ -24,6 +24,7 @@ from jobs.rules.sources import Source
 from jobs.rules.threshold_alert import alert_of
 from jobs.rules.threshold_rule import ThresholdRule
 from jobs.rules.windows import Hit, fired
+from jobs.silver.alerts import FIELDS as ALERT
 
 HIT = (
     StructType()
@@ -91,7 +92,7 @@ def _hits(rows: DataFrame, source: Source, rules: Sequence[ThresholdRule]) -> Da
         f"WHEN {quoted(rule.id)} THEN array({', '.join(structs)})" for rule, structs in parts
     )
     event = ", '/', ".join(
-        f"coalesce({_as_text(source, name)}, '')" for name in _identity(source.table)
+        f"coalesce({as_text(source, name)}, '')" for name in identity(source.table)
     )
     return (
         alerts(rows, [rule for rule, _ in parts])
@@ -120,7 +121,7 @@ def _key(source: Source, columns: Sequence[str]) -> str:
     if not columns:
         return "''"
     parts = ", ".join(
-        f"char_length({text}), ':', {text}" for text in (_as_text(source, name) for name in columns)
+        f"char_length({text}), ':', {text}" for text in (as_text(source, name) for name in columns)
     )
     return f"concat({parts})"
 
@@ -129,7 +130,7 @@ def _shown(source: Source, keys: Iterable[tuple[str, str]]) -> str:
     """Return SQL for a key as JSON, masked where it is sensitive."""
     hidden = source.table.secret
     columns = [
-        f"{quoted(name)}, {_masked(source, column) if column in hidden else named(column)}"
+        f"{quoted(name)}, {masked(source, column) if column in hidden else named(column)}"
         for name, column in keys
     ]
     return f"to_json(named_struct({', '.join(columns)}))" if columns else "'{}'"

@@ -10,7 +10,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 from jobs.core.errors import DefinitionError
-from jobs.rules.alert import ALERT
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.condition import Glob, Text
 from jobs.rules.correlate import correlated
@@ -18,6 +17,7 @@ from jobs.rules.evaluate import holds
 from jobs.rules.sources import Source, find
 from jobs.rules.threshold_rule import Comparison, Counted, Part, ThresholdRule
 from jobs.rules.windows import Hit, fired
+from jobs.silver.alerts import FIELDS as ALERT
 from tests.support.rows import NOON
 
 PLACED = (
