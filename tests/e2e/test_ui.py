@@ -16,11 +16,13 @@ from typing import Any
 import psutil
 import pytest
 
+from jobs import catalog
 from jobs.cli.place import now
 from jobs.engine.service.heartbeat import heartbeat
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries
 from jobs.silver import device_telemetry as silver
+from orchestration import catch_up
 from orchestration.watchdog import EVERY
 from tests.cli import typed
 from tests.cli.inside import strandline, succeeded
@@ -44,6 +46,8 @@ EVENTS = 3_000
 TABLES = ("bronze.device_inventory", "silver.device_inventory", "silver.devices", *SLICE)
 """Bronze, silver, a dimension, and gold with a join to it."""
 
+STEPS = [catch_up.name(table) for table in catalog.tables() if table.id in TABLES]
+
 ASSETS = "{ assetNodes { assetKey { path } assetMaterializations(limit: 1) { runId } } }"
 
 
@@ -57,7 +61,7 @@ def first() -> date:
 def page(tmp_path_factory: pytest.TempPathFactory, first: date) -> Iterator[Console]:
     """Start it in an empty lake, send events of three days and a half, and run tables of each layer from the page."""
     with opened_with_days(tmp_path_factory.mktemp("ui"), first) as console:
-        assert console.run("catch_up", *TABLES) == "SUCCESS"
+        assert console.run("catch_up", *STEPS) == "SUCCESS"
         yield console
 
 

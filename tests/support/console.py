@@ -27,6 +27,7 @@ mutation ($params: ExecutionParams!) {
     __typename
     ... on LaunchRunSuccess { run { runId } }
     ... on PythonError { message }
+    ... on InvalidSubsetError { message }
     ... on RunConfigValidationInvalid { errors { message } }
   }
 }
@@ -62,25 +63,23 @@ class Console:
         with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310  # as above
             return json.load(answer)
 
-    def launch(self, job: str, *assets: str) -> str:
-        """Launch a job for all of its assets, or for those that are named, and return the run's name."""
+    def launch(self, job: str, *steps: str) -> str:
+        """Launch a job with all of its steps, or with those that are named, and return the run's name."""
         (code,) = self.ask(WHERE)["repositoriesOrError"]["nodes"]
         selector = {
             "repositoryLocationName": code["location"]["name"],
             "repositoryName": code["name"],
             "jobName": job,
-            **(
-                {"assetSelection": [{"path": name.split(".")} for name in assets]} if assets else {}
-            ),
+            **({"solidSelection": steps} if steps else {}),
         }
         params = {"selector": selector, "mode": "default", "runConfigData": {}}
         launched = self.ask(LAUNCH, params=params)["launchRun"]
         assert launched["__typename"] == "LaunchRunSuccess", launched
         return str(launched["run"]["runId"])
 
-    def run(self, job: str, *assets: str) -> str:
-        """Launch a job, of all of its assets or of some, and return how it ended."""
-        return self.ended(self.launch(job, *assets))
+    def run(self, job: str, *steps: str) -> str:
+        """Launch a job, with all of its steps or some, and return how it ended."""
+        return self.ended(self.launch(job, *steps))
 
     def ended(self, run: str) -> str:
         """Wait until a run has ended, and return how."""
