@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from jobs.bronze.device_telemetry import TABLE
 from jobs.core.received import IDENTITY, ORDER, RECEIVED
 from jobs.engine.pipeline.ingest import PROPERTIES
-from jobs.engine.storage import delta_commit
+from jobs.engine.storage import create_table, delta_commit
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries
 from jobs.silver import device_telemetry as silver
@@ -37,7 +37,7 @@ def test_any_bytes_are_kept_as_they_came(spark: SparkSession, lake: Lake) -> Non
     """A payload that is no text today is tomorrow's evidence."""
     payloads = [b"\x00\xff\xfe", b"", None, b'{"a": 1}']
 
-    delta_commit.create(spark, lake.table(TABLE), RECEIVED, properties=PROPERTIES)
+    create_table.create(spark, lake.table(TABLE), RECEIVED, properties=PROPERTIES)
     commit = delta_commit.Commit(spark, lake.table(TABLE))
     commit.write(frame(spark, [Event(payload=payload) for payload in payloads]))
     commit.commit("")
@@ -73,7 +73,7 @@ def test_literal_events_are_written_as_spark_would_write_them(
     by_hand = lake.table(TABLE)
 
     by_spark = lake.root / "by spark"
-    delta_commit.create(spark, by_spark, RECEIVED, properties=PROPERTIES)
+    create_table.create(spark, by_spark, RECEIVED, properties=PROPERTIES)
     commit = delta_commit.Commit(spark, by_spark)
     commit.write(spark.read.format("delta").load(str(by_hand)).coalesce(1))
     commit.commit(entry.encoded())

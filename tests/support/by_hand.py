@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from jobs.engine.storage.commit_log import commit_file, log_of
-from jobs.engine.storage.delta_commit import ALWAYS
+from jobs.engine.storage.commit_log import commit_file, sum_file
+from jobs.engine.storage.create_table import ALWAYS, write_first_commit
 from jobs.engine.storage.ledger import is_table, latest_version
 from jobs.engine.storage.place import Place
 
@@ -36,34 +36,13 @@ def create(place: Place, schema: StructType, properties: Mapping[str, str] | Non
     """Create an empty table unless it exists."""
     if is_table(place):
         return
-    metadata = {
-        "id": str(uuid4()),
-        "format": {"provider": "parquet", "options": {}},
-        "schemaString": schema.json(),
-        "partitionColumns": [],
-        "configuration": {**ALWAYS, **(properties or {})},
-        "createdTime": _now(),
-    }
-    protocol = {"minReaderVersion": 1, "minWriterVersion": 2}
-    sums = {
-        "tableSizeBytes": 0,
-        "numFiles": 0,
-        "numMetadata": 1,
-        "numProtocol": 1,
-        "setTransactions": [],
-        "domainMetadata": [],
-        "metadata": metadata,
-        "protocol": protocol,
-        "allFiles": [],
-    }
-    info = {"operation": "CREATE TABLE", "operationParameters": {}}
-    _publish(place, 0, [info, {"metaData": metadata}, {"protocol": protocol}], sums)
+    write_first_commit(place, schema, (), {**ALWAYS, **(properties or {})})
 
 
 def commit(place: Place, files: Sequence[pa.Table], metadata: str) -> int:
     """Append rows, one file for each table of them that has any, with the given user metadata; return their number."""
     version = latest_version(place)
-    sums = json.loads(_sum(place, version).text() or "")
+    sums = json.loads(sum_file(place, version).text() or "")
     columns = _measured(sums["metadata"], files)
     added = [_file(place.local, rows, columns) for rows in files if len(rows)]
     size = sum(file["size"] for file in added)
@@ -156,12 +135,8 @@ def _publish(
         "txnId": txn,
     }
     lines = [json.dumps(each) for each in ({"commitInfo": info}, *actions[1:])]
-    _sum(place, version).put(json.dumps({**sums, "txnId": txn}))
+    sum_file(place, version).put(json.dumps({**sums, "txnId": txn}))
     commit_file(place, version).put("\n".join(lines) + "\n")
-
-
-def _sum(place: Place, version: int) -> Place:
-    return log_of(place) / f"{version:020d}.crc"
 
 
 def _now() -> int:

@@ -25,7 +25,7 @@ from jobs.engine.kafka.slices import Backlog, Part, Positions, name_of, part_of
 from jobs.engine.kafka.topic_log import check_positions
 from jobs.engine.pipeline.feed_query import FEED
 from jobs.engine.pipeline.ingest import identity, refuse_unlike
-from jobs.engine.storage import delta_commit
+from jobs.engine.storage import create_table, delta_commit
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, Offsets, last_entry
 from jobs.engine.storage.spark_checkpoint import kafka_ends
@@ -62,7 +62,7 @@ class FeedLedger:
         self._sink = Backlog(address, options, (feed.to,))
         self._stream = identity({**self._source.identities(), **self._sink.identities()})
         self._at = time.monotonic()
-        delta_commit.create(spark, self._path, NO_ROWS)
+        create_table.create(spark, self._path, NO_ROWS)
         newest = last_entry(self._path)
         if newest is not None:
             refuse_unlike(feed.id, newest[1].stream, self._stream)

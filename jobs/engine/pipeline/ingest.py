@@ -23,7 +23,7 @@ from jobs.engine.kafka.beyond_calendar import FEW, as_spark_reads, is_beyond, wi
 from jobs.engine.kafka.slices import Backlog, Bounds, Part, Positions, name_of, part_of
 from jobs.engine.pipeline.newest_arrival import newest_before, newest_with
 from jobs.engine.runtime.meter import Meter, code_version
-from jobs.engine.storage import delta_commit
+from jobs.engine.storage import create_table, delta_commit
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, is_table, last_entry
 
@@ -75,13 +75,13 @@ class Intake:
 
     def _make(self) -> None:
         """Make the table, or add the columns that one of an older version lacks; they are NULL in its older rows."""
-        if is_table(self._path) and (lacking := delta_commit.lacks(self._path, RECEIVED)):
+        if is_table(self._path) and (lacking := create_table.lacks(self._path, RECEIVED)):
             own = self._spark.read.format("delta").load(str(self._path)).schema
             columns = StructType([*own.fields, *(RECEIVED[name] for name in lacking)])
             commit = delta_commit.Commit(self._spark, self._path)
             commit.bring_in((), columns.json(), ())
             commit.commit("")
-        delta_commit.create(self._spark, self._path, RECEIVED, properties=PROPERTIES)
+        create_table.create(self._spark, self._path, RECEIVED, properties=PROPERTIES)
 
     def close(self) -> None:
         """Disconnect from Kafka."""

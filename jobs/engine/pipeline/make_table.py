@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from jobs.core.received import QUARANTINE
 from jobs.core.table import Appended, Computed, Judged, Recomputed, Upserted, Windowed
 from jobs.core.verdict import good_rows
-from jobs.engine.storage import delta_commit
+from jobs.engine.storage import create_table
 from jobs.engine.storage.lake import Lake
 
 HANDLES = "_partition,_offset,_arrived_at"
@@ -17,22 +17,22 @@ def make(spark: SparkSession, table: Computed, lake: Lake, result: DataFrame) ->
     """Make the table and its quarantine unless they are there."""
     match table:
         case Judged():
-            delta_commit.create(
+            create_table.create(
                 spark,
                 lake.quarantine(table),
                 QUARANTINE,
                 properties={"delta.dataSkippingStatsColumns": f"{HANDLES},event_at"},
             )
-            delta_commit.create(
+            create_table.create(
                 spark,
                 lake.table(table),
                 good_rows(result).schema,
                 properties={"delta.dataSkippingStatsColumns": f"{table.event_at},{HANDLES}"},
             )
         case Windowed() | Appended():
-            delta_commit.create(spark, lake.table(table), result.schema)
+            create_table.create(spark, lake.table(table), result.schema)
         case Upserted() | Recomputed():
             folders = [table.window_from]
-            delta_commit.create(spark, lake.table(table), result.schema, partition_by=folders)
+            create_table.create(spark, lake.table(table), result.schema, partition_by=folders)
         case _:
             assert_never(table)

@@ -22,7 +22,7 @@ from jobs.core.received import ORDER, RECEIVED
 from jobs.core.table import Table
 from jobs.engine.pipeline.ingest import PROPERTIES
 from jobs.engine.pipeline.newest_arrival import newest_credible
-from jobs.engine.storage import delta_commit
+from jobs.engine.storage import create_table, delta_commit
 from jobs.engine.storage.duckdb_session import Duck, spilling
 from jobs.engine.storage.duckdb_view import scan
 from jobs.engine.storage.lake import Lake
@@ -74,7 +74,7 @@ def resplit(
 ) -> list[int]:
     """Write a log into another lake in a number of commits, and return the number of rows of each."""
     path = lake.table(log.table)
-    delta_commit.create(spark, path, RECEIVED, properties=PROPERTIES)
+    create_table.create(spark, path, RECEIVED, properties=PROPERTIES)
     rows = spark.read.format("delta").option("versionAsOf", log.version).load(str(log.path))
     return [
         _append(spark, log.table, path, number, part)

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from jobs.core.received import IDENTITY, RESOLUTION
 from jobs.core.table import Table
 from jobs.engine.quarantine.resolutions import State, Status, generation, statement
-from jobs.engine.storage import delta_commit
+from jobs.engine.storage import create_table, delta_commit
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, is_table, latest_version
 from jobs.engine.storage.output_files import write
@@ -76,7 +76,7 @@ def resolve(  # noqa: PLR0913  # the table, the records, the decision, and its l
         entry: The ledger entry of the commit.
     """
     path, quarantine = lake.resolutions(table), lake.quarantine(table)
-    delta_commit.create(spark, path, RESOLUTION, properties={"delta.appendOnly": "true"})
+    create_table.create(spark, path, RESOLUTION, properties={"delta.appendOnly": "true"})
     begun, now = generation(quarantine).begun, latest_version(quarantine)
     became = status if isinstance(status, Column) else F.lit(status.value)
     values = {

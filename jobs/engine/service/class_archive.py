@@ -18,7 +18,7 @@ from jobs.core.table import Ingested, Recomputed, Table, Upserted
 from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.runtime import spark_session
 from jobs.engine.runtime.settings import Settings
-from jobs.engine.storage import delta_commit
+from jobs.engine.storage import create_table, delta_commit
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.place import Place
@@ -80,7 +80,7 @@ def _below(table: Table) -> set[Table]:
 
 def _receive(site: Site, bronze: Table, lake: Lake) -> None:
     row: tuple[object, ...] = (bronze.name, 0, 0, THEN, None, b"{}", [], 0, THEN, None)
-    delta_commit.create(site.spark, lake.table(bronze), RECEIVED)
+    create_table.create(site.spark, lake.table(bronze), RECEIVED)
     commit = delta_commit.Commit(site.spark, lake.table(bronze))
     commit.write(site.spark.createDataFrame([row], RECEIVED).coalesce(1))
     entry = Entry(table=bronze.id, mode="", stream="", batch=0, source="", read=1, written=1)

@@ -48,6 +48,11 @@ def commit_file(path: Place, version: int) -> Place:
     return log_of(path) / f"{version:020d}.json"
 
 
+def sum_file(path: Place, version: int) -> Place:
+    """Return the file of a version's checksum."""
+    return log_of(path) / f"{version:020d}.crc"
+
+
 def is_commit(path: Place, version: int) -> bool:
     """Return whether a table has a version."""
     return commit_file(path, version).exists()

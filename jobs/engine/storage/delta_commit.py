@@ -12,30 +12,20 @@ version is pinned, and tests/engine/storage/test_delta_commit.py covers every ca
 """
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
-from jobs.core.errors import DataError, DefinitionError
+from jobs.core.errors import DataError
 from jobs.engine.runtime.jvm import classic, jvm
-from jobs.engine.storage.commit_log import added_file, log_of
-from jobs.engine.storage.ledger import is_table, latest_version
+from jobs.engine.storage.commit_log import added_file, sum_file
+from jobs.engine.storage.ledger import latest_version
 from jobs.engine.storage.locks import turn
-from jobs.engine.storage.open_table import kinds
 from jobs.engine.storage.place import Place
-
-ALWAYS = {
-    # The log is the ledger, so Delta must not expire its entries.
-    "delta.enableExpiredLogCleanup": "false",
-    "delta.checkpointInterval": "100",
-    "delta.appendOnly": "false",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,54 +44,6 @@ class Written:
 NOTHING = Written((), 0)
 SUMS_KEPT = 20
 """For how many of the newest versions Delta's checksum file is kept."""
-
-
-def create(
-    spark: SparkSession,
-    path: Place,
-    schema: StructType,
-    *,
-    partition_by: Sequence[str] = (),
-    properties: Mapping[str, str] | None = None,
-) -> None:
-    """Create an empty table unless it exists.
-
-    Raises:
-        DefinitionError: It exists and lacks columns.
-    """
-    if is_table(path):
-        _refuse_lack(path, schema)
-        return
-    _clear(log_of(path))
-    table = DeltaTable.createIfNotExists(spark).location(str(path)).addColumns(schema)
-    if partition_by:
-        table = table.partitionedBy(*partition_by)
-    for name, value in {**ALWAYS, **(properties or {})}.items():
-        table = table.property(name, value)
-    table.execute()
-
-
-def _clear(log: Place) -> None:
-    """Remove the log of a table that was killed before its first commit: Delta takes it for a table and fails."""
-    if not any(name[0].isdigit() for name in log.names()):
-        log.remove()
-
-
-def lacks(path: Place, schema: StructType) -> list[str]:
-    """Return the columns of a schema that a table lacks."""
-    known = kinds(path)
-    return [name for name in schema.fieldNames() if name not in known]
-
-
-def _refuse_lack(path: Place, schema: StructType) -> None:
-    if lacking := lacks(path, schema):
-        table = f"{path.parent.name}.{path.name}"
-        raise DefinitionError(
-            f"{table} was created without the column {' and '.join(lacking)}, which its function returns now",
-            hint=f"rebuild it beside the live one and look at the difference: `strandline rebuild {table}`.",
-            table=table,
-            columns=lacking,
-        )
 
 
 def rows_of(
@@ -149,7 +91,7 @@ def forget_sum(path: Place, version: int) -> None:
     Delta needs the newest one, or a Spark job computes it again; an old version that is read by its number needs none.
     Each batch that reads a log lists it three times, at 36 µs a file, and half of its files were checksums.
     """
-    (log_of(path) / f"{version:020d}.crc").remove()
+    sum_file(path, version).remove()
 
 
 class Commit:

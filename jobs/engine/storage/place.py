@@ -14,6 +14,7 @@ Only the scheme ``file`` can be used today.
 import os
 import re
 import shutil
+import threading
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -125,6 +126,18 @@ class Place:
         draft = self.parent.make().local / f".{self.name}.{os.getpid()}"
         draft.write_text(text, encoding="utf-8")
         draft.replace(self.local)
+
+    def create(self, text: str) -> bool:
+        """Write a file that does not exist, whole; return False where it exists, also by another process meanwhile."""
+        draft = self.parent.make().local / f".{self.name}.{os.getpid()}.{threading.get_ident()}"
+        draft.write_text(text, encoding="utf-8")
+        try:
+            self.local.hardlink_to(draft)
+        except FileExistsError:
+            return False
+        finally:
+            draft.unlink()
+        return True
 
     def append(self, line: str) -> None:
         """Append a line to a file that is never cut."""

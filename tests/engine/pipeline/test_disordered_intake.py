@@ -16,7 +16,7 @@ from jobs.core.topic import Topic
 from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.pipeline.ingest import PROPERTIES
 from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.storage import delta_commit
+from jobs.engine.storage import create_table, delta_commit
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, last_entry
 from jobs.silver import device_telemetry as silver
@@ -84,7 +84,7 @@ def test_a_bronze_table_of_an_older_version_gets_the_column_and_its_stream_goes_
     older = StructType([field for field in RECEIVED if field.name != "_newest_before"])
     source = replace(silver.TABLE, reads=(table,))
     columns = {name: value.replace(",_newest_before", "") for name, value in PROPERTIES.items()}
-    delta_commit.create(site.spark, lake.table(table), older, properties=columns)
+    create_table.create(site.spark, lake.table(table), older, properties=columns)
     commit = delta_commit.Commit(site.spark, lake.table(table))
     topic = table.topics[0].name
     row: tuple[object, ...] = (topic, 0, 0, NOON - timedelta(hours=9), None, b"{}", [], 0, NOON)

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from jobs.engine.pipeline.write_gold import Windows
 from jobs.engine.runtime.meter import Meter
-from jobs.engine.storage import delta_commit
+from jobs.engine.storage import create_table
 from jobs.engine.storage.changed_range import changed_span
 from jobs.engine.storage.ledger import Entry, entry_at, latest_version
 from jobs.engine.storage.place import Place
@@ -86,7 +86,7 @@ def test_the_latest_rows_remain_and_the_entry_records_the_changed_range(
 ) -> None:
     """With late and repeated changes too: an interval is in the partition of its end, and readers compare no files."""
     path, known, changes = Place.of(tmp_path / "devices"), set[Interval](), []
-    delta_commit.create(
+    create_table.create(
         spark, path, spark.createDataFrame([], KINDS).schema, partition_by=["ended_on"]
     )
     windows = Windows(devices.TABLE, path)
@@ -121,7 +121,7 @@ def test_the_changed_range_of_rows_without_an_end_is_their_event_times(
     """A batch that changes nothing records that, too."""
     table, path = attributed_connections.TABLE, tmp_path / "connections"
     kinds = "connection_id string, event_at timestamp, device_id string, window_from timestamp"
-    delta_commit.create(
+    create_table.create(
         spark, Place.of(path), spark.createDataFrame([], kinds).schema, partition_by=["window_from"]
     )
     windows = Windows(table, Place.of(path))
@@ -146,7 +146,7 @@ def test_a_row_with_null_in_its_key_replaces_its_older_version(
         tmp_path / "daily",
         "device_id string, site string, day_from timestamp, windows long",
     )
-    delta_commit.create(
+    create_table.create(
         spark, Place.of(path), spark.createDataFrame([], columns).schema, partition_by=["day_from"]
     )
     daily = {"key": ("device_id", "site"), "event_at": "day_from", "window_from": "day_from"}

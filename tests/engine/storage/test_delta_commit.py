@@ -13,8 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType
 
-from jobs.core.errors import DefinitionError
-from jobs.engine.storage import delta_commit
+from jobs.engine.storage import create_table, delta_commit
 from jobs.engine.storage.place import Place
 
 SCHEMA = StructType().add("part", LongType()).add("number", LongType())
@@ -24,7 +23,7 @@ SCHEMA = StructType().add("part", LongType()).add("number", LongType())
 def table(spark: SparkSession, tmp_path: Path) -> Place:
     """Return an empty table with two partitions."""
     path = Place.of(tmp_path / "a table, with spaces & ümlauts")
-    delta_commit.create(spark, path, SCHEMA, partition_by=["part"])
+    create_table.create(spark, path, SCHEMA, partition_by=["part"])
     return path
 
 
@@ -144,18 +143,6 @@ def test_all_is_replaced_in_one_version(spark: SparkSession, table: Place) -> No
     assert actions(table, version).count("remove") == 2
 
 
-def test_making_a_table_again_leaves_it_as_it_is(spark: SparkSession, table: Place) -> None:
-    """Every start calls it; a table that lacks a column is refused and not changed silently."""
-    appended(spark, table, 1)
-
-    delta_commit.create(spark, table, SCHEMA)
-    with pytest.raises(DefinitionError, match="without the column other"):
-        delta_commit.create(spark, table, StructType().add("other", LongType()))
-
-    assert there(table) == [(0, 0)]
-    assert DeltaTable(table).version() == 1
-
-
 def test_the_log_is_never_expired(spark: SparkSession, table: Place) -> None:
     """The log is the ledger."""
     configuration = DeltaTable(table).metadata().configuration
@@ -184,7 +171,7 @@ def test_files_are_listed_whatever_their_statistics_contain(
 ) -> None:
     """Some programs end a line at these characters; the log does not."""
     path = Place.of(tmp_path / "table")
-    delta_commit.create(spark, path, StructType().add("text", StringType()))
+    create_table.create(spark, path, StructType().add("text", StringType()))
     commit = delta_commit.Commit(spark, path)
     commit.write(spark.createDataFrame([("a\u2028b\x85c\x0bd\r\ne",)], "text string").coalesce(1))
     commit.commit("{}")

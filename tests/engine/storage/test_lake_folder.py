@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from infra import java
 from jobs.core.errors import DefinitionError
 from jobs.engine.runtime import spark_session
-from jobs.engine.storage import delta_commit
+from jobs.engine.storage import create_table, delta_commit
 from jobs.engine.storage.duckdb_session import spilling
 from jobs.engine.storage.duckdb_table import peek
 from jobs.engine.storage.duckdb_view import scan
@@ -45,7 +45,7 @@ def test_a_table_in_an_odd_folder_is_written_and_read_by_every_program(
     """Spark writes it; delta-rs and DuckDB read it, and delta-rs hands a space on as %20."""
     table = Lake(tmp_path / name).open_for_writing().root / "gold" / "numbers"
     rows = spark.range(3).coalesce(1)
-    delta_commit.create(spark, table, rows.schema)
+    create_table.create(spark, table, rows.schema)
     commit = delta_commit.Commit(spark, table)
     commit.write(rows)
     commit.commit("{}")
@@ -62,7 +62,7 @@ def test_the_folders_of_a_partitioned_table_keep_their_own_characters(
     """Spark names the folder of a time ``00%3A00``, which is no URL and must not be decoded as one."""
     table = Lake(tmp_path / name).open_for_writing().root / "gold" / "hours"
     rows = spark.range(3).selectExpr("id", "TIMESTAMP '2026-11-20 12:30:00' AS at").coalesce(1)
-    delta_commit.create(spark, table, rows.schema, partition_by=["at"])
+    create_table.create(spark, table, rows.schema, partition_by=["at"])
     commit = delta_commit.Commit(spark, table)
     commit.write(rows)
     commit.commit("{}")

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from jobs.engine.pipeline.write_gold import Windows, append
 from jobs.engine.runtime.meter import Meter
-from jobs.engine.storage import delta_commit
+from jobs.engine.storage import create_table, delta_commit
 from jobs.engine.storage.commit_log import commit_file
 from jobs.engine.storage.ledger import Entry, latest_version
 from jobs.engine.storage.output_files import SMALL, rows_in, sized, write
@@ -51,7 +51,7 @@ def test_windows_that_are_final_are_computed_by_all_tasks(
 ) -> None:
     """A single file would make one task compute all of it."""
     rows = made(spark, MANY)
-    delta_commit.create(spark, Place.of(tmp_path / "table"), rows.schema)
+    create_table.create(spark, Place.of(tmp_path / "table"), rows.schema)
 
     append(rows, Place.of(tmp_path / "table"), entry, Meter(spark))
 
@@ -66,7 +66,7 @@ def test_windows_that_change_become_files_of_a_size_in_each_folder(
     """Two tasks would write two files in each of ten folders; a folder with too many rows gets several files."""
     for hours, most in ((10, 10), (1, 2)):
         path, rows = Place.of(tmp_path / str(hours)), made(spark, MANY, hours=hours)
-        delta_commit.create(spark, path, rows.schema, partition_by=["window_from"])
+        create_table.create(spark, path, rows.schema, partition_by=["window_from"])
         windows = Windows(ip_holds.TABLE, path)
 
         for _ in range(2):  # the second time all of them are replaced
@@ -92,7 +92,7 @@ def test_few_rows_are_one_file_and_nothing_is_computed_twice(
 
         rows = made(spark, count)
         rows = rows.mapInArrow(noted, rows.schema)
-        delta_commit.create(spark, path, rows.schema)
+        create_table.create(spark, path, rows.schema)
         commit = delta_commit.Commit(spark, path)
 
         written = write(commit, rows)

@@ -121,3 +121,14 @@ def test_a_file_moves_into_a_folder_that_is_made_for_it(tmp_path: Path) -> None:
 
     assert (old.text(), new.text()) == (None, "rows")
     assert new.below(Place.of(tmp_path)) == "away/new"
+
+
+def test_a_file_is_created_once(tmp_path: Path) -> None:
+    """The second changes nothing, and no draft is left."""
+    file = Place.of(tmp_path) / "new" / "commit.json"
+
+    assert file.create("first")
+    assert not file.create("second")
+
+    assert file.text() == "first"
+    assert file.parent.names() == ["commit.json"]

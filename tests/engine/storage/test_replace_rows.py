@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.engine.storage import delta_commit
+from jobs.engine.storage import create_table, delta_commit
 from jobs.engine.storage.commit_log import commit_file
 from jobs.engine.storage.ledger import latest_version
 from jobs.engine.storage.place import Place
@@ -28,7 +28,7 @@ def grown(spark: SparkSession, path: Place) -> None:
         row = [(n, NOON + timedelta(minutes=10 * n), 0)]
         rows = spark.createDataFrame(row, "n long, event_at timestamp, value long")
         if not n:
-            delta_commit.create(spark, path, rows.schema)
+            create_table.create(spark, path, rows.schema)
         commit = delta_commit.Commit(spark, path)
         commit.write(rows.coalesce(1))
         commit.commit("")

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from jobs.core.errors import TransientError
 from jobs.engine.pipeline.write_gold import Windows
 from jobs.engine.runtime.meter import Meter
-from jobs.engine.storage import delta_commit
+from jobs.engine.storage import create_table, delta_commit
 from jobs.engine.storage.commit_log import commit_file
 from jobs.engine.storage.ledger import Entry, latest_version
 from jobs.engine.storage.place import Place
@@ -51,7 +51,7 @@ def rewritten(spark: SparkSession, path: Place, file: str, *rows: tuple[int, str
 
 def made(spark: SparkSession, path: Place, *files: tuple[int, ...]) -> None:
     """Create a table with a file for each group of rows, all with the value ``old``."""
-    delta_commit.create(spark, path, of(spark, (0, "")).schema)
+    create_table.create(spark, path, of(spark, (0, "")).schema)
     for numbers in files:
         appended(spark, path, *((n, "old") for n in numbers))
 
@@ -216,7 +216,7 @@ def test_a_batch_that_upserts_windows_keeps_what_was_replaced_meanwhile(
         return nothing()
 
     first = held(("a", "stream"), ("b", "stream"))
-    delta_commit.create(spark, path, first.schema, partition_by=["window_from"])
+    create_table.create(spark, path, first.schema, partition_by=["window_from"])
     windows, meter = Windows(ip_holds.TABLE, path), Meter(spark)
     windows.change(first, nothing, meter)
 

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StructType, TimestampType
 
-from jobs.engine.storage import delta_commit
+from jobs.engine.storage import create_table, delta_commit
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.window_index import EPOCH, MICROSECOND, WindowIndex
 from tests.support.rows import at
@@ -19,7 +19,7 @@ SCHEMA = StructType().add("window_from", TimestampType()).add("readings", LongTy
 def table(spark: SparkSession, tmp_path: Path) -> Place:
     """Return an empty table that is partitioned by its windows."""
     path = Place.of(tmp_path / "t")
-    delta_commit.create(spark, path, SCHEMA, partition_by=["window_from"])
+    create_table.create(spark, path, SCHEMA, partition_by=["window_from"])
     return path
 
 
