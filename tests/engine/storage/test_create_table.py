@@ -93,7 +93,7 @@ def test_a_name_that_delta_refuses_is_refused_before_anything_is_written(
 def test_two_columns_of_one_name_are_refused_before_anything_is_written(
     spark: SparkSession, path: Place
 ) -> None:
-    """Spark does not tell them apart by their case."""
+    """Spark compares names without regard to case."""
     with pytest.raises(Exception, match="COLUMN_ALREADY_EXISTS"):
         create_table.create(
             spark, path, StructType().add("site", StringType()).add("Site", LongType())
