@@ -41,8 +41,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what starts Spark, expect the failures that are known, and seed every property alike."""
-    chosen = _seed(config)
+    chosen, are_long = _seed(config), config.pluginmanager.has_plugin("proofs")
     for item in items:
+        proof = item.get_closest_marker("prove")
+        if proof is not None and "alone" in proof.kwargs and not are_long:
+            item.add_marker(
+                pytest.mark.skip(reason=f"{proof.kwargs['alone']}: `make prove` runs it")
+            )
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
         for name in EXPECTED:

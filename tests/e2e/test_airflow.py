@@ -14,9 +14,13 @@ from deltalake import DeltaTable
 from tests.cli.inside import succeeded
 from tests.support.airflow import Airflow, prepared
 from tests.support.days import NINE, Came, lived
-from tests.support.proofs import Times
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    pytest.mark.prove(alone="Airflow takes minutes to install and to start"),
+    pytest.mark.timeout(900),
+]
 
 SINCE, UNTIL = "2026-11-01", "2026-11-02T12:00"
 SILVER = "silver.device_telemetry"
@@ -48,10 +52,8 @@ def airflow(lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Airflow:
 
 
 @pytest.fixture
-def unread(tmp_path: Path, times: Times) -> Iterator[Path]:
+def unread(tmp_path: Path) -> Iterator[Path]:
     """Return a lake with a broker of its own and events of a day and a half, none of them read."""
-    if not times(0, 1):
-        pytest.skip("three minutes: `make prove` runs it")
     lake = tmp_path / "lake"
     succeeded("up", "--lake", lake)
     try:
@@ -82,11 +84,10 @@ def test_airflow_reads_it_and_knows_what_follows_what(airflow: Airflow) -> None:
 def test_tasks_end_as_their_commands_and_what_a_person_must_look_at_is_not_tried_again(
     airflow: Airflow, lake: Path
 ) -> None:
-    """Without the run itself, which takes a minute; `make prove` has it, and a day on which all is well."""
+    """Without the run itself."""
     see_a_broken_balance(airflow, lake, "event_id = '0-0'")
 
 
-@pytest.mark.prove
 def test_a_scheduled_run_fills_a_lake(airflow: Airflow, unread: Path) -> None:
     """And then a broken balance, which is not tried again."""
     here = replace(airflow, env={"STRANDLINE_LAKE": str(unread)})

@@ -30,10 +30,14 @@ from tests.support.clicks import (
     see_today_refused,
 )
 from tests.support.console import Console
-from tests.support.proofs import Times
 from tests.support.tab import Tab, opened_tab
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.prove, pytest.mark.timeout(1800)]
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    pytest.mark.prove(alone="seven minutes"),
+    pytest.mark.timeout(1800),
+]
 
 MORE = 6_000
 A_SECOND = 10
@@ -60,12 +64,6 @@ def page(tmp_path: Path) -> Iterator[Tab]:
     """Open this machine's browser."""
     with opened_tab(tmp_path) as here:
         yield here
-
-
-@pytest.fixture(autouse=True)
-def _long(times: Times) -> None:
-    if not times(0, 1):
-        pytest.skip("seven minutes: `make prove` runs it")
 
 
 def test_a_lake_is_operated_by_clicks(console: Console, page: Tab, first: date) -> None:

@@ -10,7 +10,12 @@ import pytest
 from tests.cli.inside import strandline, succeeded
 from tests.faults.lives import SLICE, life, moved, progress, received, sheets, total
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    pytest.mark.prove(alone="three minutes"),
+    pytest.mark.timeout(1200),
+]
 
 SILVER = "silver.device_telemetry"
 GOLD = "gold.device_signal_10m"

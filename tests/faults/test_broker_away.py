@@ -97,6 +97,7 @@ def test_a_stream_outlives_a_broker_that_is_killed_without_a_command(
     assert received(fresh) == sheets(fresh)[SLICE[1]]["read"] == every
 
 
+@pytest.mark.prove(alone="a minute")
 def test_silver_and_gold_go_on_with_what_bronze_has(fresh: Path) -> None:
     """As after a machine was started anew, of which the stream is there before the broker."""
     succeeded("produce", "--events", 1_000, "--hours", 3, "--lake", fresh)

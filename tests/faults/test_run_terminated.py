@@ -14,7 +14,12 @@ from tests.cli.inside import succeeded
 from tests.cli.typed import ENVIRONMENT
 from tests.faults.lives import PATIENCE, SLICE, kill, progress, sheets
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    pytest.mark.prove(alone="two minutes"),
+    pytest.mark.timeout(1200),
+]
 
 RUN = [sys.executable, "-m", "dagster", "job", "execute"]
 JOB = ["-m", "orchestration.definitions", "-j", "catch_up"]
