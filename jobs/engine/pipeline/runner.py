@@ -13,7 +13,7 @@ from jobs.core.errors import DefinitionError, LakeError
 from jobs.core.modes import AvailableNow, Batch, MicroBatch, Mode
 from jobs.core.table import Computed, Ingested, Recomputed, Streamed, Table
 from jobs.engine.gates.batch_check import Guard
-from jobs.engine.gates.gate_files import GateShutError, behind_source, refuse_behind, stops
+from jobs.engine.gates.gate_files import GateShutError, stops
 from jobs.engine.pipeline import masked_columns
 from jobs.engine.pipeline.batch_writer import Writer
 from jobs.engine.pipeline.dimension_lookup import Again
@@ -197,7 +197,6 @@ def _each(job: _Job, intake: Intake, limit: int | None) -> int:
 
 def _again(job: _Job, afresh: Afresh) -> int:
     """Recompute what changed and return the number of commits."""
-    refuse_behind(job.table, job.lake)
     entry = afresh.catch_up()
     if entry is None:
         return 0
@@ -268,8 +267,6 @@ def _stream(job: _Job, table: Streamed, mode: AvailableNow | MicroBatch, guard: 
 
 def _look_again(job: _Job, writer: Writer, again: Again) -> None:
     """Update rows whose dimension has changed, between two batches."""
-    if job.table.dimension is None or behind_source(job.table, job.lake):
-        return
     if not writer.writing.acquire(blocking=False):
         return
     try:
