@@ -26,7 +26,7 @@ from jobs.engine.storage.ledger import Entry, last_entry
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.spark_checkpoint import planned, stream_id
 
-Tell = Callable[[Entry], None]
+OnCommit = Callable[[Entry], None]
 
 
 class Writer:
@@ -38,13 +38,13 @@ class Writer:
     """
 
     def __init__(
-        self, table: Streamed, lake: Lake, mode: str, tell: Tell, guard: Guard | None
+        self, table: Streamed, lake: Lake, mode: str, on_commit: OnCommit, guard: Guard | None
     ) -> None:
-        """Prepare to write; ``tell`` gets every entry after its commit, and ``guard`` checks each batch before."""
+        """Prepare to write; ``on_commit`` gets every entry after its commit, and ``guard`` checks each batch before."""
         self._table = table
         self._lake = lake
         self._mode = mode
-        self._tell = tell
+        self._on_commit = on_commit
         self._guard = guard
         self._windows: Windows | None = None
         self._static: FileIndex | None = None
@@ -70,7 +70,7 @@ class Writer:
             self.error = error  # Spark passes on its text alone
             raise
         if entry is not None:
-            self._tell(entry)
+            self._on_commit(entry)
 
     def _written(self, rows: DataFrame, number: int) -> Entry | None:
         spark, table, lake = rows.sparkSession, self._table, self._lake

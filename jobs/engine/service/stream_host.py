@@ -153,7 +153,7 @@ class Host:
             self._mode,
             self._lake,
             site=self._site,
-            tell=lambda entry: self._committed(table, entry),
+            on_commit=lambda entry: self._committed(table, entry),
             stopped=self._stop.is_set,
             waits=partial(self._waits, table),
             holds=partial(self._holds, table),
