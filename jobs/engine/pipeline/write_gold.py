@@ -68,7 +68,7 @@ class Windows:
                     put = self._put(kept, touched, count)
                 final = _entry(entry, put.written.rows, meter)
                 if final is not None:
-                    version = put.commit.commit(replace(final, speaks_of=put.reach).encoded())
+                    version = put.commit.commit(replace(final, changed=put.reach).encoded())
                     self._windows.replaced(version, touched, put.written)
                 return final
         finally:

@@ -45,7 +45,7 @@ class Span:
 
 def left_until(table: Table, lake: Lake) -> datetime | None:
     """Return the moment before which a table's stream writes no more rows; None when there is none yet."""
-    settled = settled_ms(lake.checkpoint(table), speaks_of_time=emits_over_time(table))
+    settled = settled_ms(lake.checkpoint(table), emits_over_time=emits_over_time(table))
     return datetime.fromtimestamp(settled / 1000, tz=UTC) if settled else None
 
 

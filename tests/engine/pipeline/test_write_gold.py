@@ -104,7 +104,7 @@ def test_the_latest_rows_remain_and_the_entry_records_the_changed_range(
         }
         changed = changed_reach(known, intervals)
         assert changed_span(spark, devices.TABLE, path, version - 1, version) == changed
-        assert entry_of(path, version).speaks_of == changed
+        assert entry_of(path, version).changed == changed
         known = intervals
 
 
