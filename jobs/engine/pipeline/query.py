@@ -82,7 +82,7 @@ def is_settled(table: Table, lake: Lake) -> bool:
 
 
 def refuse_strangers(table: Table, lake: Lake) -> None:
-    """See that a stream continues its own table.
+    """Refuse a stream that would not continue its own table.
 
     Raises:
         DefinitionError: The table's rows or its source's were written by another stream or by batch, or are gone.

@@ -66,7 +66,7 @@ def _until_it_closes(table: Table) -> timedelta:
 
 
 def is_open(table: Table, left: datetime) -> Column:
-    """Return the condition that a row is still open: a stream that has left a moment may still update it."""
+    """Return the condition that a row is still open: a stream may update it after it has closed all time up to ``left``."""
     if table.valid_until:  # a row without an end is open
         end = F.col(table.valid_until)
         return end.isNull() | (end > F.lit(left))

@@ -173,7 +173,7 @@ def _ill(asked: Order, beat: Mapping[str, Any] | None, now: datetime) -> tuple[I
 
 
 def failing(beat: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any]]:
-    """Return the failures that no accident explains, by table."""
+    """Return by table the failures that will not pass by themselves."""
     if not beat or not beat["alive"]:
         return {}
     failures = {name: pulse.get("failing") for name, pulse in beat["tables"].items()}
