@@ -1,4 +1,4 @@
-"""Rebuild a table: compute it anew as a shadow, compare the shadow with the live table, promote it, undo that.
+"""Rebuild a table: compute a shadow of it, compare the shadow with the table, promote it, undo a promotion.
 
 A promotion is one Delta commit that removes every live file and adds the shadow's files, which are linked into the
 table's own folder: a reader sees either all old rows or all new ones, and the old rows stay readable as a version.
@@ -39,7 +39,7 @@ def refuse_unfit(table: Table, lake: Lake) -> None:
     """Refuse a table that no stream makes.
 
     Raises:
-        DefinitionError: It is recomputed afresh, or was never run.
+        DefinitionError: It is a recomputed table, or was never run.
     """
     if isinstance(table, Recomputed):
         raise DefinitionError(
@@ -54,7 +54,7 @@ def rebuild(table: Table, lake: Lake, site: Site, on_commit: OnCommit = lambda _
     """Compute a table's shadow by today's code from all rows of its sources.
 
     Raises:
-        DefinitionError: A promotion was interrupted, and needs the present shadow.
+        DefinitionError: A promotion was interrupted; finishing it takes the shadow that exists.
     """
     shadow_lake.refuse_half_done(table, lake)
     made = Shadow.of(table, lake)
