@@ -38,7 +38,7 @@ UNFORESEEN = "unforeseen"
 
 
 @run_failure_sensor(minimum_interval_seconds=30, default_status=DefaultSensorStatus.RUNNING)
-def tell_of_failures(context: RunFailureSensorContext) -> None:
+def alert_of_failures(context: RunFailureSensorContext) -> None:
     """Send an alarm for each failed run."""
     run = context.dagster_run
     steps = context.get_step_failure_events()
@@ -59,7 +59,7 @@ def tell_of_failures(context: RunFailureSensorContext) -> None:
 
 
 @sensor(minimum_interval_seconds=EVERY, default_status=DefaultSensorStatus.RUNNING)
-def tell_again() -> SkipReason:
+def alert_again() -> SkipReason:
     """Send the kept alarms, oldest first, until one is refused again."""
     _, lake = place.configured(None)
     kept = sorted(lake.alarms.local.glob("*.json"), key=lambda path: path.stat().st_mtime)

@@ -7,7 +7,7 @@ asset. ``dagster dev -m orchestration.definitions`` serves it.
 from dagster import Definitions, in_process_executor
 
 from orchestration import vitals
-from orchestration.alarms import tell_again, tell_of_failures
+from orchestration.alarms import alert_again, alert_of_failures
 from orchestration.assets import assets
 from orchestration.nightly import CERTIFY_NIGHTLY, RE_READ, certify, re_read_nightly
 from orchestration.on_call import JOBS
@@ -29,8 +29,8 @@ DEFINITIONS = Definitions(
         look_at_the_stream,
         look_at_tables,
         watchdog,
-        tell_of_failures,
-        tell_again,
+        alert_of_failures,
+        alert_again,
     ],
     resources=RESOURCES,
     executor=in_process_executor,

@@ -175,7 +175,7 @@ def _one_fails(context: OpExecutionContext, incident: Incident, lake: LakeResour
     stream = _stream(context, lake)
     asked = order(stream.lake)
     if asked:
-        stream.note(replace(asked, told_of=tuple(incident.tables)))
+        stream.note(replace(asked, alerted=tuple(incident.tables)))
     return Failure(
         f"{incident.says}. The other tables go on.\n\n"
         "hint: remove the cause; the table is retried at least every ten minutes (infra/runbook.md).",

@@ -103,7 +103,7 @@ def keeps_up(table: Table, lake: LakeResource) -> AssetCheckResult:
         asset_key=key(table),
         check_name=KEEPS_UP,
         passed=found.ill is None,
-        description=found.says or "nothing is wrong with the stream",
+        description=found.message or "nothing is wrong with the stream",
     )
 
 
@@ -134,6 +134,6 @@ def _answer(table: Table, sign: Sign, link: More) -> AssetCheckResult:
         check_name=sign.name,
         passed=sign.well,
         severity=AssetCheckSeverity.ERROR if sign.grave else AssetCheckSeverity.WARN,
-        description=sign.says,
+        description=sign.message,
         metadata={**sign.figures, **link},
     )

@@ -70,8 +70,8 @@ def watchdog(context: SensorEvaluationContext, lake: LakeResource) -> SensorResu
         return SkipReason("the disk of the lake is full; the stream continues when there is room")
     if is_well(asked, beat, moment):
         stream.note(asked.well())
-    elif over := set(asked.told_of) - failing(beat).keys():
-        stream.note(replace(asked, told_of=tuple(sorted(set(asked.told_of) - over))))
+    elif over := set(asked.alerted) - failing(beat).keys():
+        stream.note(replace(asked, alerted=tuple(sorted(set(asked.alerted) - over))))
     found = watch(asked, beat, moment, starting=stream.is_starting())
     seen = _seen(context.cursor, beat)
     return SensorResult(
@@ -84,14 +84,14 @@ def watchdog(context: SensorEvaluationContext, lake: LakeResource) -> SensorResu
 def _requests(
     context: SensorEvaluationContext, asked: Order, found: Watch, moment: datetime
 ) -> Iterator[RunRequest]:
-    if found.act not in {Act.RESTART, Act.TELL, Act.GIVE_UP}:
+    if found.act not in {Act.RESTART, Act.ALERT, Act.GIVE_UP}:
         return
     running = RunsFilter(job_name=on_call.revive.name, statuses=UNFINISHED)
     if context.instance.get_run_records(running, limit=1):
         return
     incident = {
         "ill": str(found.ill),
-        "says": found.says,
+        "says": found.message,
         "gives_up": found.act is Act.GIVE_UP,
         "tables": list(found.tables),
     }
@@ -108,9 +108,9 @@ def _answers(found: Watch, seen: Looks) -> Iterator[AssetCheckEvaluation]:
     for table in catalog.tables():
         mine = seen.get(table.id, [])
         if found.ill is not None and table.id in (found.tables or [table.id]):
-            yield _answer(table, found.says, mine, AssetCheckSeverity.ERROR)
+            yield _answer(table, found.message, mine, AssetCheckSeverity.ERROR)
         elif mine:
-            warnings = "; ".join(each.says for each in warned(table.id, mine))
+            warnings = "; ".join(each.message for each in warned(table.id, mine))
             yield _answer(table, warnings, mine, AssetCheckSeverity.WARN)
 
 

@@ -97,7 +97,7 @@ class Suite:
             name=name,
             severity=expected.severity,
             holds=bool(result.success) and error is None,
-            says=error or _says(expected, found),
+            says=error or _message(expected, found),
             failed=failed,
             rows=rows,
             value=None if isinstance(expected, Share) else found.get("observed_value"),
@@ -158,7 +158,7 @@ def _error(info: Any) -> str | None:  # noqa: ANN401
     return messages[0].strip().splitlines()[0] if messages else None
 
 
-def _says(expected: Expectation, found: dict[str, Any]) -> str:
+def _message(expected: Expectation, found: dict[str, Any]) -> str:
     if isinstance(expected, Share):
         failed, rows = found["unexpected_count"], found["element_count"]
         share = failed / rows if rows else 0.0

@@ -44,7 +44,7 @@ def rebuild_(table: TableArgument, lake: LakeOption = None, as_json: JsonOption 
     with shadow_lake.alone(chosen, where):
         note("starting Spark …")
         site = engine.site(found, where, None)
-        made = rebuild.rebuild(chosen, where, site, tell=_note_batch)
+        made = rebuild.rebuild(chosen, where, site, on_commit=_note_batch)
         site.spark.stop()
         differences = compare(
             chosen, where, made, sides=("in the live table", "in the new one"), may_differ=True
@@ -74,7 +74,7 @@ def promote(table: TableArgument, lake: LakeOption = None, as_json: JsonOption =
     _carry_out(
         (table, lake),
         rebuild.refuse_without_shadow,
-        lambda chosen, where, site: rebuild.promote(chosen, where, site, tell=_note_batch),
+        lambda chosen, where, site: rebuild.promote(chosen, where, site, on_commit=_note_batch),
         "promoted",
         as_json=as_json,
     )

@@ -98,8 +98,8 @@ def _found(
     rules: list[RuleFigures] = []
     for asked in desk.asked(holding, span):
         names = ", ".join(source.table.id for source in asked.sources)
-        with _shown(f"{names}, {len(asked.every):,} rules") as told:
-            cost, findings = backtest(desk.spark, desk.lake, asked, told)
+        with _shown(f"{names}, {len(asked.every):,} rules") as show:
+            cost, findings = backtest(desk.spark, desk.lake, asked, show)
         costs.append(cost)
         rules += findings
     refused = [*desk.own.refused, *(desk.others.refused if desk.others else ())]

@@ -127,7 +127,7 @@ def _run(where: Lake, address: str) -> None:
         def note_batch(entry: Entry) -> None:
             note(f"{entry.table}: {entry.read:,} rows read in {entry.duration_ms / 1000:.1f} s")
 
-        run(table, AvailableNow(), where, site=site, tell=note_batch)
+        run(table, AvailableNow(), where, site=site, on_commit=note_batch)
     site.spark.stop()
 
 

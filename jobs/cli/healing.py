@@ -42,7 +42,7 @@ def replayed(  # noqa: PLR0913  # each is an option of the command line
         result = replay.rehearse(spark, chosen, where, choice)
     else:
         signed = Signed(who=place.login(), at=place.now())
-        result = replay.replay(spark, chosen, where, choice, signed, tell=note_changed)
+        result = replay.replay(spark, chosen, where, choice, signed, on_table=note_changed)
     spark.stop()
     if as_json:
         emit(asdict(result))

@@ -125,6 +125,6 @@ def waits_for(pulse: Pulse) -> str:
     return f"to be tried again: {pulse.failing.says}" if pulse.failing else ""
 
 
-def fails(table: str, tries: int, says: str) -> str:
+def fails(table: str, tries: int, message: str) -> str:
     """Return the failure of a table as a sentence."""
-    return f"{table} has failed {tries:,} times in a row: {says}"
+    return f"{table} has failed {tries:,} times in a row: {message}"

@@ -88,7 +88,9 @@ def catch_up(
         if passed.blocks(table):
             continue
         try:
-            reports.append(run(table, how, where, site=site, tell=_note_batches(table, minute)))
+            reports.append(
+                run(table, how, where, site=site, on_commit=_note_batches(table, minute))
+            )
         except GateShutError as error:  # the tables above go on with the published rows
             note(error.message)
             refused = refused or error

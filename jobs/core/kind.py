@@ -12,7 +12,7 @@ from quality.rules import Rule
 
 
 class Layer(StrEnum):
-    """How far a table's rows are from the wire."""
+    """The layer of a table: rows as received, rows as judged, or rows computed from those."""
 
     BRONZE = "bronze"
     SILVER = "silver"
@@ -30,7 +30,7 @@ class Emit(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """What every table has; a kind that has one of the fields below as well overrides the answer.
+    """What every table has; a kind with a field of the same name as a property below overrides the property.
 
     Args:
         name: The module, the folder, the asset, the checkpoint and the test all carry it.

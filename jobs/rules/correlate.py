@@ -148,7 +148,7 @@ class _Pass:
         for (number, key), rows in groupby(_rows(frames), lambda row: (row.rule, row.key)):
             rule = self._rules[number]
             last: dict[str, str] = {}
-            its = fired(rule, _told(rows, last), self._until)
+            its = fired(rule, _hits_of_key(rows, last), self._until)
             found += [alert_of(rule, key, last["shown"], each) for each in its]
         yield pd.DataFrame(found, columns=ALERT.fieldNames())
 
@@ -158,7 +158,7 @@ def _rows(frames: Iterable[pd.DataFrame]) -> Iterator[_Row]:
         yield from map(_Row._make, frame.itertuples(index=False, name=None))
 
 
-def _told(rows: Iterable[_Row], last: dict[str, str]) -> Iterator[Hit]:
+def _hits_of_key(rows: Iterable[_Row], last: dict[str, str]) -> Iterator[Hit]:
     """Yield the hits of a key, and note how the key is shown."""
     for row in rows:
         last["shown"] = row.shown

@@ -48,8 +48,8 @@ def fires(rule: ThresholdRule, events: Sequence[Event]) -> bool:
             if _is_found(part, event):
                 key = tuple(str(event[column]) for column in part.keys)
                 value = event[part.value] if part.value else ""
-                told = None if value is None else str(value)
-                by_key[key].append(Hit(_micros(rule, part, event), f"{number:06}", -step, told))
+                text = None if value is None else str(value)
+                by_key[key].append(Hit(_micros(rule, part, event), f"{number:06}", -step, text))
     return any(
         any(fired(rule, sorted(hits), max(hits).at + 3 * (rule.within // MICROSECOND)))
         for hits in by_key.values()

@@ -13,7 +13,7 @@ from typing import ParamSpec, TypeVar
 
 from jobs.cli import main as line
 from jobs.engine.gates.batch_check import Guard
-from jobs.engine.pipeline import batch_writer, runner
+from jobs.engine.pipeline import batch_writer, dimension_lookup, recompute_windows
 from jobs.engine.repair import backfill
 
 Words = ParamSpec("Words")
@@ -41,9 +41,9 @@ def main() -> None:
     file = Path(sys.argv.pop(1))
     Guard.admit = timed(Guard.admit)  # type: ignore[method-assign]  # what this program is for
     Guard.passed = timed(Guard.passed)  # type: ignore[method-assign]  # as above
-    for module in (backfill, runner, batch_writer):
+    for module in (backfill, recompute_windows, batch_writer):
         module.refuse_behind = timed(module.refuse_behind)  # type: ignore[attr-defined]  # as above
-    runner.behind_source = timed(runner.behind_source)  # type: ignore[attr-defined]  # as above
+    dimension_lookup.behind_source = timed(dimension_lookup.behind_source)  # type: ignore[attr-defined]  # as above
     try:
         line.main()
     finally:

@@ -110,13 +110,13 @@ class Life:
     def _run(self, heard: Callable[[Entry], None], over: threading.Event) -> None:
         if isinstance(self.table, Ingested):
             mode = AvailableNow(max_offsets=self.records)
-            run(self.table, mode, self.lake, site=self.site, tell=heard, stopped=over.is_set)
+            run(self.table, mode, self.lake, site=self.site, on_commit=heard, stopped=over.is_set)
         elif isinstance(self.table, Recomputed):
             self._again(heard, over)
         else:
             stopped = _within(PATIENCE, over, self.table)
             mode = MicroBatch(every=0.0)
-            run(self.table, mode, self.lake, site=self.site, tell=heard, stopped=stopped)
+            run(self.table, mode, self.lake, site=self.site, on_commit=heard, stopped=stopped)
 
     def _again(self, heard: Callable[[Entry], None], over: threading.Event) -> None:
         if self._afresh is None:

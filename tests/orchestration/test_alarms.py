@@ -15,7 +15,7 @@ from dagster import build_run_status_sensor_context, job, op
 from jobs.core.errors import DataError, DefinitionError, LakeError, TransientError
 from jobs.engine.storage.lake import Lake
 from orchestration import alarms
-from orchestration.alarms import send, tell_again, tell_of_failures
+from orchestration.alarms import alert_again, alert_of_failures, send
 from orchestration.failures import failure
 from tests.cli.typed import succeeded
 from tests.support.instance import ephemeral
@@ -123,11 +123,11 @@ def test_an_alarm_that_is_not_accepted_is_kept_and_sent_again(
     with pytest.raises(Exception, match="not accepted"):
         fails(ERRORS["data"])
     with pytest.raises(TransientError):
-        tell_again()
+        alert_again()
     status = succeeded("status", "--lake", tmp_path).out
     monkeypatch.setenv("STRANDLINE_WEBHOOK", listens)
-    tell_again()
-    tell_again()
+    alert_again()
+    alert_again()
 
     assert "alarms  1 not accepted yet" in status
     (alarm,) = heard
@@ -174,9 +174,9 @@ def fails(error: Exception) -> None:
     assert run is not None
     (event,) = [e for e in done.all_events if e.event_type_value == "PIPELINE_FAILURE"]
     context = build_run_status_sensor_context(
-        sensor_name=tell_of_failures.name,
+        sensor_name=alert_of_failures.name,
         dagster_instance=instance,
         dagster_run=run,
         dagster_event=event,
     )
-    tell_of_failures(context.for_run_failure())
+    alert_of_failures(context.for_run_failure())

@@ -87,6 +87,6 @@ def streamed(spark: SparkSession, lake: Lake) -> None:
         MicroBatch(every=0.05),
         lake,
         site=Site(spark=spark, clock=lambda: NOON),
-        tell=lambda entry: over.set() if entry.read else None,
+        on_commit=lambda entry: over.set() if entry.read else None,
         stopped=over.is_set,
     )

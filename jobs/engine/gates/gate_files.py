@@ -244,7 +244,7 @@ def behind_source(table: Table, lake: Lake) -> Shut | None:
 
 
 def _is_answered(found: Shut, lake: Lake) -> bool:
-    """Return whether a gate asks only for the rebuild that is under way."""
+    """Return whether the rebuild that is under way settles all findings of a gate."""
     names = [str(each["name"]) for each in found.findings]
     return lake.is_rebuilding and all(name.startswith(READ_AS_IT_WAS) for name in names)
 

@@ -83,7 +83,7 @@ def catch_up(lake: Lake, tables: Sequence[Table]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _News:
-    """The rows of a table that history lacks up to a version, and the subject under which they are claimed."""
+    """The rows of history that a table's commits up to a version still lack, and the subject that they are claimed for."""
 
     subject: str = ""
     last: int = -1

@@ -79,7 +79,7 @@ class Backlog:
     def _of_a_crowd(
         self, moment: int, start: Positions, end: Positions, waiting: Positions, limit: int
     ) -> dict[Part, int]:
-        """Return a slice of more records than the limit that all have the same time, in order of partition.
+        """Return a slice of records that all have the same time and are more than the limit: a part of the first partition.
 
         Each partition is read to its last record of that time and no further: otherwise one partition would be read
         ahead of the others, and the watermark with it.

@@ -27,11 +27,11 @@ Parts = Mapping[str, Sequence[tuple[int, Added]]]
 """For each source the versions that a batch reads, and what each adds."""
 
 
-def opened(table: Streamed, lake: Lake, plan: Planned, mode: str) -> tuple[Entry, Parts]:
-    """Begin the entry of a batch with the figures that are known before it runs."""
+def opened(spark: SparkSession, table: Streamed, lake: Lake, plan: Planned, mode: str) -> Entry:
+    """Begin the entry of a batch with the figures that are known before it runs, the dropped rows among them."""
     inputs = {source.id: plan.input(lake.table(source)) for source in table.upstream}
     parts = {source: versions for source, versions in inputs.items() if versions}
-    entry = Entry(
+    return Entry(
         table=table.id,
         mode=mode,
         stream=stream_id(lake.checkpoint(table)) or "",
@@ -39,14 +39,14 @@ def opened(table: Streamed, lake: Lake, plan: Planned, mode: str) -> tuple[Entry
         source=", ".join(inputs),
         versions={source: (read[0][0], read[-1][0]) for source, read in parts.items()},
         read=sum(part.rows for read in parts.values() for _, part in read),
+        dropped_by_watermark=_dropped(spark, table, plan, parts),
         whole=plan.whole,
         watermark=_text(plan.watermark_ms),
         code=code_version(table),
     )
-    return entry, parts
 
 
-def dropped(spark: SparkSession, table: Streamed, plan: Planned, parts: Parts) -> int:
+def _dropped(spark: SparkSession, table: Streamed, plan: Planned, parts: Parts) -> int:
     """Count the rows that Spark dropped because they are below the watermark."""
     if not plan.late_ms:
         return 0

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from jobs.core.table import Appended, Judged, Streamed, Upserted, Windowed
 from jobs.engine.gates.batch_check import Guard
 from jobs.engine.gates.gate_files import refuse_behind
-from jobs.engine.pipeline.batch_accounting import dropped, opened
+from jobs.engine.pipeline.batch_accounting import opened
 from jobs.engine.pipeline.dimension_lookup import beside
 from jobs.engine.pipeline.write_gold import Windows, append
 from jobs.engine.pipeline.write_silver import Fork
@@ -26,7 +26,7 @@ from jobs.engine.storage.ledger import Entry, last_entry
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.spark_checkpoint import planned, stream_id
 
-Tell = Callable[[Entry], None]
+OnCommit = Callable[[Entry], None]
 
 
 class Writer:
@@ -38,13 +38,13 @@ class Writer:
     """
 
     def __init__(
-        self, table: Streamed, lake: Lake, mode: str, tell: Tell, guard: Guard | None
+        self, table: Streamed, lake: Lake, mode: str, on_commit: OnCommit, guard: Guard | None
     ) -> None:
-        """Prepare to write; ``tell`` gets every entry after its commit, and ``guard`` checks each batch before."""
+        """Prepare to write; ``on_commit`` gets every entry after its commit, and ``guard`` checks each batch before."""
         self._table = table
         self._lake = lake
         self._mode = mode
-        self._tell = tell
+        self._on_commit = on_commit
         self._guard = guard
         self._windows: Windows | None = None
         self._static: FileIndex | None = None
@@ -70,26 +70,20 @@ class Writer:
             self.error = error  # Spark passes on its text alone
             raise
         if entry is not None:
-            self._tell(entry)
+            self._on_commit(entry)
 
     def _written(self, rows: DataFrame, number: int) -> Entry | None:
         spark, table, lake = rows.sparkSession, self._table, self._lake
         meter = Meter(spark)
         plan = planned(lake.checkpoint(table), number)
-        entry, parts = opened(table, lake, plan, self._mode)
-        lost = partial(dropped, spark, table, plan, parts)
+        entry = opened(spark, table, lake, plan, self._mode)
         path = lake.table(table)
         write: Callable[..., Entry | None]
         match table:
             case Judged():
                 quarantine = lake.quarantine(table)
                 fork = Fork(table=table, path=path, quarantine=quarantine, guard=self._guard)
-                return fork.write(
-                    rows,
-                    lambda good, held: entry.settled(good=good, held=held, dropped=lost()),
-                    meter,
-                    held_already=self._has(quarantine, number),
-                )
+                return fork.write(rows, entry, meter, held_already=self._has(quarantine, number))
             case Windowed() | Appended():
                 write = partial(append, path=path)
             case Upserted():
@@ -100,13 +94,11 @@ class Writer:
         if table.dimension and self._static is None:
             self._static = FileIndex.of(spark, table.dimension.source, lake)
         with beside(spark, table, lake, rows, self._static) as (found, looked):
-
-            def settle() -> Entry:
-                refused = lost()
-                here = replace(entry, looked=looked)
-                return here.settled(good=entry.read - refused, held={}, dropped=refused)
-
-            return write(found, settle=settle, meter=meter)
+            refused = entry.dropped_by_watermark
+            settled = replace(entry, looked=looked).settled(
+                good=entry.read - refused, held={}, dropped=refused
+            )
+            return write(found, entry=settled, meter=meter)
 
     def _has(self, path: Place, number: int) -> bool:
         newest = last_entry(path)

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.core.table import Computed, Dimension
+from jobs.engine.gates.gate_files import behind_source
 from jobs.engine.runtime.meter import Meter, code_version
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.changed_range import NO_TIME, Reach, changed_span
@@ -97,11 +98,15 @@ class Again:
     def look(self) -> Entry | None:
         """Replace the rows whose dimension changed since the last look-up; None if nothing changed.
 
+        Behind a shut gate of a source it does nothing.
+
         This would undo a backfill's commit between its read and its own commit, so then it tries again; only the last
         try holds the table's turn throughout, and all other writers wait for it.
         """
         wanted, path = self.table.dimension, self.lake.table(self.table)
         if wanted is None or not self.lake.exists(wanted.source) or not is_table(path):
+            return None
+        if behind_source(self.table, self.lake):
             return None
         dimension = self.lake.table(wanted.source)
         for nth in range(TRIES):

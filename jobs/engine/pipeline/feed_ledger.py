@@ -1,14 +1,14 @@
-"""The ledger of a feed: which offsets it has read for good, and how many records it has written.
+"""The ledger of a feed: which offsets it has read and committed, and how many records it has written.
 
 The ledger is derived from the checkpoint: an epoch is in it once Spark has committed the epoch. An entry covers all
-that was committed since the entry before, so an entry that a crash prevented is made up for by the next one, and no
-offset is in two of them or in none. Where a checkpoint is new, the stream begins where the ledger ends; so the first
-entry says where the feed began, and a feed that is killed before its first checkpoint loses nothing.
+that was committed since the previous entry, so after a crash the next entry covers what the crash left out, and every
+offset is in exactly one entry. With a new checkpoint the stream begins where the ledger ends. So the first entry records
+where the feed began, and a feed that is killed before its first checkpoint loses nothing.
 
-Records are counted in the topic, by the header with the feed's name, and not by what Spark reports: Spark reports only
-what it has not crashed on. The counted ranges of the topic follow each other without a gap, so the sum of ``written``
-is the number of the feed's records in the topic, copies after a crash included. A range need not be that of the epoch to
-the record: the next epoch writes while this one is counted.
+Records are counted in the topic, by the header with the feed's name, and not taken from Spark's report, because Spark
+reports nothing for an epoch in which it crashed. The counted ranges of the topic follow each other without a gap, so the sum of ``written``
+is the number of the feed's records in the topic, copies after a crash included. A range may differ from its epoch by some
+records, because the next epoch writes while this one is counted.
 
 The entries are commits without rows, in a Delta log of their own, because whatever reads a ledger reads such a log.
 """
@@ -49,10 +49,10 @@ class FeedLedger:
         address: str,
         options: Mapping[str, str],
     ) -> None:
-        """Connect to Kafka, and see that the topics are those that were read before.
+        """Connect to Kafka, and check that the topics are those that were read before.
 
         Raises:
-            DataError: A topic was made anew, or records expired before they were read.
+            DataError: A topic was recreated, or records expired before they were read.
             DefinitionError: A topic does not exist.
             TransientError: The cluster does not answer.
         """
@@ -90,11 +90,11 @@ class FeedLedger:
         return {part: read.get(part, first) for part, (first, _) in bounds.items()}
 
     def settle(self, *, at_once: bool = False) -> Entry | None:
-        """Make an entry of what was committed since the entry before; None where there is nothing, or not yet.
+        """Add an entry for what was committed since the previous one; None if that is nothing, or the previous is too recent.
 
         Args:
-            at_once: Whether to make it however young the entry before is, also of records that were written in an epoch
-                which is not committed.
+            at_once: Whether to add it however recent the previous entry is, also for records of an epoch that is not
+                committed.
         """
         found, newest = kafka_ends(self._checkpoint), last_entry(self._path)
         if found is None or newest is None or not (at_once or time.monotonic() > self._at + OFTEN):

@@ -3,8 +3,6 @@
 The commit removes every file and adds the new ones, so a reader sees the old rows or the new ones, never a mix.
 """
 
-from collections import Counter
-
 from pyspark.sql import SparkSession
 
 from jobs.core.errors import DefinitionError
@@ -76,11 +74,7 @@ def compute(
     if isinstance(table, Judged):
         quarantine = lake.quarantine(table)
         fork = Fork(table=table, path=path, quarantine=quarantine, guard=guard, replaces=True)
-
-        def settle(good: int, held: Counter[str]) -> Entry:
-            return entry.settled(good=good, held=held, dropped=0)
-
-        return fork.write(result, settle, meter) or entry
+        return fork.write(result, entry, meter) or entry
     commit = delta_commit.Commit(spark, path)
     commit.take_out_all()
     written = commit.write(result).rows

@@ -132,14 +132,14 @@ class Intake:
         if newest is not None:
             refuse_unlike(self._table.id, newest[1].stream, self._stream)
 
-    def _refuse_made_anew(self) -> None:
-        """See, once a slice was read and before it is committed, that it was read from the topics of the beginning.
+    def _refuse_recreated(self) -> None:
+        """Refuse a slice that was read, before its commit, if a topic was recreated since the run began.
 
-        A stream asks for the ends of its topics and not for who they are; one that was made anew between two slices
-        and has outgrown the old one already looks like it.
+        Spark checks the offsets of a topic and not its id, so a topic that was recreated between two slices and has
+        more records than the old one by now looks like the old one.
 
         Raises:
-            DataError: A topic was made anew.
+            DataError: A topic was recreated.
         """
         refuse_unlike(self._table.id, self._stream, identity(self._log.identities()))
 
@@ -160,7 +160,7 @@ class Intake:
         arrived = newest_with(known, self._path, written, seen_at)
         if written.rows != span:
             self._prove_complete(start, stops, written.rows)
-        self._refuse_made_anew()
+        self._refuse_recreated()
         ranges = {part: (offset, stops.get(part, offset)) for part, offset in start.items()}
         entry = Entry(
             table=self._table.id,
@@ -229,12 +229,12 @@ def received(records: DataFrame) -> DataFrame:
 
 
 def identity(topics: Mapping[str, str]) -> str:
-    """Return the ids of topics as a ledger entry has them; a topic that is made anew has another."""
+    """Return the ids of topics as a ledger entry has them; a recreated topic has another."""
     return ",".join(f"{name}@{topics[name]}" for name in sorted(topics))
 
 
 def refuse_unlike(name: str, before: str, now: str) -> None:
-    """Refuse a topic that was made anew; a new topic may join.
+    """Refuse a topic that was recreated; a new topic may join.
 
     Args:
         name: The table or the feed that reads it.
@@ -242,7 +242,7 @@ def refuse_unlike(name: str, before: str, now: str) -> None:
         now: Their ids today.
 
     Raises:
-        DataError: A topic was made anew.
+        DataError: A topic was recreated.
     """
     found = _identities(now)
     for topic, known in _identities(before).items():

@@ -78,11 +78,11 @@ def start(
 
 def is_settled(table: Table, lake: Lake) -> bool:
     """Return whether a table's stream has ended all batches that it planned, and those that follow from them."""
-    return is_idle(lake.checkpoint(table), speaks_of_time=emits_over_time(table))
+    return is_idle(lake.checkpoint(table), emits_over_time=emits_over_time(table))
 
 
 def refuse_strangers(table: Table, lake: Lake) -> None:
-    """See that a stream continues its own table.
+    """Refuse a stream that would not continue its own table.
 
     Raises:
         DefinitionError: The table's rows or its source's were written by another stream or by batch, or are gone.

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.core.table import Computed, Recomputed
+from jobs.engine.gates.gate_files import refuse_behind
 from jobs.engine.pipeline.full_batch import compute
 from jobs.engine.pipeline.plan import shaped
 from jobs.engine.runtime.meter import Meter, code_version
@@ -60,7 +61,12 @@ class Afresh:
         self._length = table.window_length // MICROSECOND
 
     def catch_up(self) -> Entry | None:
-        """Recompute the windows that changed since the last run; None if the sources have no new commits."""
+        """Recompute the windows that changed since the last run; None if the sources have no new commits.
+
+        Raises:
+            GateShutError: The gate of a source is shut.
+        """
+        refuse_behind(self._table, self._lake)
         meter = Meter(self._spark)
         sources = self._table.reads
         last = last_entry(self._lake.table(self._table))

@@ -13,7 +13,7 @@ from jobs.core.errors import DefinitionError, LakeError
 from jobs.core.modes import AvailableNow, Batch, MicroBatch, Mode
 from jobs.core.table import Computed, Ingested, Recomputed, Streamed, Table
 from jobs.engine.gates.batch_check import Guard
-from jobs.engine.gates.gate_files import GateShutError, behind_source, refuse_behind, stops
+from jobs.engine.gates.gate_files import GateShutError, stops
 from jobs.engine.pipeline import masked_columns
 from jobs.engine.pipeline.batch_writer import Writer
 from jobs.engine.pipeline.dimension_lookup import Again
@@ -80,7 +80,7 @@ class _Job:
     table: Table
     lake: Lake
     site: Site
-    tell: Callable[[Entry], None]
+    on_commit: Callable[[Entry], None]
     stopped: Callable[[], bool]
     waits: Callable[[LakeError | None], None]
     holds: Callable[[int], None]
@@ -93,7 +93,7 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and four
     lake: Lake,
     *,
     site: Site,
-    tell: Callable[[Entry], None] = lambda _: None,
+    on_commit: Callable[[Entry], None] = lambda _: None,
     stopped: Callable[[], bool] = lambda: False,
     waits: Callable[[LakeError | None], None] = lambda _: None,
     holds: Callable[[int], None] = lambda _: None,
@@ -105,7 +105,7 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and four
         mode: How; ``MicroBatch`` goes on until ``stopped`` says so.
         lake: Where.
         site: With what.
-        tell: Called with the entry of each committed batch.
+        on_commit: Called with the entry of each committed batch.
         stopped: Asked between batches.
         waits: Called with the reason when an always-on table waits, for a gate or an outage, and with None when it works.
         holds: Called from time to time with the number of rows in the state of an always-on table.
@@ -121,10 +121,10 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and four
 
     patience = Patience(waits, stopped)
 
-    def heard(entry: Entry) -> None:
+    def committed(entry: Entry) -> None:
         report.add(entry)
         patience.well()
-        tell(entry)
+        on_commit(entry)
 
     def weighed(rows: int) -> None:
         patience.well()  # a trigger has ended, also where it had nothing to read
@@ -132,7 +132,7 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and four
 
     refuse_without_source(table, lake)
     refuse_half_done(table, lake)
-    job = _Job(table, lake, site, heard, stopped, waits, weighed, patience)
+    job = _Job(table, lake, site, committed, stopped, waits, weighed, patience)
     if isinstance(table, Ingested):
         work = partial(_take_in, job, mode)
     else:
@@ -190,18 +190,17 @@ def _each(job: _Job, intake: Intake, limit: int | None) -> int:
     """Read what is available and return the number of commits."""
     commits = 0
     for entry in intake.catch_up(limit, job.stopped):
-        job.tell(entry)
+        job.on_commit(entry)
         commits += 1
     return commits
 
 
 def _again(job: _Job, afresh: Afresh) -> int:
     """Recompute what changed and return the number of commits."""
-    refuse_behind(job.table, job.lake)
     entry = afresh.catch_up()
     if entry is None:
         return 0
-    job.tell(entry)
+    job.on_commit(entry)
     return 1
 
 
@@ -222,7 +221,7 @@ def _derive(job: _Job, table: Computed, mode: Mode) -> None:
     guard = Guard(table, job.lake, job.site.clock)
     match mode:
         case Batch():
-            job.tell(compute(job.site.spark, table, job.lake, guard))
+            job.on_commit(compute(job.site.spark, table, job.lake, guard))
         case AvailableNow() | MicroBatch():
             if isinstance(table, Recomputed):
                 _recompute(job, table, mode)
@@ -247,7 +246,7 @@ def _recompute(job: _Job, table: Recomputed, mode: AvailableNow | MicroBatch) ->
 def _stream(job: _Job, table: Streamed, mode: AvailableNow | MicroBatch, guard: Guard) -> None:
     """Follow the rows that are appended to the sources."""
     spark, lake = job.site.spark, job.lake
-    writer = Writer(table, lake, mode.name, job.tell, guard)
+    writer = Writer(table, lake, mode.name, job.on_commit, guard)
     match mode:
         case AvailableNow():
             follow(start(spark, table, lake, writer, None), writer, job.stopped)
@@ -268,8 +267,6 @@ def _stream(job: _Job, table: Streamed, mode: AvailableNow | MicroBatch, guard: 
 
 def _look_again(job: _Job, writer: Writer, again: Again) -> None:
     """Update rows whose dimension has changed, between two batches."""
-    if job.table.dimension is None or behind_source(job.table, job.lake):
-        return
     if not writer.writing.acquire(blocking=False):
         return
     try:
@@ -277,7 +274,7 @@ def _look_again(job: _Job, writer: Writer, again: Again) -> None:
     finally:
         writer.writing.release()
     if entry is not None:
-        job.tell(entry)
+        job.on_commit(entry)
 
 
 def refuse_without_source(table: Table, lake: Lake) -> None:

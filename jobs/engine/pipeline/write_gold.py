@@ -8,7 +8,7 @@ Where another table follows the changes of this one, the entry has the event-tim
 the rows before and after at hand, and each follower would have to read every rewritten file.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -28,17 +28,15 @@ from jobs.engine.storage.output_files import SMALL, rows_in, sized, write
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.window_index import WindowIndex
 
-Settle = Callable[[], Entry]
 
-
-def append(rows: DataFrame, path: Place, settle: Settle, meter: Meter) -> Entry | None:
+def append(rows: DataFrame, path: Place, entry: Entry, meter: Meter) -> Entry | None:
     """Add rows that are final."""
     commit = delta_commit.Commit(rows.sparkSession, path)
     written = write(commit, rows).rows
-    entry = _entry(settle(), written, meter)
-    if entry is not None:
-        commit.commit(entry.encoded())
-    return entry
+    final = _closed(entry, written, meter)
+    if final is not None:
+        commit.commit(final.encoded())
+    return final
 
 
 class Windows:
@@ -51,7 +49,7 @@ class Windows:
         self._windows = WindowIndex(table.window_from)
         self._is_compared = any(table in each.change_sources for each in catalog.tables())
 
-    def change(self, rows: DataFrame, settle: Settle, meter: Meter) -> Entry | None:
+    def change(self, rows: DataFrame, entry: Entry, meter: Meter) -> Entry | None:
         """Replace the rows of windows that changed.
 
         Files are written outside the commit turn. A backfill that commits meanwhile may have removed some of the same
@@ -61,14 +59,13 @@ class Windows:
         try:
             touched, count = self._touched(kept)
             put = self._put(kept, touched, count)
-            entry = settle()
             with turn(rows.sparkSession, self._path):
                 if put.commit.read_version != latest_version(self._path):
                     put.commit.abandon()
                     put = self._put(kept, touched, count)
-                final = _entry(entry, put.written.rows, meter)
+                final = _closed(entry, put.written.rows, meter)
                 if final is not None:
-                    version = put.commit.commit(replace(final, speaks_of=put.reach).encoded())
+                    version = put.commit.commit(replace(final, changed=put.reach).encoded())
                     self._windows.replaced(version, touched, put.written)
                 return final
         finally:
@@ -123,7 +120,7 @@ class _Put(NamedTuple):
     reach: Reach | None
 
 
-def _entry(entry: Entry, written: int, meter: Meter) -> Entry | None:
+def _closed(entry: Entry, written: int, meter: Meter) -> Entry | None:
     """Complete an entry; None for a batch that read no row and wrote none."""
     if not entry.read and not written:
         return None

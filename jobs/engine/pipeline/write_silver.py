@@ -6,7 +6,6 @@ The table's guard (jobs/engine/gates/batch_check.py) is asked before both: a bat
 """
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from pyspark import StorageLevel
@@ -25,8 +24,6 @@ from jobs.engine.storage.place import Place
 FOUND = ("broke", "failed", "opened", "rules", "contract", "newest")
 """What a guard adds to an entry."""
 
-Settle = Callable[[int, Counter[str]], Entry]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fork:
@@ -39,13 +36,13 @@ class Fork:
     replaces: bool = False
 
     def write(
-        self, rows: DataFrame, settle: Settle, meter: Meter, *, held_already: bool = False
+        self, rows: DataFrame, entry: Entry, meter: Meter, *, held_already: bool = False
     ) -> Entry | None:
         """Write the good rows to the table and the others to its quarantine.
 
         Args:
             rows: Judged and deduplicated; read once.
-            settle: Returns the ledger entry, given how many rows are good and how many were held for each reason.
+            entry: The entry of the batch, without the numbers of good rows and of held ones.
             meter: Measures the batch.
             held_already: Whether the quarantine was written before a crash.
 
@@ -57,7 +54,7 @@ class Fork:
         try:
             judged = counted(kept, self.table)
             good, held = judged.good, judged.held
-            entry = settle(good, held)
+            entry = entry.settled(good=good, held=held, dropped=entry.dropped_by_watermark)
             if not entry.read and not self.replaces:
                 return None
             if held_already:

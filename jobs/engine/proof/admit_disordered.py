@@ -61,7 +61,7 @@ def admit(spark: SparkSession, table: Judged, lake: Lake, places: DataFrame) -> 
         table=table,
         lake=lake,
         signed=UNSIGNED,
-        tell=lambda _, __: None,
+        on_table=lambda _, __: None,
         meter=Meter(spark),
     )
     with healing(spark, table, lake, chosen, ALWAYS) as healed:

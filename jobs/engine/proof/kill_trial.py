@@ -108,7 +108,7 @@ class KillTrial:
         return [table for table in sources.values() if isinstance(table, Ingested)]
 
     def _show(self, number: int) -> None:
-        """Show the stream the commits of one number, one of each bronze table."""
+        """Link the commit with this number of each bronze table into the lake of the stream."""
         for table in self._bronze():
             source, target = self.log.table(table), self.lake.table(table)
             if is_commit(source, number):

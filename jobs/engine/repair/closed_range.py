@@ -45,7 +45,7 @@ class Span:
 
 def left_until(table: Table, lake: Lake) -> datetime | None:
     """Return the moment before which a table's stream writes no more rows; None when there is none yet."""
-    settled = settled_ms(lake.checkpoint(table), speaks_of_time=emits_over_time(table))
+    settled = settled_ms(lake.checkpoint(table), emits_over_time=emits_over_time(table))
     return datetime.fromtimestamp(settled / 1000, tz=UTC) if settled else None
 
 
@@ -66,7 +66,7 @@ def _until_it_closes(table: Table) -> timedelta:
 
 
 def is_open(table: Table, left: datetime) -> Column:
-    """Return the condition that a row is still open: a stream that has left a moment may still update it."""
+    """Return the condition that a row is still open: a stream may update it after it has closed all time up to ``left``."""
     if table.valid_until:  # a row without an end is open
         end = F.col(table.valid_until)
         return end.isNull() | (end > F.lit(left))

@@ -1,4 +1,4 @@
-"""Rebuild a table: compute it anew as a shadow, compare the shadow with the live table, promote it, undo that.
+"""Rebuild a table: compute a shadow of it, compare the shadow with the table, promote it, undo a promotion.
 
 A promotion is one Delta commit that removes every live file and adds the shadow's files, which are linked into the
 table's own folder: a reader sees either all old rows or all new ones, and the old rows stay readable as a version.
@@ -32,14 +32,14 @@ from jobs.engine.storage.linked_files import link_files
 from jobs.engine.storage.locks import lease
 from jobs.engine.storage.place import Place
 
-Tell = Callable[[Entry], None]
+OnCommit = Callable[[Entry], None]
 
 
 def refuse_unfit(table: Table, lake: Lake) -> None:
     """Refuse a table that no stream makes.
 
     Raises:
-        DefinitionError: It is recomputed afresh, or was never run.
+        DefinitionError: It is a recomputed table, or was never run.
     """
     if isinstance(table, Recomputed):
         raise DefinitionError(
@@ -50,11 +50,11 @@ def refuse_unfit(table: Table, lake: Lake) -> None:
     lake.refuse_missing(table)
 
 
-def rebuild(table: Table, lake: Lake, site: Site, tell: Tell = lambda _: None) -> Shadow:
+def rebuild(table: Table, lake: Lake, site: Site, on_commit: OnCommit = lambda _: None) -> Shadow:
     """Compute a table's shadow by today's code from all rows of its sources.
 
     Raises:
-        DefinitionError: A promotion was interrupted, and needs the present shadow.
+        DefinitionError: A promotion was interrupted; finishing it takes the shadow that exists.
     """
     shadow_lake.refuse_half_done(table, lake)
     made = Shadow.of(table, lake)
@@ -62,11 +62,11 @@ def rebuild(table: Table, lake: Lake, site: Site, tell: Tell = lambda _: None) -
         folder.remove(if_possible=True)
     made.open_for_writing()
     gate_files.open_all(made)  # an operator compares it before it is promoted
-    run(table, AvailableNow(), made, site=site, tell=tell)
+    run(table, AvailableNow(), made, site=site, on_commit=on_commit)
     return made
 
 
-def promote(table: Table, lake: Lake, site: Site, tell: Tell = lambda _: None) -> Entry:
+def promote(table: Table, lake: Lake, site: Site, on_commit: OnCommit = lambda _: None) -> Entry:
     """Replace a table by its shadow after the shadow has read what came since; finish an interrupted promotion.
 
     Raises:
@@ -79,7 +79,7 @@ def promote(table: Table, lake: Lake, site: Site, tell: Tell = lambda _: None) -
         if known is None or known.done:
             refuse_without_shadow(table, lake)
             gate_files.close_all(made)  # the rows that came since were not compared
-            run(table, AvailableNow(), made, site=site, tell=tell)
+            run(table, AvailableNow(), made, site=site, on_commit=on_commit)
             before = [latest_version(path) for path in lake.folders(table)]
             known = Promotion(mark=str(uuid.uuid4()), before=before)
             shadow_lake.write(made, known)

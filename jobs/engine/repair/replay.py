@@ -67,8 +67,7 @@ from jobs.engine.storage.locks import lease
 from jobs.engine.storage.open_table import live_rows
 from jobs.engine.storage.replace_rows import Exchange, swap
 
-Tell = Callable[[Table, Entry | None], None]
-"""Is called for each table that was written, and with None for a table that had nothing to do."""
+OnTable = Callable[[Table, Entry | None], None]
 
 STATUS = {
     Fate.HEALS: Status.REPLAYED,
@@ -123,7 +122,7 @@ def replay(  # noqa: PLR0913  # where, what, who, and a callback
     choice: Choice | None = None,
     signed: Signed = UNSIGNED,
     *,
-    tell: Tell = lambda _, __: None,
+    on_table: OnTable = lambda _, __: None,
 ) -> Replayed:
     """Bring held rows that pass today's rules to silver; finish an interrupted replay first.
 
@@ -133,7 +132,7 @@ def replay(  # noqa: PLR0913  # where, what, who, and a callback
         lake: The lake.
         choice: Which rows; all open rows when absent.
         signed: Who signs for it.
-        tell: Is called for each table.
+        on_table: Called for each table that was written, and with None for a table that had nothing to do.
 
     Raises:
         DefinitionError: See ``refuse_unfit``.
@@ -144,8 +143,9 @@ def replay(  # noqa: PLR0913  # where, what, who, and a callback
     refuse_behind_above(table, lake)
     with lease(spark, table, lake, role=ROLE):
         refuse_half_backfilled(table, lake)
+        meter = Meter(spark)
         work = Work(
-            spark=spark, table=table, lake=lake, signed=signed, tell=tell, meter=Meter(spark)
+            spark=spark, table=table, lake=lake, signed=signed, on_table=on_table, meter=meter
         )
         _finish(work)
         chosen = open_records(spark, table, lake).where((choice or Choice()).holds())
@@ -165,7 +165,7 @@ class Work:
     table: Judged
     lake: Lake
     signed: Signed
-    tell: Tell
+    on_table: OnTable
     meter: Meter
 
 
@@ -249,7 +249,7 @@ def _bring(work: Work, healed: Healing, begun: Entry, released: Mapping[str, int
             **({"reach": healed.touched.in_micros()} if healed.touched else {}),
         )
         swap(spark, lake.table(table), exchange, final.encoded())
-    work.tell(table, final)
+    work.on_table(table, final)
     return final
 
 
@@ -285,7 +285,7 @@ def _follow(work: Work, done: Entry) -> None:
         return
     since, until = (datetime.fromisoformat(str(at)) for at in (done.since, done.until))
     for other, entry in backfill_above(spark, table, lake, Span(since=since, until=until)):
-        work.tell(other, entry)
+        work.on_table(other, entry)
     quarantine, name = lake.quarantine(table), f"quarantine.{table.name}"
     mark = Entry(
         table=table.id,

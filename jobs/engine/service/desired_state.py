@@ -33,7 +33,7 @@ class Order:
         attempts: The times of its restarts since it was last well.
         gave_up: When the alarm was sent after the last attempt.
         rest: The process that has suspended the stream until it is done, and when.
-        told_of: Tables for whose failures an alarm was sent.
+        alerted: Tables for whose failures an alarm was sent.
     """
 
     runs: bool
@@ -44,7 +44,7 @@ class Order:
     attempts: tuple[str, ...] = ()
     gave_up: str | None = None
     rest: Mapping[str, Any] | None = None
-    told_of: tuple[str, ...] = ()
+    alerted: tuple[str, ...] = ()
 
     def next_at(self) -> datetime | None:
         """Return when the stream may be restarted; None when all attempts are used up."""
@@ -88,7 +88,7 @@ def order(lake: Lake) -> Order | None:
     if text is None:
         return None
     fields = json.loads(text)
-    lists = {name: tuple(fields.get(name, ())) for name in ("words", "attempts", "told_of")}
+    lists = {name: tuple(fields.get(name, ())) for name in ("words", "attempts", "alerted")}
     return Order(**{**fields, **lists})
 
 

@@ -111,7 +111,7 @@ class FeedHost:
             self._stop.wait(POLL)
 
     def _renew(self, held: ExitStack) -> None:
-        """Let other feeds take over where they are of another version, and record that."""
+        """Replace the feeds whose version has changed, start new ones, stop those that are gone, and record it."""
         renewed = self._renewed()
         if renewed is None:
             return

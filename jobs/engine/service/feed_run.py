@@ -1,7 +1,7 @@
-"""One feed of a process, from start to start: its query, its ledger, its figures.
+"""One feed of a process, across all starts of its query: the query, the ledger, the figures.
 
-A feed that loses its broker is started again, after a pause that doubles up to half a minute; what is started again goes
-on at the last checkpoint. Any other error is the host's matter (jobs/engine/service/feed_host.py).
+A feed that loses its broker is started again after a pause that doubles up to half a minute, and continues from its
+last checkpoint. Any other error is handled by the host (jobs/engine/service/feed_host.py).
 """
 
 import time
@@ -48,7 +48,7 @@ class FeedPulse:
 
 
 class FeedRun:
-    """One feed, from start to start."""
+    """One feed, across all starts of its query."""
 
     def __init__(
         self, feed: Feed, mode: FeedMode, lake: Lake, site: Site, *, from_the_first: bool
@@ -102,9 +102,9 @@ class FeedRun:
                 raise
 
     def take_over(self, new: Feed | None, handover: Handover) -> dict[str, int]:
-        """Replace the feed by one of another version or by none, and return the offsets at which that begins.
+        """Replace the feed by another version of it or by none, and return the offsets from which that applies.
 
-        Where Kafka is away, it takes over as soon as it can, from the checkpoint on.
+        While Kafka is away, the change waits; then it applies from the checkpoint on.
         """
         if self._query is not None:
             self._query.stop()

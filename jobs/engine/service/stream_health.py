@@ -48,7 +48,7 @@ class Act(StrEnum):
     NOTHING = "nothing"
     WAIT = "wait"
     RESTART = "restart"
-    TELL = "tell"
+    ALERT = "alert"
     """Send one alarm; the stream runs on and is not restarted."""
     GIVE_UP = "give up"
 
@@ -71,7 +71,7 @@ class Warned:
 
     table: str
     what: str
-    says: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class Watch:
 
     act: Act
     ill: Ill | None = None
-    says: str = ""
+    message: str = ""
     tables: tuple[str, ...] = ()
 
 
@@ -93,13 +93,13 @@ def watch(
     diagnosis = _ill(asked, beat, now)
     if diagnosis is None:
         return _failing(asked, beat)
-    ill, says = diagnosis
+    ill, message = diagnosis
     if ill is Ill.DEAD and starting:
         return Watch(act=Act.WAIT)
     is_hopeless = (
         ill is Ill.DEAD and beat is not None and beat.get("failed") == DefinitionError.kind
     )
-    return Watch(act=_act(asked, now, is_hopeless=is_hopeless), ill=ill, says=says)
+    return Watch(act=_act(asked, now, is_hopeless=is_hopeless), ill=ill, message=message)
 
 
 def is_well(asked: Order, beat: Mapping[str, Any] | None, now: datetime) -> bool:
@@ -131,18 +131,18 @@ def warned(table: str, seen: Sequence[Look]) -> Iterator[Warned]:
     over = f"from {first.at} to {last.at}"
     lags = [look.lag or 0 for look in seen]
     if _grows(lags):
-        says = (
+        message = (
             f"{table} falls behind: {lags[0]:,} rows were to be read, and {lags[-1]:,} are, {over}"
         )
-        yield Warned(table=table, what="lag", says=says)
+        yield Warned(table=table, what="lag", message=message)
     states = [look.state for look in seen]
     if _grows(states) and states[-1] >= 2 * states[0]:
-        says = f"the state of {table} grows: {states[0]:,} rows, then {states[-1]:,}, {over}"
-        yield Warned(table=table, what="state", says=says)
+        message = f"the state of {table} grows: {states[0]:,} rows, then {states[-1]:,}, {over}"
+        yield Warned(table=table, what="state", message=message)
     if last.watermark is not None and last.watermark == first.watermark and last.read > first.read:
         rows = last.read - first.read
-        says = f"{table} read {rows:,} rows {over}, and its watermark stays at {last.watermark}"
-        yield Warned(table=table, what="watermark", says=says)
+        message = f"{table} read {rows:,} rows {over}, and its watermark stays at {last.watermark}"
+        yield Warned(table=table, what="watermark", message=message)
 
 
 def _grows(values: Sequence[int]) -> bool:
@@ -167,13 +167,13 @@ def _ill(asked: Order, beat: Mapping[str, Any] | None, now: datetime) -> tuple[I
         waits = pulse["gate"] or pulse.get("away") or pulse.get("failing")
         if pulse["lag"] and not waits and since > STUCK:
             minutes = since // timedelta(minutes=1)
-            says = f"{table} has {pulse['lag']:,} rows to read and committed none for {minutes} minutes"
-            return Ill.STUCK, says
+            message = f"{table} has {pulse['lag']:,} rows to read and committed none for {minutes} minutes"
+            return Ill.STUCK, message
     return None
 
 
 def failing(beat: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any]]:
-    """Return the failures that no accident explains, by table."""
+    """Return by table the failures that will not pass by themselves."""
     if not beat or not beat["alive"]:
         return {}
     failures = {name: pulse.get("failing") for name, pulse in beat["tables"].items()}
@@ -189,9 +189,9 @@ def _failing(asked: Order, beat: Mapping[str, Any] | None) -> Watch:
     failures = failing(beat)
     if not failures:
         return Watch(act=Act.NOTHING)
-    says = "; ".join(f"{name} fails: {each['says']}" for name, each in sorted(failures.items()))
-    act = Act.NOTHING if failures.keys() <= set(asked.told_of) else Act.TELL
-    return Watch(act=act, ill=Ill.FAILING, says=says, tables=tuple(sorted(failures)))
+    message = "; ".join(f"{name} fails: {each['says']}" for name, each in sorted(failures.items()))
+    act = Act.NOTHING if failures.keys() <= set(asked.alerted) else Act.ALERT
+    return Watch(act=act, ill=Ill.FAILING, message=message, tables=tuple(sorted(failures)))
 
 
 def _act(asked: Order, now: datetime, *, is_hopeless: bool) -> Act:

@@ -56,7 +56,7 @@ class Pulse:
     failing: Failing | None = None
     """Its failure, while it is retried."""
     behind: str | None = None
-    """Since when it has had rows to read, waited for nothing, and committed none of them."""
+    """The time since which it has had rows to read and committed none, though it waits for nothing."""
     at: str | None = None
     recent: list[tuple[float, int]] = field(default_factory=list)
 
@@ -79,7 +79,7 @@ class Host:
         self._ended_by: BaseException | None = None
         self.errors: dict[str, Exception] = {}
         """The last error of each failing table."""
-        self._unborn: set[str] = set()
+        self._waiting_for_sources: set[str] = set()
         """The tables that wait for a source to be made."""
         self.pulses = {table.id: Pulse(table=table.id) for table in tables}
         folders = {t.id: lake.table(t) for table in tables for t in (table, *table.upstream)}
@@ -142,10 +142,10 @@ class Host:
 
     def _await_sources(self, table: Table) -> None:
         while not all(self._lake.exists(source) for source in table.upstream):
-            self._unborn.add(table.id)
+            self._waiting_for_sources.add(table.id)
             if self._stop.wait(POLL):
                 return
-        self._unborn.discard(table.id)
+        self._waiting_for_sources.discard(table.id)
 
     def _run(self, table: Table) -> None:
         run(
@@ -153,7 +153,7 @@ class Host:
             self._mode,
             self._lake,
             site=self._site,
-            tell=lambda entry: self._committed(table, entry),
+            on_commit=lambda entry: self._committed(table, entry),
             stopped=self._stop.is_set,
             waits=partial(self._waits, table),
             holds=partial(self._holds, table),
@@ -161,8 +161,8 @@ class Host:
 
     def _ends_all(self, table: Table, error: Exception) -> bool:
         """Return whether an error ends the whole process: the JVM is lost, or a table had another writer from the start."""
-        comes_second = isinstance(error, HasWriterError) and table.id not in self.errors
-        return comes_second or loss(error) is not None
+        has_other_writer = isinstance(error, HasWriterError) and table.id not in self.errors
+        return has_other_writer or loss(error) is not None
 
     def _fails(self, table: Table, error: Exception) -> float:
         """Record the failure of a table, and return the seconds until its next attempt."""
@@ -173,8 +173,8 @@ class Host:
         return failure.pause
 
     def _end_without_any(self) -> None:
-        """End when no table can run, by an error that a retry may survive if there is one."""
-        able = self.pulses.keys() - self.errors.keys() - self._unborn
+        """End the process when no table can run; of several errors raise one that a restart may survive, if there is one."""
+        able = self.pulses.keys() - self.errors.keys() - self._waiting_for_sources
         if not able and self.errors:
             errors = sorted(
                 self.errors.values(), key=lambda each: isinstance(each, DefinitionError)
@@ -230,8 +230,8 @@ class Host:
             return None
         tails = [self._tails[source.id] for source in table.upstream]
         is_afresh = isinstance(table, Recomputed)
-        there = sum(tail.written if is_afresh else tail.appended for tail in tails)
-        return there - self._tails[table.id].read
+        available = sum(tail.written if is_afresh else tail.appended for tail in tails)
+        return available - self._tails[table.id].read
 
     def _beat(self, *, is_alive: bool) -> None:
         at: datetime = self._site.clock()

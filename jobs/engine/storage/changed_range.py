@@ -29,7 +29,7 @@ def changed_span(
     spark: SparkSession, source: Computed, path: Place, before: int, now: int
 ) -> Reach | None:
     """Return the range in which two versions of a table differ; None when they are equal."""
-    ranges = [entry.speaks_of for entry in between(path, before + 1, now)]
+    ranges = [entry.changed for entry in between(path, before + 1, now)]
     known = [reach for reach in ranges if reach is not None]
     if len(known) == now - before:
         return hull([reach for reach in known if reach != NO_TIME])

@@ -59,7 +59,7 @@ class Entry:
         until: For a backfill, the end of its range.
         came: For a backfill, rows that were added.
         gone: For a backfill, rows that were removed.
-        speaks_of: For a batch that replaced rows, the range of event time that changed, in microseconds, both ends
+        changed: For a batch that replaced rows, the range of event time that changed, in microseconds, both ends
             included; with it no reader has to compare files. Unknown when None.
         broke: How many rows broke each rule, each row counted under every rule; reasons of parsing and of time as well.
         failed: The expectations that the batch did not meet: those that only warn, and those for which a gate was opened.
@@ -97,7 +97,7 @@ class Entry:
     until: str | None = None
     came: int = 0
     gone: int = 0
-    speaks_of: tuple[int, int] | None = None
+    changed: tuple[int, int] | None = None
     broke: Mapping[str, int] = field(default_factory=dict)
     failed: tuple[str, ...] = ()
     opened: str | None = None
@@ -236,7 +236,8 @@ def entry_at(path: Place, version: int) -> Entry | None:
     known = {f.name for f in fields(Entry)}
     values = {name: value for name, value in found.items() if name in known}
     values["failed"] = tuple(found.get("failed") or ())
-    values["speaks_of"] = tuple(found.get("speaks_of") or ()) or None
+    range_changed = found.get("changed") or found.get("speaks_of")  # its key in an older lake
+    values["changed"] = tuple(range_changed or ()) or None
     source, versions = found["source"], found["versions"] or {}
     if isinstance(versions, list):  # as written while a table had one source only
         versions = {source: versions}

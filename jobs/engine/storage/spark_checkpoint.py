@@ -145,7 +145,7 @@ def is_ahead(checkpoint: Place, newest: int | None, sources: Sequence[Place]) ->
     return any(between.input(source) for source in sources)
 
 
-def settled_ms(checkpoint: Place, *, speaks_of_time: bool) -> int:
+def settled_ms(checkpoint: Place, *, emits_over_time: bool) -> int:
     """Return the event time before which a stream writes nothing more, in milliseconds; 0 if there is none.
 
     Admitted rows are above the newest watermark. But a stream that emits rows when the watermark moves emits them one
@@ -154,24 +154,24 @@ def settled_ms(checkpoint: Place, *, speaks_of_time: bool) -> int:
     done = _newest(checkpoint, "commits")
     if done is None:
         return 0
-    if speaks_of_time:
+    if emits_over_time:
         return _read_batch(checkpoint, done)[0]
     return _next_watermark(checkpoint, done)
 
 
-def is_idle(checkpoint: Place, *, speaks_of_time: bool) -> bool:
+def is_idle(checkpoint: Place, *, emits_over_time: bool) -> bool:
     """Return whether the last planned batch is complete, and with it any batch that its watermark causes.
 
     Args:
         checkpoint: The stream's checkpoint.
-        speaks_of_time: Whether a new watermark causes a batch without input.
+        emits_over_time: Whether a new watermark causes a batch without input.
     """
     planned, done = _newest(checkpoint, "offsets"), _newest(checkpoint, "commits")
     if planned is None:
         return True
     if done is None or planned != done:
         return False
-    if not speaks_of_time:
+    if not emits_over_time:
         return True
     return _read_batch(checkpoint, done)[0] == _next_watermark(checkpoint, done)
 

@@ -127,8 +127,8 @@ def _rows(spark: SparkSession, lake: Lake, source: Source, asked: Asked) -> Data
 
 def figures(alerts: DataFrame, asked: Asked) -> DataFrame:
     """Return rows of figures: for a rule, a kind and a value, how many alerts, with the first and the last of them."""
-    told = alerts.select("*", _sample(), *_counted_for(asked))
-    each = _compared(told, asked) if asked.others is not None else _alone(told)
+    sampled = alerts.select("*", _sample(), *_counted_for(asked))
+    each = _compared(sampled, asked) if asked.others is not None else _alone(sampled)
     of_rule = Window.partitionBy("rule_id", "kind")
     most = of_rule.orderBy(F.desc("alerts"), "value")
     counted = each.groupBy("rule_id", "kind", "value").agg(

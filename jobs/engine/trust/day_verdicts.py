@@ -75,7 +75,7 @@ def flow(hours: Sequence[Batch]) -> Flow:
 
 
 def _without_moves(parts: Mapping[str, int]) -> dict[str, int]:
-    """Take out the rows that a backfill moved among earlier hours: a negative count here, as many more there."""
+    """Take out the rows that a backfill moved from one outcome to another: one count is negative, others are as much too high."""
     left = {name: max(0, rows) for name, rows in parts.items()}
     moved = -sum(min(0, rows) for rows in parts.values())
     for name in sorted(left, key=lambda each: -left[each]):

@@ -40,14 +40,14 @@ class Sign:
     Args:
         name: The name of the question.
         well: Whether there is nothing to do.
-        says: The answer as a sentence.
+        message: The answer as a sentence.
         grave: Whether the table's rows are in doubt, and not only late.
         figures: The plotted figures.
     """
 
     name: str
     well: bool
-    says: str
+    message: str
     grave: bool = False
     figures: Mapping[str, Figure] = field(default_factory=dict)
 
@@ -89,10 +89,10 @@ def committed_at(table: Table, lake: Lake) -> datetime | None:
 
 
 def _balances(sheet: Balance) -> Sign:
-    says = "balanced" if sheet.balanced else "; ".join(sheet.faults[:3])
+    message = "balanced" if sheet.balanced else "; ".join(sheet.faults[:3])
     held = sum(sheet.quarantined.values())
     figures = {"read": sheet.read, "good": sheet.good, "duplicates": sheet.duplicates, "held": held}
-    return Sign(name=LEDGER, well=sheet.balanced, says=says, grave=True, figures=figures)
+    return Sign(name=LEDGER, well=sheet.balanced, message=message, grave=True, figures=figures)
 
 
 def _proven(table: Table, lake: Lake) -> Sign:
@@ -100,9 +100,13 @@ def _proven(table: Table, lake: Lake) -> Sign:
     figures: dict[str, Figure] = (
         {"rows": last.rows, "at": last.at, "seed": last.seed} if last else {}
     )
-    says = result if last else "never verified; the job `certify` does it"
+    message = result if last else "never verified; the job `certify` does it"
     return Sign(
-        name=CERTIFICATE, well=not result.startswith("NOT"), says=says, grave=True, figures=figures
+        name=CERTIFICATE,
+        well=not result.startswith("NOT"),
+        message=message,
+        grave=True,
+        figures=figures,
     )
 
 
@@ -111,20 +115,24 @@ def _fresh(table: Table, lake: Lake, sheet: Balance, now: datetime) -> Sign:
     age = now - at if at else timedelta(0)
     waits = sheet.waiting > 0 and age > LATE
     minutes = int(age.total_seconds() // 60)
-    says = f"{sheet.waiting:,} rows wait, and the last commit is {minutes} minutes old"
-    return Sign(name=FRESH, well=not waits, says=says, figures={"minutes since commit": minutes})
+    message = f"{sheet.waiting:,} rows wait, and the last commit is {minutes} minutes old"
+    return Sign(
+        name=FRESH, well=not waits, message=message, figures={"minutes since commit": minutes}
+    )
 
 
 def _lags(sheet: Balance) -> Sign:
-    says = f"{sheet.waiting:,} rows wait"
-    return Sign(name=LAGS, well=sheet.waiting < LAG, says=says, figures={"lag": sheet.waiting})
+    message = f"{sheet.waiting:,} rows wait"
+    return Sign(
+        name=LAGS, well=sheet.waiting < LAG, message=message, figures={"lag": sheet.waiting}
+    )
 
 
 def _quarantine(table: Table, lake: Lake, now: datetime) -> Sign:
     held = open_rows(table, lake, now)
     if held is None or held.oldest is None:
-        return Sign(name=QUARANTINE, well=True, says="nothing is held", figures={"held": 0})
+        return Sign(name=QUARANTINE, well=True, message="nothing is held", figures={"held": 0})
     age = now - datetime.fromisoformat(held.oldest)
-    says = f"{held.rows:,} rows are held, the oldest for {age.days} days"
+    message = f"{held.rows:,} rows are held, the oldest for {age.days} days"
     figures: dict[str, Figure] = {"held": held.rows, "oldest": held.oldest, "days": age.days}
-    return Sign(name=QUARANTINE, well=age <= LONG, says=says, figures=figures)
+    return Sign(name=QUARANTINE, well=age <= LONG, message=message, figures=figures)

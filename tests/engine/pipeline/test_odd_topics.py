@@ -128,7 +128,7 @@ def test_a_partition_that_is_added_while_a_stream_runs_is_read_from_its_beginnin
         MicroBatch(every=0.05),
         lake,
         site=site,
-        tell=committed,
+        on_commit=committed,
         stopped=lambda: sum(entry.read for entry in commits) >= 3,
     )
 
@@ -165,7 +165,7 @@ def test_a_stream_goes_on_past_a_producer_that_counts_nanoseconds(
         MicroBatch(every=0.05),
         lake,
         site=site,
-        tell=hear,
+        on_commit=hear,
         stopped=lambda: sum(entry.read for entry in heard) >= 7,
     )
 

@@ -95,7 +95,7 @@ def test_the_latest_rows_remain_and_the_entry_records_the_changed_range(
         changes += [change(chance, number // 2) for _ in range(5)]
         intervals = intervals_of(changes)
         rows = spark.createDataFrame([each.row for each in intervals - known], KINDS)
-        windows.change(rows, lambda: entry(devices.TABLE, read=5), Meter(spark))
+        windows.change(rows, entry(devices.TABLE, read=5), Meter(spark))
 
         version = latest_version(path)
         live = {tuple(row) for row in rows_at(spark, path, version).collect()}
@@ -104,7 +104,7 @@ def test_the_latest_rows_remain_and_the_entry_records_the_changed_range(
         }
         changed = changed_reach(known, intervals)
         assert changed_span(spark, devices.TABLE, path, version - 1, version) == changed
-        assert entry_of(path, version).speaks_of == changed
+        assert entry_of(path, version).changed == changed
         known = intervals
 
 
@@ -129,9 +129,7 @@ def test_the_changed_range_of_rows_without_an_end_is_their_event_times(
 
     for holder in ("unknown", "d1"):
         rows = [(str(at), at, holder, at.replace(minute=0)) for at in moments]
-        windows.change(
-            spark.createDataFrame(rows, kinds), lambda: entry(table, read=2), Meter(spark)
-        )
+        windows.change(spark.createDataFrame(rows, kinds), entry(table, read=2), Meter(spark))
 
     version = latest_version(Place.of(path))
     expected = (micros(moments[0]), micros(moments[-1])) if moments else None
@@ -157,7 +155,7 @@ def test_a_row_with_null_in_its_key_replaces_its_older_version(
         rows = spark.createDataFrame(
             [("d1", None, NOON, count), ("d2", "lima", NOON, count)], columns
         )
-        windows.change(rows, lambda: entry(table, read=2), Meter(spark))
+        windows.change(rows, entry(table, read=2), Meter(spark))
 
     live = (
         rows_at(spark, Place.of(path), latest_version(Place.of(path)))

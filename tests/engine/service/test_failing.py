@@ -192,7 +192,7 @@ def test_a_topic_that_is_made_anew_while_a_stream_runs_is_refused_before_anythin
             MicroBatch(every=0.05),
             lake,
             site=site,
-            tell=committed,
+            on_commit=committed,
             stopped=lambda: len(batches) > 1,
         )
 

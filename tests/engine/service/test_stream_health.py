@@ -63,15 +63,15 @@ def test_a_dead_or_silent_stream_is_restarted_at_once(
     decision = watch(ASKED, last, NOON)
 
     assert (decision.act, decision.ill) == (Act.RESTART, ill)
-    assert decision.says
+    assert decision.message
 
 
 def test_an_age_of_more_than_a_day_is_shown_whole() -> None:
     """25 hours of silence once read as one."""
     later = NOON + timedelta(hours=25)
 
-    assert "for 90000 s" in watch(ASKED, beat(), later).says
-    assert "for 1500 minutes" in watch(ASKED, beat(now=later, lag=1), later).says
+    assert "for 90000 s" in watch(ASKED, beat(), later).message
+    assert "for 1500 minutes" in watch(ASKED, beat(now=later, lag=1), later).message
 
 
 def test_a_stream_that_ended_by_a_definition_is_not_retried() -> None:
@@ -120,10 +120,10 @@ def failing(kind: str, tries: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("kind", "tries", "act"),
     [
-        ("definition", 1, Act.TELL),
-        ("data", 1, Act.TELL),
+        ("definition", 1, Act.ALERT),
+        ("data", 1, Act.ALERT),
         ("unforeseen", SURE - 1, Act.NOTHING),
-        ("unforeseen", SURE, Act.TELL),
+        ("unforeseen", SURE, Act.ALERT),
     ],
 )
 def test_one_failing_table_sends_one_alarm_and_restarts_nothing(
@@ -134,11 +134,11 @@ def test_one_failing_table_sends_one_alarm_and_restarts_nothing(
 
     assert watch(ASKED, last, NOON).act is act
     assert watch(ASKED, {**last, "at": later.isoformat()}, later).act is act, "it is not stuck"
-    if act is Act.TELL:
+    if act is Act.ALERT:
         decision = watch(ASKED, last, NOON)
         assert (decision.ill, decision.tables) == (Ill.FAILING, (TABLE,))
-        assert decision.says == f"{TABLE} fails: no topic"
-    assert watch(replace(ASKED, told_of=(TABLE,)), last, NOON).act is Act.NOTHING
+        assert decision.message == f"{TABLE} fails: no topic"
+    assert watch(replace(ASKED, alerted=(TABLE,)), last, NOON).act is Act.NOTHING
 
 
 def test_a_table_with_new_rows_is_not_stuck_however_old_its_last_commit_is() -> None:

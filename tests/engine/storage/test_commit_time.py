@@ -35,7 +35,7 @@ def test_the_age_of_a_copied_table_is_that_of_its_last_commit(tmp_path: Path) ->
 
     assert committed_at(SILVER, copy) == moment
     fresh = next(sign for sign in signs(SILVER, copy, moment) if sign.name == FRESH)
-    assert fresh.well, fresh.says
+    assert fresh.well, fresh.message
 
 
 def test_a_backfill_of_before_a_replay_did_not_take_it_in_wherever_the_lake_is(

@@ -167,3 +167,13 @@ def test_entries_from_before_tables_had_several_sources_are_still_read(tmp_path:
 
     assert (found[0].offsets, found[0].versions) == ({"t/3": (0, 7)}, {})
     assert found[1].versions == {"bronze.x": (2, 4)}
+
+
+def test_the_changed_range_is_read_under_its_former_name_too(tmp_path: Path) -> None:
+    """An old entry without it would be compared file by file at every follow."""
+    full = json.loads(entry(SILVER, changed=(3, 9)).encoded())
+    former = {name: value for name, value in full.items() if name != "changed"}
+    written(tmp_path, numbers(1), json.dumps(former | {"speaks_of": [3, 9]}))
+    written(tmp_path, numbers(1), json.dumps(full))
+
+    assert [one.changed for _, one in entries(Place.of(tmp_path))] == [(3, 9), (3, 9)]

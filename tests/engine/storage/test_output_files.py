@@ -53,7 +53,7 @@ def test_windows_that_are_final_are_computed_by_all_tasks(
     rows = made(spark, MANY)
     create_table.create(spark, Place.of(tmp_path / "table"), rows.schema)
 
-    append(rows, Place.of(tmp_path / "table"), entry, Meter(spark))
+    append(rows, Place.of(tmp_path / "table"), entry(), Meter(spark))
 
     found = spark.read.format("delta").load(str(tmp_path / "table"))
     assert {row["task"] for row in found.select("task").distinct().collect()} == {*range(TASKS)}
@@ -70,7 +70,7 @@ def test_windows_that_change_become_files_of_a_size_in_each_folder(
         windows = Windows(ip_holds.TABLE, path)
 
         for _ in range(2):  # the second time all of them are replaced
-            windows.change(rows, entry, Meter(spark))
+            windows.change(rows, entry(), Meter(spark))
 
             found = spark.read.format("delta").load(str(path))
             assert found.count() == MANY

@@ -2,7 +2,8 @@
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,11 +11,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.core.errors import TransientError
+from jobs.engine.pipeline import write_gold
 from jobs.engine.pipeline.write_gold import Windows
 from jobs.engine.runtime.meter import Meter
 from jobs.engine.storage import create_table, delta_commit
 from jobs.engine.storage.commit_log import commit_file
 from jobs.engine.storage.ledger import Entry, latest_version
+from jobs.engine.storage.locks import turn
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.read_version import rows_at
 from jobs.engine.storage.replace_rows import TRIES, Exchange, swap
@@ -188,7 +191,7 @@ def test_files_of_other_ranges_are_not_opened(spark: SparkSession, tmp_path: Pat
 
 
 def test_a_batch_that_upserts_windows_keeps_what_was_replaced_meanwhile(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its files were written before the backfill committed, so they hold the folder's former rows."""
     path = Place.of(tmp_path / "table")
@@ -198,12 +201,8 @@ def test_a_batch_that_upserts_windows_keeps_what_was_replaced_meanwhile(
         kinds = "ip string, held_from timestamp, window_from timestamp, held_until timestamp, ended_by string"
         return spark.createDataFrame(values, kinds)
 
-    def nothing() -> Entry:
-        return Entry(
-            table="gold.any", mode="test", stream="s", batch=0, source="silver.any", read=1
-        )
-
-    def backfilled() -> Entry:
+    @contextmanager
+    def after_a_backfill(session: SparkSession, table: Place) -> Iterator[None]:
         which = "ip = 'b'"
         other = Exchange(
             at="held_from",
@@ -213,15 +212,19 @@ def test_a_batch_that_upserts_windows_keeps_what_was_replaced_meanwhile(
             coming=1,
         )
         swap(spark, path, other, "backfill")
-        return nothing()
+        with turn(session, table):
+            yield
 
+    entry = Entry(table="gold.any", mode="test", stream="s", batch=0, source="silver.any", read=1)
     first = held(("a", "stream"), ("b", "stream"))
     create_table.create(spark, path, first.schema, partition_by=["window_from"])
     windows, meter = Windows(ip_holds.TABLE, path), Meter(spark)
-    windows.change(first, nothing, meter)
+    windows.change(first, entry, meter)
 
-    windows.change(held(("a", "stream again")), backfilled, meter)
-    windows.change(held(("c", "stream")), nothing, meter)
+    with monkeypatch.context() as patch:
+        patch.setattr(write_gold, "turn", after_a_backfill)
+        windows.change(held(("a", "stream again")), entry, meter)
+    windows.change(held(("c", "stream")), entry, meter)
 
     found = rows_at(spark, path, latest_version(path)).collect()
     assert sorted((row["ip"], row["ended_by"]) for row in found) == [

@@ -59,7 +59,7 @@ def test_a_table_in_order_is_well_and_each_fault_shows_under_its_own_name(
     assert soon[LAGS].figures == {"lag": 1}
     assert soon[FRESH].well
     assert not late[FRESH].well
-    assert "1 rows wait" in late[FRESH].says
+    assert "1 rows wait" in late[FRESH].message
 
     path = lake.table(silver.TABLE)
     newest = max(int(file.stem) for file in (path / "_delta_log").local.glob("0*.json"))
