@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table as Grid
 
-from jobs.cli import engine, place, stopping
+from jobs.cli import alerts_background, engine, place, stopping
 from jobs.cli.place import LakeOption
 from jobs.cli.rules import FolderArgument
 from jobs.cli.screen import grid, is_terminal, live, note, show
@@ -63,6 +63,16 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
             "--from-beginning", help="At the first start, read also what the topics hold already."
         ),
     ] = False,
+    background: Annotated[
+        bool,
+        typer.Option(
+            "--background",
+            help="Run on after this command; `strandline ui` restarts it when it dies.",
+        ),
+    ] = False,
+    pause: Annotated[
+        bool, typer.Option("--pause", help="Stop the one in the background, and keep it stopped.")
+    ] = False,
     lake: LakeOption = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Log in JSON, one record a line, for programs.")
@@ -71,14 +81,26 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     r"""Raise alerts on events as they come, until Ctrl-C: Kafka to the topic alerts, within milliseconds.
 
     After a crash it goes on at its last checkpoint and may raise alerts again; they have the same ids, and
-    silver.alerts and gold.alerts have each once (`strandline run bronze.alerts silver.alerts gold.alerts`).
+    silver.alerts and gold.alerts have each once (`strandline run bronze.alerts silver.alerts gold.alerts`). In the
+    background, options of the last start hold when none is given.
 
     \b
     strandline alerts
+    strandline alerts --background
     strandline alerts my-rules --mode micro-batch
     """
+    if background or pause:
+        found, where = place.configured(lake)
+        if pause:
+            alerts_background.paused(found, where, as_json=as_json)
+            return
+        alerts_background.started(
+            found, where, _words(folder, mode, every, from_beginning), as_json=as_json
+        )
+        return
     with logged(as_json=as_json) as log:
         found, where = place.configured(lake)
+        folder = folder or (Path(found.rules) if found.rules else None)
         # Not imported above: pySigma takes half a second, and the help of all verbs needs none of it.
         from jobs.cli.live_rules import LiveRules  # noqa: PLC0415
 
@@ -109,6 +131,20 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     if not as_json:
         rows = [(pulse.feed, pulse.read, pulse.written) for pulse in host.pulses]
         show("stopped", ("feed", "read", "alerts"), rows)
+
+
+def _words(folder: Path | None, mode: ModeName, every: str | None, is_first: bool) -> list[str]:  # noqa: FBT001  # an option
+    """Return what was typed as words of another start; what is as usual is no word."""
+    if every is not None:
+        seconds(every)
+    if folder is not None:
+        _sources(folder)  # a mistake is shown here, and not in a log
+    return [
+        *((str(folder.absolute()),) if folder else ()),
+        *(("--mode", mode) if mode is not ModeName.REAL_TIME else ()),
+        *(("--every", every) if every else ()),
+        *(("--from-beginning",) if is_first else ()),
+    ]
 
 
 def _sources(folder: Path | None) -> list[Feed]:
