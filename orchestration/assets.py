@@ -36,6 +36,7 @@ from orchestration import checks
 from orchestration.failures import again_or_failed, failure
 from orchestration.keys import key, plain, pool, topic_key
 from orchestration.links import linked
+from orchestration.newest_alerts import newest_alerts
 from orchestration.resources import LakeResource, SparkResource
 
 
@@ -154,5 +155,6 @@ def _result(
         "dagster/row_count": lake.rows(table),
         **figures(report),
         **linked(lake),
+        **newest_alerts(table, lake.lake()),
     }
     return MaterializeResult(asset_key=key(table), metadata=metadata)

@@ -41,6 +41,7 @@ from orchestration.answers import let_the_second_pass
 from orchestration.assets import figures, lineage_of
 from orchestration.keys import key
 from orchestration.links import linked
+from orchestration.newest_alerts import newest_alerts
 from orchestration.resources import LakeResource
 
 EVERY = 60
@@ -113,6 +114,7 @@ def _made(
         **figures(report),
         **newest,
         **where,
+        **newest_alerts(table, lake),
         **(_health(pulse) if pulse else {}),
     }
     yield AssetMaterialization(key(table), metadata=metadata)
