@@ -14,9 +14,10 @@ from dagster import (
 )
 
 from jobs.rules.runbook import is_address, words
+from jobs.rules.threshold_rule import ThresholdRule
 from orchestration.checks import More
 from orchestration.rule_book import Rule, rule_folder
-from quality.report.backtest import Backtest, RuleFigures
+from quality.report.backtest import Backtest, RuleFigures, TableCost
 
 STORM = 200
 """Alerts of a rule a day; a person who reads one in two minutes does nothing else for a day."""
@@ -66,7 +67,7 @@ def untried(key: AssetKey, reason: str) -> AssetCheckResult:
 
 
 def of_backtest(
-    key: AssetKey, its: RuleFigures, found: Backtest, more: More
+    key: AssetKey, rule: Rule, its: RuleFigures, found: Backtest, more: More
 ) -> Iterator[AssetCheckResult]:
     """Answer what a backtest says of a rule."""
     most, on = max(zip(its.days, found.days, strict=True))
@@ -75,8 +76,8 @@ def of_backtest(
         "until": MetadataValue.text(found.until),
         **more,
     }
-    events = sum(cost.events for cost in found.tables if cost.table == its.table)
-    yield _answer(key, TRIED, passed=True, says=f"tried on {events:,} events", more=span)
+    tried = f"tried on {_cost(rule, found).events:,} events"
+    yield _answer(key, TRIED, passed=True, says=tried, more=span)
     worst = f"at most {most:,} alerts a day" + (
         f", on {date.fromisoformat(on):%-d %B %Y}" if most else ""
     )
@@ -84,26 +85,30 @@ def of_backtest(
     yield _answer(key, FIRES, passed=its.alerts > 0, says=f"{its.alerts:,} alerts", more=span)
 
 
-def figures(its: RuleFigures, found: Backtest) -> dict[str, MetadataValue]:
-    """Return what a materialisation of a rule shows: alerts, on whom, samples, and the cost of its table's job."""
-    costs = [cost for cost in found.tables if cost.table == its.table]
+def figures(rule: Rule, its: RuleFigures, found: Backtest) -> dict[str, MetadataValue]:
+    """Return what a materialisation of a rule shows: alerts, on whom, samples, and the cost of its Spark job."""
+    cost = _cost(rule, found)
     return {
         "alerts": MetadataValue.int(its.alerts),
         "alerts a day": MetadataValue.float(round(its.alerts / len(found.days), 3)),
         "most a day": MetadataValue.int(max(its.days)),
-        "events": MetadataValue.int(sum(cost.events for cost in costs)),
-        "seconds of all rules about the table": MetadataValue.float(
-            round(sum(cost.seconds for cost in costs), 3)
-        ),
-        "CPU seconds of all rules about the table": MetadataValue.float(
-            round(sum(cost.cpu_seconds for cost in costs), 3)
-        ),
+        "events": MetadataValue.int(cost.events),
+        "rules of the same job": MetadataValue.int(cost.rules),
+        "seconds of the job": MetadataValue.float(round(cost.seconds, 3)),
+        "CPU seconds of the job": MetadataValue.float(round(cost.cpu_seconds, 3)),
         "since": MetadataValue.text(found.since),
         "until": MetadataValue.text(found.until),
         "days": _table("day", {day: n for day, n in zip(found.days, its.days, strict=True) if n}),
         f"most on {its.entity}": _table(its.entity, dict(its.top)),
         "samples": MetadataValue.md(_samples(its)),
     }
+
+
+def _cost(rule: Rule, found: Backtest) -> TableCost:
+    """Return the cost of a rule's job: one for all pattern rules about a table, and the last one for all threshold rules."""
+    if isinstance(rule, ThresholdRule):
+        return found.tables[-1]
+    return next(cost for cost in found.tables if cost.table == rule.source.table.id)
 
 
 def facts_of(rule: Rule, *, is_brief: bool = False) -> dict[str, MetadataValue]:

@@ -47,13 +47,13 @@ def tried(
     skipped = dict(found.skipped)
     for rule in rules:
         name, its = wanted[rule.origin], figures.get(rule.id)
-        shown = rule_checks.figures(its, found) if its else {}
+        shown = rule_checks.figures(rule, its, found) if its else {}
         yield MaterializeResult(asset_key=name, metadata={**shown, **facts_of(rule), **link})
         yield from _sound(rule, name, wrong)
         if its is None:
             yield rule_checks.untried(name, skipped.get(rule.title, "its tables have no event"))
         else:
-            yield from rule_checks.of_backtest(name, its, found, link)
+            yield from rule_checks.of_backtest(name, rule, its, found, link)
 
 
 def _sound(rule: Rule, name: AssetKey, wrong: Mapping[str, str]) -> Iterator[AssetCheckResult]:

@@ -19,8 +19,10 @@ from jobs.core.modes import Continuous, FeedMode, MicroBatch, RealTime
 from jobs.engine.kafka import admin, local_broker
 from jobs.engine.pipeline.feed_query import slots
 from jobs.engine.pipeline.runner import Site
+from jobs.engine.runtime.log_files import bound
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.service.feed_host import FeedHost
+from jobs.engine.service.program import ALERTS
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.locks import refuse_if_taken
 
@@ -125,7 +127,7 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
             if is_terminal() and not as_json:
                 _watched(host, where, how)
             else:
-                _unwatched(host, log, how)
+                _unwatched(host, where, log, how)
         finally:
             stopping.deaf()
     if not as_json:
@@ -188,11 +190,12 @@ def _watched(host: FeedHost, where: Lake, mode: FeedMode) -> None:
         host.serve(lambda _: refresh())
 
 
-def _unwatched(host: FeedHost, log: Log, mode: FeedMode) -> None:
+def _unwatched(host: FeedHost, where: Lake, log: Log, mode: FeedMode) -> None:
     log.info("started", feeds=[pulse.feed for pulse in host.pulses], mode=mode.name)
     shown: dict[str, tuple[object, ...]] = {}
 
     def look(host: FeedHost) -> None:
+        bound(where.log(ALERTS.name).local)  # the log of a process in the background
         for pulse in host.pulses:
             now = (pulse.epoch, pulse.read, pulse.written, pulse.away)
             if shown.get(pulse.feed, (None, 0, 0, None)) == now:
