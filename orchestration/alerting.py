@@ -55,22 +55,25 @@ def alerting() -> Alerting:
         return Alerting()
     # Not imported above: without the tables these modules cannot be.
     from jobs.bronze import alerts  # noqa: PLC0415
-    from jobs.rules.sources import SOURCES  # noqa: PLC0415
     from orchestration import alerts_on_call, live_feeds, look_at_rules, rule_assets  # noqa: PLC0415
     from orchestration.keys import topic_key  # noqa: PLC0415
-    from orchestration.rule_book import rule_book, sources_of  # noqa: PLC0415
+    from orchestration.rule_book import rule_book  # noqa: PLC0415
 
     (topic,) = alerts.TABLE.topics
     book = rule_book(tries=False)
     keys = rule_assets.named(book)
-    shown = {
-        name: sources_of(book.rules[each]) for each, name in keys.items() if each in book.rules
-    }
-    about = {source: [name for name, its in shown.items() if source in its] for source in SOURCES}
+    rules = {name: book.rules[each] for each, name in keys.items() if each in book.rules}
+    feeds = live_feeds.live_feeds(rules)
     return Alerting(
-        assets=[*rule_assets.rule_assets(book, keys), *live_feeds.feeds(about)],
-        checks=[look_at_rules.folder_check(topic_key(topic), keys), *live_feeds.CHECKS],
+        assets=[*rule_assets.rule_assets(book, keys), *live_feeds.feed_specs(feeds)],
+        checks=[
+            look_at_rules.folder_check(topic_key(topic), keys),
+            *live_feeds.feed_checks(feeds),
+        ],
         jobs=alerts_on_call.JOBS,
-        sensors=[look_at_rules.look_at_rules(topic_key(topic), keys), live_feeds.watch_alerts],
-        sources={topic.name: [live_feeds.feed_key(source) for source in SOURCES]},
+        sensors=[
+            look_at_rules.look_at_rules(topic_key(topic), keys),
+            live_feeds.watch_alerts(feeds),
+        ],
+        sources={topic.name: [feed.key for feed in feeds]},
     )

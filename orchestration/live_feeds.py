@@ -9,16 +9,18 @@ events that were answered already count as not read.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from dagster import (
     AssetCheckEvaluation,
+    AssetChecksDefinition,
     AssetKey,
     AssetObservation,
     AssetSpec,
     DefaultSensorStatus,
+    SensorDefinition,
     SensorEvaluationContext,
     SensorResult,
     SkipReason,
@@ -26,14 +28,17 @@ from dagster import (
 )
 
 from jobs.cli.place import now
+from jobs.core.table import Judged
+from jobs.core.topic import Topic
 from jobs.engine.service.background_stream import Always
 from jobs.engine.service.desired_state import Order
 from jobs.engine.service.stream_health import LOOKS, Look, is_well, looks, watch
-from jobs.rules.sources import SOURCES, Source
+from jobs.rules.sources import SOURCES
 from orchestration import alerts_on_call
 from orchestration.feed_checks import answer, keeps_up_check
 from orchestration.keys import topic_key
 from orchestration.resources import LakeResource
+from orchestration.rule_book import Rule, sources_of
 from orchestration.watchdog import requests
 
 EVERY = 30
@@ -47,90 +52,121 @@ Beat = Mapping[str, Any]
 Seen = dict[str, list[Look]]
 
 
-def feed_key(source: Source) -> AssetKey:
-    """Return the name of the feed of a table as Dagster writes it."""
-    return AssetKey([LIVE, source.table.name])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveFeed:
+    """A feed as Dagster shows it.
+
+    Args:
+        id: Its name in the heartbeat.
+        key: Its name as Dagster writes it.
+        of: The tables whose topics it reads.
+        rules: The assets of the rules about them.
+    """
+
+    id: str
+    key: AssetKey
+    of: tuple[Judged, ...]
+    rules: tuple[AssetKey, ...]
 
 
-def feeds(rules: Mapping[Source, Sequence[AssetKey]]) -> list[AssetSpec]:
-    """Make the assets of the feeds, each below its table's topics and the rules about it."""
+def live_feeds(rules: Mapping[AssetKey, Rule]) -> list[LiveFeed]:
+    """Return a feed for each table that rules may look at: a rule about any of them may come while the process runs."""
+    return [
+        LiveFeed(
+            id=f"{LIVE}.{source.table.name}",
+            key=AssetKey([LIVE, source.table.name]),
+            of=(source.table,),
+            rules=tuple(name for name, rule in rules.items() if source in sources_of(rule)),
+        )
+        for source in SOURCES
+    ]
+
+
+def feed_specs(feeds: Sequence[LiveFeed]) -> list[AssetSpec]:
+    """Make the assets of the feeds, each below its tables' topics and the rules about them."""
     return [
         AssetSpec(
-            feed_key(source),
-            deps=[
-                *(topic_key(topic) for each in source.table.upstream for topic in each.topics),
-                *rules.get(source, ()),
-            ],
+            feed.key,
+            deps=[*map(topic_key, _topics(feed)), *feed.rules],
             group_name=LIVE,
             kinds={"spark", "kafka"},
             owners=["team:security"],
-            description=f"The rules about {source.table.id}, as `strandline alerts` runs them on each event that comes.",
+            description=f"The rules about {', '.join(table.id for table in feed.of)}, "
+            "as `strandline alerts` runs them on each event that comes.",
         )
-        for source in SOURCES
+        for feed in feeds
     ]
 
 
-CHECKS = [keeps_up_check(feed_key(source), f"{LIVE}.{source.table.name}") for source in SOURCES]
+def feed_checks(feeds: Sequence[LiveFeed]) -> list[AssetChecksDefinition]:
+    """Make the checks of the feeds."""
+    return [keeps_up_check(feed.key, feed.id) for feed in feeds]
 
 
-@sensor(
-    job=alerts_on_call.revive_alerts,
-    minimum_interval_seconds=EVERY,
-    default_status=DefaultSensorStatus.RUNNING,
-)
-def watch_alerts(context: SensorEvaluationContext, lake: LakeResource) -> SensorResult | SkipReason:
-    """Check and observe the feeds, and request a run when their process must be restarted."""
-    program, moment = lake.alerts("watchdog"), now()
-    asked, beat = program.order(), program.heartbeat()
+def watch_alerts(feeds: Sequence[LiveFeed]) -> SensorDefinition:
+    """Make the sensor that watches the process."""
+
+    @sensor(
+        name="watch_alerts",
+        job=alerts_on_call.revive_alerts,
+        minimum_interval_seconds=EVERY,
+        default_status=DefaultSensorStatus.RUNNING,
+    )
+    def watches(context: SensorEvaluationContext, lake: LakeResource) -> SensorResult | SkipReason:
+        """Check and observe the feeds, and request a run when their process must be restarted."""
+        return _watched(feeds, context, lake.alerts("watchdog"), now())
+
+    return watches
+
+
+def _watched(
+    feeds: Sequence[LiveFeed], context: SensorEvaluationContext, process: Always, moment: datetime
+) -> SensorResult | SkipReason:
+    asked, beat = process.order(), process.heartbeat()
     if asked is None and beat is None:
-        return SkipReason(f"nothing raises alerts; `{program.program.starter}` does")
-    if not program.lake.has_room():
+        return SkipReason(f"nothing raises alerts; `{process.program.starter}` does")
+    if not process.lake.has_room():
         return SkipReason("the disk of the lake is full; the process goes on when there is room")
     if asked and asked.runs and is_well(asked, beat, moment):
-        program.note(asked.well())
-    title = program.program.title
-    found = watch(asked, beat, moment, starting=program.is_starting(), title=title)
+        process.note(asked.well())
+    is_starting, title = process.is_starting(), process.program.title
+    found = watch(asked, beat, moment, starting=is_starting, title=title)
     before: dict[str, Any] = json.loads(context.cursor) if context.cursor else {}
     seen = _seen(before, beat)
-    answers = [
-        answer(feed_key(source), f"{LIVE}.{source.table.name}", asked, beat, found, seen)
-        for source in SOURCES
-    ]
-    observed = list(_observed(program, asked, beat, moment))
+    answers = [answer(feed.key, feed.id, asked, beat, found, seen) for feed in feeds]
+    observed = list(_observed(feeds, process, asked, beat, moment))
     events, cursor = _news(before, answers, observed, moment)
     cursor |= {"pid": beat["pid"] if beat else None, "looks": _as_json(seen)}
+    job, step = alerts_on_call.revive_alerts, alerts_on_call.revive_alerts_process.name
     return SensorResult(
-        run_requests=list(
-            requests(
-                context,
-                alerts_on_call.revive_alerts,
-                alerts_on_call.revive_alerts_process.name,
-                asked,
-                found,
-                moment,
-            )
-        )
-        if asked
-        else [],
+        run_requests=list(requests(context, job, step, asked, found, moment)) if asked else [],
         asset_events=events,
         cursor=json.dumps(cursor),
     )
 
 
+def _topics(feed: LiveFeed) -> list[Topic]:
+    return [topic for table in feed.of for bronze in table.upstream for topic in bronze.topics]
+
+
 def _observed(
-    program: Always, asked: Order | None, beat: Beat | None, moment: datetime
+    feeds: Sequence[LiveFeed],
+    process: Always,
+    asked: Order | None,
+    beat: Beat | None,
+    moment: datetime,
 ) -> Iterator[AssetObservation]:
     if not beat or not beat["alive"]:
         return
-    changes = (program.lake.rule_changes.text() or "").splitlines()
+    changes = (process.lake.rule_changes.text() or "").splitlines()
     last = {"last change of rules": changes[-1][:1000]} if changes else {}
-    for source in SOURCES:
-        pulse = beat["tables"].get(f"{LIVE}.{source.table.name}")
+    for feed in feeds:
+        pulse = beat["tables"].get(feed.id)
         if pulse is None:
             continue
         age = moment - datetime.fromisoformat(pulse["at"]) if pulse["at"] else None
         yield AssetObservation(
-            feed_key(source),
+            feed.key,
             metadata={
                 "epoch": -1 if pulse["epoch"] is None else pulse["epoch"],
                 "lag": pulse["lag"] or 0,

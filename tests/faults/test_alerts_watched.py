@@ -13,7 +13,7 @@ from dagster import DagsterInstance, build_sensor_context
 from jobs.engine.service.background_stream import Always
 from orchestration import alerts_on_call
 from orchestration.definitions import DEFINITIONS
-from orchestration.live_feeds import watch_alerts
+from orchestration.live_feeds import live_feeds, watch_alerts
 from orchestration.resources import RESOURCES, LakeResource
 from tests.cli.inside import succeeded
 from tests.faults.alerting import Sent, raised
@@ -21,6 +21,8 @@ from tests.faults.lives import PATIENCE
 from tests.support.instance import ephemeral
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
+
+WATCH = watch_alerts(live_feeds({}))
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def process(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Always]:
 
 def looked(instance: DagsterInstance) -> Any:  # noqa: ANN401  # Dagster's result
     context = build_sensor_context(instance=instance, definitions=DEFINITIONS)
-    return watch_alerts(context, lake=LakeResource())
+    return WATCH(context, lake=LakeResource())
 
 
 def test_killed_in_the_background_it_is_started_again_and_goes_on(

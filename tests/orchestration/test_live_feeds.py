@@ -24,12 +24,13 @@ from jobs.engine.service.stream_health import LOOKS
 from jobs.engine.storage.lake import Lake
 from orchestration import alerts_on_call
 from orchestration.definitions import DEFINITIONS
-from orchestration.live_feeds import watch_alerts
+from orchestration.live_feeds import live_feeds, watch_alerts
 from orchestration.resources import RESOURCES, LakeResource
 from tests.support.instance import ephemeral
 
 LONG_AGO = datetime(2026, 11, 20, 12, tzinfo=UTC)
 ASKED = Order(runs=True, at=LONG_AGO.isoformat(), by="on-call")
+WATCH = watch_alerts(live_feeds({}))
 GONE = 2**22 + 1
 """No process of Linux has such a number."""
 
@@ -50,7 +51,7 @@ def instance() -> DagsterInstance:
 
 def looked(instance: DagsterInstance, cursor: str | None = None) -> Any:  # noqa: ANN401  # either result
     context = build_sensor_context(instance=instance, cursor=cursor, definitions=DEFINITIONS)
-    return watch_alerts(context, lake=LakeResource())
+    return WATCH(context, lake=LakeResource())
 
 
 def beats(lake: Lake, *, alive: bool = True, at: datetime | None = None, **other: Any) -> None:  # noqa: ANN401  # figures
