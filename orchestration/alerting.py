@@ -17,8 +17,8 @@ from dagster import (
 )
 
 from jobs import catalog
+from orchestration.links import ALERTS
 
-ALERTS = "gold.alerts"
 READ = frozenset(
     [
         "silver.dhcp_events",

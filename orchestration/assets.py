@@ -35,8 +35,7 @@ from jobs.engine.runtime.settings import settings
 from orchestration import checks
 from orchestration.failures import again_or_failed, failure
 from orchestration.keys import key, plain, pool, topic_key
-from orchestration.links import linked
-from orchestration.newest_alerts import newest_alerts
+from orchestration.links import linked, newest_alerts
 from orchestration.resources import LakeResource, SparkResource
 
 

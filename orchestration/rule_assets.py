@@ -36,6 +36,9 @@ from orchestration.rule_checks import facts_of
 
 MOST = 1_000
 
+KIND = "alert_rule"
+"""Not ``sigma``, for which Dagster draws the sign of a product of that name."""
+
 TEAM = re.compile(r"[\w-]+", re.ASCII)
 TAG = re.compile(r"[\w.-]{1,63}", re.ASCII)
 """What Dagster accepts as a team, and as a tag."""
@@ -78,12 +81,12 @@ def _spec(origin: str, name: AssetKey, book: RuleBook) -> AssetSpec:
     rule = book.rules.get(origin)
     if rule is None:
         reason = f"{origin} does not run: {book.refused[origin]}"
-        return AssetSpec(name, group_name=GROUP, kinds={"sigma"}, description=reason)
+        return AssetSpec(name, group_name=GROUP, kinds={KIND}, description=reason)
     return AssetSpec(
         name,
         deps=[key(source.table) for source in sources_of(rule)],
         group_name=GROUP,
-        kinds={"sigma", str(rule.severity)},
+        kinds={KIND, str(rule.severity)},
         owners=[f"team:{rule.owner}"] if TEAM.fullmatch(rule.owner) else [],
         description=_about(rule),
         tags={tag: "" for tag in rule.tags if TAG.fullmatch(tag)}

@@ -98,7 +98,14 @@ def figures(rule: Rule, its: RuleFigures, found: Backtest) -> dict[str, Metadata
         "CPU seconds of the job": MetadataValue.float(round(cost.cpu_seconds, 3)),
         "since": MetadataValue.text(found.since),
         "until": MetadataValue.text(found.until),
-        "days": _table("day", {day: n for day, n in zip(found.days, its.days, strict=True) if n}),
+        **(_alerts(its, found) if its.alerts else {}),
+    }
+
+
+def _alerts(its: RuleFigures, found: Backtest) -> dict[str, MetadataValue]:
+    days = {day: alerts for day, alerts in zip(found.days, its.days, strict=True) if alerts}
+    return {
+        "days": _table("day", days),
         f"most on {its.entity}": _table(its.entity, dict(its.top)),
         "samples": MetadataValue.md(_samples(its)),
     }
@@ -131,8 +138,7 @@ def facts_of(rule: Rule, *, is_brief: bool = False) -> dict[str, MetadataValue]:
 
 def _samples(its: RuleFigures) -> str:
     """Return alerts with the commands that explain them; values of events stay on the page, where they are escaped."""
-    lines = [f"* {each.at}: `strandline why {each.place}`" for each in its.samples]
-    return "\n".join(lines) or "none"
+    return "\n".join(f"* {each.at}: `strandline why {each.place}`" for each in its.samples)
 
 
 def _table(name: str, counts: Mapping[str, int]) -> MetadataValue:

@@ -40,8 +40,7 @@ from orchestration import checks
 from orchestration.answers import let_the_second_pass
 from orchestration.assets import figures, lineage_of
 from orchestration.keys import key
-from orchestration.links import linked
-from orchestration.newest_alerts import newest_alerts
+from orchestration.links import linked, newest_alerts
 from orchestration.resources import LakeResource
 
 EVERY = 60

@@ -57,6 +57,7 @@ class AlertFound:
 
 def page(found: AlertFound) -> str:
     """Return an alert as one HTML file."""
+    heading, _, words = found.runbook.partition("\n")
     return (
         environment()
         .get_template("alert.html")
@@ -65,6 +66,9 @@ def page(found: AlertFound) -> str:
             tone={"critical": "bad", "high": "bad", "medium": "warn"}.get(found.severity, "none"),
             event=[(name, _text(value)) for name, value in found.event.items()],
             key=", ".join(_text(value) for value in found.key.values()),
+            where=found.where[:1].upper() + found.where[1:],
+            heading=heading.lstrip("# ") if heading.startswith("#") else "",
+            runbook=words.strip() if heading.startswith("#") else found.runbook,
             data=data(asdict(found)),
         )
     )

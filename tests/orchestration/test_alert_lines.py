@@ -4,12 +4,12 @@ from jobs.bronze import alerts as bronze
 from jobs.engine.storage.lake import Lake
 from jobs.engine.trust import report_server
 from jobs.gold import alerts as gold
-from orchestration.newest_alerts import newest_alerts
+from orchestration.links import newest_alerts
 from tests.support.raised import alert, raised
 
 
-def listed(lake: Lake) -> str:
-    return str(newest_alerts(gold.TABLE, lake)["newest alerts"].value)
+def listed(lake: Lake, name: str = "newest alerts, with commands") -> str:
+    return str(newest_alerts(gold.TABLE, lake)[name].value)
 
 
 def test_each_alert_is_one_click_from_its_event_and_its_runbook(lake: Lake) -> None:
@@ -22,6 +22,19 @@ def test_each_alert_is_one_click_from_its_event_and_its_runbook(lake: Lake) -> N
     assert f"[Certutil turns a text into a program]({page})" in found
     assert f"[runbook]({page})" in found
     assert "`strandline why process-events/0/7`" in found
+
+
+def test_the_very_newest_are_shown_without_a_click(lake: Lake) -> None:
+    """Dagster's page hides a text of a thousand characters behind one."""
+    raised(lake, [alert(n) for n in range(30)])
+
+    with report_server.served(lake) as where:
+        found = listed(lake, "newest alerts")
+        more = listed(lake)
+
+    assert len(found) < 1_000
+    assert found.splitlines()[0].count(f"{where}/alert-2026-11-20-{29:032x}.html") == 1
+    assert 3 < found.count("/alert-") < more.count("strandline why") == 20
 
 
 def test_without_a_server_the_commands_are_there(lake: Lake) -> None:
