@@ -13,10 +13,11 @@ from typing import TypeAlias
 
 from dagster import AssetKey
 
+from jobs.cli.chosen_rules import live_folder
 from jobs.engine.runtime.settings import settings
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.sigma.files import UnreadableError
-from jobs.rules.sigma.folder import STARTER, Folder, RefusedRule, read_folder
+from jobs.rules.sigma.folder import Folder, RefusedRule, read_folder
 from jobs.rules.sources import Source
 from jobs.rules.threshold_rule import ThresholdRule
 
@@ -46,9 +47,8 @@ class RuleBook:
 
 
 def rule_folder() -> Path:
-    """Return the folder of the settings, or the starter set."""
-    named = settings().rules
-    return Path(named) if named else STARTER
+    """Return the folder of the rules that run."""
+    return live_folder(settings())
 
 
 def rule_book(*, tries: bool) -> RuleBook:

@@ -102,9 +102,11 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         return
     with logged(as_json=as_json) as log:
         found, where = place.configured(lake)
-        folder = folder or (Path(found.rules) if found.rules else None)
         # Not imported above: pySigma takes half a second, and the help of all verbs needs none of it.
+        from jobs.cli.chosen_rules import live_folder  # noqa: PLC0415
         from jobs.cli.live_rules import LiveRules  # noqa: PLC0415
+
+        folder = folder or live_folder(found)
 
         sources = _sources(folder)
         how = MODES[mode](every=seconds(every or EVERY[mode]))
