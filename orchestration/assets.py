@@ -35,7 +35,7 @@ from jobs.engine.runtime.settings import settings
 from orchestration import checks
 from orchestration.failures import again_or_failed, failure
 from orchestration.keys import key, plain, pool, topic_key
-from orchestration.links import linked
+from orchestration.links import linked, newest_alerts
 from orchestration.resources import LakeResource, SparkResource
 
 
@@ -154,5 +154,6 @@ def _result(
         "dagster/row_count": lake.rows(table),
         **figures(report),
         **linked(lake),
+        **newest_alerts(table, lake.lake()),
     }
     return MaterializeResult(asset_key=key(table), metadata=metadata)

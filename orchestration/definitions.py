@@ -8,6 +8,7 @@ from dagster import Definitions, in_process_executor
 
 from orchestration import vitals
 from orchestration.alarms import alert_again, alert_of_failures
+from orchestration.alerting import alerting
 from orchestration.assets import assets
 from orchestration.nightly import CERTIFY_NIGHTLY, RE_READ, certify, re_read_nightly
 from orchestration.on_call import JOBS
@@ -19,10 +20,12 @@ from orchestration.vitals import look_at_tables
 from orchestration.watchdog import watchdog
 from orchestration.written import look_at_the_stream
 
+ALERTING = alerting()
+
 DEFINITIONS = Definitions(
-    assets=[*topics(), *assets()],
-    asset_checks=vitals.checks(),
-    jobs=[CATCH_UP, RE_READ, certify, REPORT, *JOBS],
+    assets=[*topics(ALERTING.sources), *assets(), *ALERTING.assets],
+    asset_checks=[*vitals.checks(), *ALERTING.checks],
+    jobs=[CATCH_UP, RE_READ, certify, REPORT, *JOBS, *ALERTING.jobs],
     schedules=[every_quarter_of_an_hour, re_read_nightly, CERTIFY_NIGHTLY, every_morning],
     sensors=[
         look_at_topics,
@@ -31,6 +34,7 @@ DEFINITIONS = Definitions(
         watchdog,
         alert_of_failures,
         alert_again,
+        *ALERTING.sensors,
     ],
     resources=RESOURCES,
     executor=in_process_executor,

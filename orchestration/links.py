@@ -5,10 +5,30 @@ from datetime import date
 
 from dagster import MetadataValue
 
+from jobs.core.table import Table
+from jobs.engine.storage.lake import Lake
 from orchestration.resources import LakeResource
+
+ALERTS = "gold.alerts"
 
 
 def linked(lake: LakeResource, day: date | None = None) -> Mapping[str, MetadataValue]:
     """Return the metadata with the link to a day's report, today by default; empty while no process serves it."""
     address = lake.report_link(day)
     return {"report": MetadataValue.url(address)} if address else {}
+
+
+def backtest_linked(lake: LakeResource) -> Mapping[str, MetadataValue]:
+    """Return the metadata with the link to the page of the last backtest of rules; empty while no process serves it."""
+    address = lake.backtest_link()
+    return {"backtest": MetadataValue.url(address)} if address else {}
+
+
+def newest_alerts(table: Table, lake: Lake) -> Mapping[str, MetadataValue]:
+    """Return the metadata with links to the newest alerts, for the table that has them; empty for all others."""
+    if table.id != ALERTS:
+        return {}
+    # Not imported above: a project of other tables has no rules, and the other links.
+    from orchestration.alert_lines import alert_lines  # noqa: PLC0415
+
+    return alert_lines(lake)

@@ -27,7 +27,6 @@ from jobs.core.table import Table
 from jobs.engine.repair.rewind import rewind
 from jobs.engine.runtime.log_records import last_error
 from jobs.engine.service.background_stream import Always
-from jobs.engine.service.desired_state import order
 from jobs.engine.service.orphan_files import left, take_away
 from jobs.engine.service.stream_health import Ill
 from jobs.engine.storage.ledger import Entry
@@ -38,6 +37,7 @@ from orchestration.resources import LakeResource, SparkResource
 from orchestration.runbook import section
 
 Start: TypeAlias = Callable[[Always], int]
+RESTARTS = "launch the job `restart` or type `strandline restart`"
 
 
 class Reason(Config):
@@ -106,7 +106,7 @@ def revive_stream(context: OpExecutionContext, config: Incident, lake: LakeResou
     if config.ill == Ill.FAILING:
         raise _one_fails(context, config, lake)
     if config.gives_up:
-        raise _given_up(context, config, lake)
+        raise given_up(_stream(context, lake), config, RESTARTS)
     _start(context, lambda stream: stream.again(ends=config.ill != Ill.DEAD), lake)
 
 
@@ -151,19 +151,25 @@ def _again(table: Table, entry: Entry) -> AssetMaterialization:
     return AssetMaterialization(key(table), metadata=figures)
 
 
-def _given_up(context: OpExecutionContext, incident: Incident, lake: LakeResource) -> Failure:
-    stream = _stream(context, lake)
-    asked = order(stream.lake)
+def given_up(stream: Always, incident: Incident, restarts: str) -> Failure:
+    """Return the failure that asks for a person, because no attempt is left, and note that.
+
+    Args:
+        stream: What was restarted.
+        incident: What is wrong with it.
+        restarts: The job and the command that start it again.
+    """
+    asked = stream.order()
     if asked:
         stream.note(asked.given_up(stream.clock()))
     tried = len(asked.attempts) if asked else 0
     return Failure(
         f"{incident.says}. It was restarted {tried} times; a person is needed.\n\n"
-        "hint: remove the cause, then launch the job `restart` or type `strandline restart` (infra/runbook.md).",
+        f"hint: remove the cause, then {restarts} (infra/runbook.md).",
         metadata={
-            "last error": last_error(stream.lake.log("stream").local),
+            "last error": last_error(stream.log.local),
             "attempts": MetadataValue.json(list(asked.attempts) if asked else []),
-            "log": MetadataValue.path(str(stream.lake.log("stream"))),
+            "log": MetadataValue.path(str(stream.log)),
             "runbook": MetadataValue.md(section(incident.ill)),
         },
         allow_retries=False,
@@ -173,7 +179,7 @@ def _given_up(context: OpExecutionContext, incident: Incident, lake: LakeResourc
 def _one_fails(context: OpExecutionContext, incident: Incident, lake: LakeResource) -> Failure:
     """Return the failure that alerts a person of failing tables; once, until they recover and fail again."""
     stream = _stream(context, lake)
-    asked = order(stream.lake)
+    asked = stream.order()
     if asked:
         stream.note(replace(asked, alerted=tuple(incident.tables)))
     return Failure(
@@ -193,11 +199,16 @@ def _stream(context: OpExecutionContext, lake: LakeResource) -> Always:
 
 
 def _start(context: OpExecutionContext, start: Start, lake: LakeResource) -> None:
+    started(context, start, _stream(context, lake))
+
+
+def started(context: OpExecutionContext, start: Start, stream: Always) -> None:
+    """Start a program and log its process."""
     try:
-        pid = start(_stream(context, lake))
+        pid = start(stream)
     except LakeError as error:
         raise failure(error) from error
-    context.log.info("the stream runs: process %s", pid)
+    context.log.info("%s runs: process %s", stream.program.title, pid)
 
 
 @job(name="pause", description="Stop the always-on stream and keep it stopped.")

@@ -11,6 +11,7 @@ from pydantic import Field
 from jobs import catalog
 from jobs.cli import engine, place
 from jobs.cli.again import again
+from jobs.cli.alerts_background import raising
 from jobs.cli.oncall import always
 from jobs.cli.report import gathered, written
 from jobs.core.modes import AvailableNow
@@ -81,6 +82,11 @@ class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resou
         found, lake = place.configured(None)
         return always(found, lake, by)
 
+    def alerts(self, by: str) -> Always:
+        """Return the process that raises alerts; orders are signed by ``by``."""
+        found, lake = place.configured(None)
+        return raising(found, lake, by)
+
     def report(self, day: str | None) -> tuple[Findings, Place]:
         """Write the report of a day, as ``strandline report`` does."""
         _, lake = place.existing(None)
@@ -90,6 +96,10 @@ class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resou
     def report_link(self, day: date | None = None) -> str | None:
         """Return the address of the report of a day, today by default; None while `strandline ui` does not run."""
         return report_server.link(self.lake(), day or place.now().date())
+
+    def backtest_link(self) -> str | None:
+        """Return the address of the page of the last backtest; None while `strandline ui` does not run."""
+        return report_server.backtest_link(self.lake())
 
     def columns(self, table: Table) -> Mapping[str, str]:
         """Return the columns of a table and their types, from its log, without Spark."""

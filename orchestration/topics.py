@@ -4,9 +4,10 @@ A sensor reports once a minute the end offsets of each topic and the lag of bron
 decorator for observed assets is still in beta.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from dagster import (
+    AssetKey,
     AssetObservation,
     AssetSpec,
     DefaultSensorStatus,
@@ -26,9 +27,17 @@ from orchestration.resources import LakeResource
 EVERY = 60
 
 
-def topics() -> list[AssetSpec]:
-    """Make the assets of all topics."""
-    return [_spec(topic, table) for table in catalog.tables() for topic in table.topics]
+def topics(sources: Mapping[str, Sequence[AssetKey]]) -> list[AssetSpec]:
+    """Make the assets of all topics.
+
+    Args:
+        sources: The assets from which records come to a topic, by its name; where nothing is known of them, none.
+    """
+    return [
+        _spec(topic, table, sources.get(topic.name, ()))
+        for table in catalog.tables()
+        for topic in table.topics
+    ]
 
 
 @sensor(minimum_interval_seconds=EVERY, default_status=DefaultSensorStatus.RUNNING)
@@ -38,9 +47,10 @@ def look_at_topics(lake: LakeResource) -> SensorResult:
     return SensorResult(asset_events=found)
 
 
-def _spec(topic: Topic, table: Table) -> AssetSpec:
+def _spec(topic: Topic, table: Table, sources: Sequence[AssetKey]) -> AssetSpec:
     return AssetSpec(
         topic_key(topic),
+        deps=sources,
         group_name=TOPICS,
         kinds={"kafka"},
         description=f"The Kafka topic {topic}, which fills {table.id}.",

@@ -16,6 +16,7 @@ from dagster import (
     AssetCheckEvaluation,
     AssetCheckSeverity,
     DefaultSensorStatus,
+    JobDefinition,
     RunRequest,
     RunsFilter,
     SensorEvaluationContext,
@@ -75,18 +76,26 @@ def watchdog(context: SensorEvaluationContext, lake: LakeResource) -> SensorResu
     found = watch(asked, beat, moment, starting=stream.is_starting())
     seen = _seen(context.cursor, beat)
     return SensorResult(
-        run_requests=list(_requests(context, asked, found, moment)),
+        run_requests=list(
+            requests(context, on_call.revive, on_call.revive_stream.name, asked, found, moment)
+        ),
         asset_events=list(_answers(found, seen)),
         cursor=_cursor(seen, beat["pid"] if beat else None),
     )
 
 
-def _requests(
-    context: SensorEvaluationContext, asked: Order, found: Watch, moment: datetime
+def requests(  # noqa: PLR0913, PLR0917  # who asks, for what, and why
+    context: SensorEvaluationContext,
+    job: JobDefinition,
+    step: str,
+    asked: Order,
+    found: Watch,
+    moment: datetime,
 ) -> Iterator[RunRequest]:
+    """Yield the request of the run that deals with an incident, unless one does already."""
     if found.act not in {Act.RESTART, Act.ALERT, Act.GIVE_UP}:
         return
-    running = RunsFilter(job_name=on_call.revive.name, statuses=UNFINISHED)
+    running = RunsFilter(job_name=job.name, statuses=UNFINISHED)
     if context.instance.get_run_records(running, limit=1):
         return
     incident = {
@@ -98,7 +107,7 @@ def _requests(
     yield RunRequest(
         # The minute: an attempt that ended before it was counted must be repeated.
         run_key=f"{asked.at} {len(asked.attempts)} {moment:%H:%M}",
-        run_config={"ops": {on_call.revive_stream.name: {"config": incident}}},
+        run_config={"ops": {step: {"config": incident}}},
         tags={"incident": str(found.ill)},
     )
 

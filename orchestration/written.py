@@ -40,7 +40,7 @@ from orchestration import checks
 from orchestration.answers import let_the_second_pass
 from orchestration.assets import figures, lineage_of
 from orchestration.keys import key
-from orchestration.links import linked
+from orchestration.links import linked, newest_alerts
 from orchestration.resources import LakeResource
 
 EVERY = 60
@@ -113,6 +113,7 @@ def _made(
         **figures(report),
         **newest,
         **where,
+        **newest_alerts(table, lake),
         **(_health(pulse) if pulse else {}),
     }
     yield AssetMaterialization(key(table), metadata=metadata)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table as Grid
 
-from jobs.cli import engine, place, stopping
+from jobs.cli import alerts_background, engine, place, stopping
 from jobs.cli.place import LakeOption
 from jobs.cli.rules import FolderArgument
 from jobs.cli.screen import grid, is_terminal, live, note, show
@@ -19,8 +19,10 @@ from jobs.core.modes import Continuous, FeedMode, MicroBatch, RealTime
 from jobs.engine.kafka import admin, local_broker
 from jobs.engine.pipeline.feed_query import slots
 from jobs.engine.pipeline.runner import Site
+from jobs.engine.runtime.log_files import bound
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.service.feed_host import FeedHost
+from jobs.engine.service.program import ALERTS
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.locks import refuse_if_taken
 
@@ -63,6 +65,16 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
             "--from-beginning", help="At the first start, read also what the topics hold already."
         ),
     ] = False,
+    background: Annotated[
+        bool,
+        typer.Option(
+            "--background",
+            help="Run on after this command; `strandline ui` restarts it when it dies.",
+        ),
+    ] = False,
+    pause: Annotated[
+        bool, typer.Option("--pause", help="Stop the one in the background, and keep it stopped.")
+    ] = False,
     lake: LakeOption = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Log in JSON, one record a line, for programs.")
@@ -71,16 +83,30 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     r"""Raise alerts on events as they come, until Ctrl-C: Kafka to the topic alerts, within milliseconds.
 
     After a crash it goes on at its last checkpoint and may raise alerts again; they have the same ids, and
-    silver.alerts and gold.alerts have each once (`strandline run bronze.alerts silver.alerts gold.alerts`).
+    silver.alerts and gold.alerts have each once (`strandline run bronze.alerts silver.alerts gold.alerts`). In the
+    background, options of the last start hold when none is given.
 
     \b
     strandline alerts
+    strandline alerts --background
     strandline alerts my-rules --mode micro-batch
     """
+    if background or pause:
+        found, where = place.configured(lake)
+        if pause:
+            alerts_background.paused(found, where, as_json=as_json)
+            return
+        alerts_background.started(
+            found, where, _words(folder, mode, every, from_beginning), as_json=as_json
+        )
+        return
     with logged(as_json=as_json) as log:
         found, where = place.configured(lake)
         # Not imported above: pySigma takes half a second, and the help of all verbs needs none of it.
+        from jobs.cli.chosen_rules import live_folder  # noqa: PLC0415
         from jobs.cli.live_rules import LiveRules  # noqa: PLC0415
+
+        folder = folder or live_folder(found)
 
         sources = _sources(folder)
         how = MODES[mode](every=seconds(every or EVERY[mode]))
@@ -103,12 +129,26 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
             if is_terminal() and not as_json:
                 _watched(host, where, how)
             else:
-                _unwatched(host, log, how)
+                _unwatched(host, where, log, how)
         finally:
             stopping.deaf()
     if not as_json:
         rows = [(pulse.feed, pulse.read, pulse.written) for pulse in host.pulses]
         show("stopped", ("feed", "read", "alerts"), rows)
+
+
+def _words(folder: Path | None, mode: ModeName, every: str | None, is_first: bool) -> list[str]:  # noqa: FBT001  # an option
+    """Return what was typed as words of another start; what is as usual is no word."""
+    if every is not None:
+        seconds(every)
+    if folder is not None:
+        _sources(folder)  # a mistake is shown here, and not in a log
+    return [
+        *((str(folder.absolute()),) if folder else ()),
+        *(("--mode", mode) if mode is not ModeName.REAL_TIME else ()),
+        *(("--every", every) if every else ()),
+        *(("--from-beginning",) if is_first else ()),
+    ]
 
 
 def _sources(folder: Path | None) -> list[Feed]:
@@ -152,11 +192,12 @@ def _watched(host: FeedHost, where: Lake, mode: FeedMode) -> None:
         host.serve(lambda _: refresh())
 
 
-def _unwatched(host: FeedHost, log: Log, mode: FeedMode) -> None:
+def _unwatched(host: FeedHost, where: Lake, log: Log, mode: FeedMode) -> None:
     log.info("started", feeds=[pulse.feed for pulse in host.pulses], mode=mode.name)
     shown: dict[str, tuple[object, ...]] = {}
 
     def look(host: FeedHost) -> None:
+        bound(where.log(ALERTS.name).local)  # the log of a process in the background
         for pulse in host.pulses:
             now = (pulse.epoch, pulse.read, pulse.written, pulse.away)
             if shown.get(pulse.feed, (None, 0, 0, None)) == now:

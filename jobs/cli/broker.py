@@ -13,7 +13,7 @@ from jobs.cli.screen import emit, say
 from jobs.cli.stream_log import fails
 from jobs.core.topic import Topic
 from jobs.engine.kafka import admin, local_broker
-from jobs.engine.service.desired_state import order
+from jobs.engine.service.desired_state import Order, order
 from jobs.engine.service.heartbeat import heartbeat
 
 
@@ -101,20 +101,25 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
             else "broker  not running"
         )
     _say_stream(beat)
-    if asked:
-        wish = "should run" if asked.runs else "should be paused"
-        say(
-            f"        {wish}, by order of {asked.by} since {asked.at}"
-            + (f": {asked.why}" if asked.why else "")
-        )
+    _say_order(asked)
     if live:
         _say_alerts(live)
+    _say_order(order(where, where.alerts_order))
     if kept := sum(name.endswith(".json") for name in where.alarms.names()):
         say(
             f"alarms  {kept:,} not accepted yet, sent again every minute; check that STRANDLINE_WEBHOOK answers"
         )
     if asked and asked.gave_up:
         say(f"        was restarted {len(asked.attempts)} times; given up at {asked.gave_up}")
+
+
+def _say_order(asked: Order | None) -> None:
+    if asked:
+        wish = "should run" if asked.runs else "should be paused"
+        say(
+            f"        {wish}, by order of {asked.by} since {asked.at}"
+            + (f": {asked.why}" if asked.why else "")
+        )
 
 
 def _say_stream(beat: Mapping[str, Any] | None) -> None:

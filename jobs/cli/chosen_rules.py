@@ -8,7 +8,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from jobs.core.errors import DefinitionError
+from jobs.engine.runtime.settings import Settings
 from jobs.rules.sigma.folder import STARTER, Folder, read_folder
+
+
+def live_folder(found: Settings) -> Path:
+    """Return the folder of the rules that raise alerts where a user names none: that of the settings, or the starter set."""
+    return Path(found.rules) if found.rules else STARTER
 
 
 def chosen(named: str | None) -> Folder:

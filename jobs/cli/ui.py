@@ -6,6 +6,7 @@ import typer
 
 from jobs import catalog
 from jobs.cli import place, stopping
+from jobs.cli.alert_pages import alert_pages
 from jobs.cli.oncall import always
 from jobs.cli.place import LakeOption
 from jobs.cli.screen import note, say
@@ -60,7 +61,7 @@ def ui(
         if is_our_stream and not asked.is_set():
             note("starting the stream …")
             always_on.resume()
-        with report_server.served(where):
+        with report_server.served(where, alert_pages(found, where)):
             if address:
                 also = " and the stream" if is_our_stream else ""
                 say(f"Dagster is at {address}; Ctrl-C stops it{also}")

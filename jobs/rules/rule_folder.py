@@ -66,7 +66,7 @@ class RuleFolder:
 
     def look(self) -> RuleSet | None:
         """Return the rules that run from now on if the files have changed since the last look; otherwise None."""
-        seen = self._state()
+        seen = state(self._folder)
         if seen == self._seen:
             return None
         changed = {path for path, _ in set(seen.items()) ^ set((self._seen or {}).items())}
@@ -111,20 +111,21 @@ class RuleFolder:
             return set()
         return {line.split("#")[0].strip() for line in lines} - {""}
 
-    def _state(self) -> dict[str, tuple[int, int]]:
-        """Return size and time of each file; cheap enough for every second."""
-        found = {}
-        for place, _, names in os.walk(self._folder):
-            for name in names:
-                if name != MUTED and Path(name).suffix.lower() not in SUFFIXES:
-                    continue
-                path = Path(place, name)
-                try:
-                    status = path.stat()
-                except OSError:
-                    continue  # it has just gone
-                found[str(path)] = (status.st_size, status.st_mtime_ns)
-        return found
+
+def state(folder: Path) -> dict[str, tuple[int, int]]:
+    """Return size and time of each file of a folder; cheap enough for every second."""
+    found = {}
+    for place, _, names in os.walk(folder):
+        for name in names:
+            if name != MUTED and Path(name).suffix.lower() not in SUFFIXES:
+                continue
+            path = Path(place, name)
+            try:
+                status = path.stat()
+            except OSError:
+                continue  # it has just gone
+            found[str(path)] = (status.st_size, status.st_mtime_ns)
+    return found
 
 
 def _owners(changed: Iterable[str]) -> tuple[str, ...]:

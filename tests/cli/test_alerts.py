@@ -8,6 +8,7 @@ import pytest
 
 from jobs.bronze import process_events
 from jobs.engine.runtime.holders import own
+from jobs.engine.service.desired_state import Order, write
 from jobs.engine.storage.lake import Lake
 from tests.cli.inside import strandline, succeeded
 from tests.engine.written import entry, small_lake, written
@@ -73,3 +74,16 @@ def test_the_status_of_a_process_that_is_gone_is_not_running(tmp_path: Path) -> 
     answer = succeeded("status", "--lake", tmp_path)
 
     assert f"alerts  not running; last heartbeat at {NOON.isoformat()}" in answer.out
+
+
+def test_the_status_has_what_was_asked_of_the_process(tmp_path: Path) -> None:
+    """A process that was stopped and one that died look the same otherwise."""
+    lake = small_lake(tmp_path)
+    write(lake, Order(runs=True, at=NOON.isoformat(), by="mo"), lake.alerts_order)
+
+    asked = succeeded("status", "--lake", tmp_path).out
+    paused = succeeded("alerts", "--pause", "--lake", tmp_path).out
+
+    assert f"should run, by order of mo since {NOON.isoformat()}" in asked
+    assert "no process in the background raised alerts" in paused
+    assert "should be paused" in succeeded("status", "--lake", tmp_path).out

@@ -87,6 +87,10 @@ class Settings(BaseSettings):
             )
         return url
 
+    rules: str | None = Field(
+        default=None,
+        description="folder of the alert rules that run; the starter set when absent",
+    )
     webhook: str | None = Field(
         default=None,
         pattern=r"^https?://\S+$",
@@ -106,6 +110,11 @@ class Settings(BaseSettings):
     def _absolute(cls, lake: "str | os.PathLike[str]") -> str:
         named = os.fspath(lake)
         return named if "://" in named else str(Path(named).expanduser().absolute())
+
+    @field_validator("rules", mode="before")
+    @classmethod
+    def _absolute_folder(cls, rules: "str | os.PathLike[str] | None") -> str | None:
+        return str(Path(rules).expanduser().absolute()) if rules else None
 
 
 def settings(**given: object) -> Settings:

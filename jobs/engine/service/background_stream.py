@@ -1,5 +1,8 @@
 """The always-on stream as a program of its own, which outlives the command that starts it.
 
+The process that raises alerts is another such program (jobs/engine/service/program.py); what is said of the stream here
+holds for it.
+
 It is found by a mark on its command line, as the broker is (jobs/engine/runtime/processes.py). The mark does not make
 it the only writer of its tables: the leases do (jobs/engine/storage/locks.py), also against a stream in a terminal.
 """
@@ -10,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from jobs.core.errors import DefinitionError, TransientError
 from jobs.engine.runtime import processes
@@ -18,9 +22,10 @@ from jobs.engine.runtime.log_files import bound
 from jobs.engine.runtime.log_records import last_error
 from jobs.engine.service.desired_state import Order, order, write
 from jobs.engine.service.heartbeat import heartbeat
-from jobs.engine.service.stream_options import merged
+from jobs.engine.service.program import STREAM, Program
 from jobs.engine.storage.file_lock import hold
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
 
 STARTING = 180.0
 ENDING = 120.0
@@ -38,12 +43,22 @@ class Always:
         clock: Returns the present time.
         environment: The environment of the program, with its settings.
         by: Who asks.
+        program: Which of the lake's programs it is.
     """
 
     lake: Lake
     clock: Callable[[], datetime]
     environment: Mapping[str, str]
     by: str
+    program: Program = STREAM
+
+    def order(self) -> Order | None:
+        """Return the last request, or None when there was none."""
+        return order(self.lake, self.program.order(self.lake))
+
+    def heartbeat(self) -> dict[str, Any] | None:
+        """Return the last heartbeat."""
+        return heartbeat(self.lake, self.clock(), self.program.heartbeat(self.lake))
 
     def resume(
         self, words: Sequence[str] | None = None, why: str = "", *, everything: bool = False
@@ -60,8 +75,10 @@ class Always:
             TransientError: The stream ended while starting, or wrote no heartbeat in time.
         """
         with self._alone():
-            last = order(self.lake)
-            asked = merged(last.words if last else (), words or (), everything=everything)
+            last = self.order()
+            asked = self.program.merged(
+                last.words if last else (), words or (), everything=everything
+            )
             return self._resumed(asked, why)
 
     def restart(self, why: str = "") -> int:
@@ -73,7 +90,7 @@ class Always:
         """
         with self._alone():
             self._stop()
-            last = order(self.lake)
+            last = self.order()
             return self._resumed(last.words if last else (), why)
 
     def again(self, *, ends: bool) -> int:
@@ -87,25 +104,25 @@ class Always:
             TransientError: As for ``resume``.
         """
         with self._alone():
-            last = order(self.lake)
+            last = self.order()
             if last is None or not last.runs:
                 raise DefinitionError(
-                    "the stream is not to run",
-                    hint="`strandline resume` requests it.",
+                    f"{self.program.title} is not to run",
+                    hint=f"`{self.program.starter}` requests it.",
                 )
             pid = self.pid()
             if pid is not None and not ends and self._lives(pid):
                 return pid
-            write(self.lake, last.tried(self.clock()))
+            self._write(last.tried(self.clock()))
             self._stop()
             return self._started(last.words)
 
     def pause(self, why: str = "") -> bool:
         """Request that no stream runs, end the running one after its batches, and return whether there was one."""
         with self._alone():
-            last = order(self.lake)
+            last = self.order()
             words = last.words if last else ()
-            write(self.lake, self._order(runs=False, why=why, words=words))
+            self._write(self._order(runs=False, why=why, words=words))
             return self._stop()
 
     def suspend(self) -> bool:
@@ -114,10 +131,10 @@ class Always:
         The stream stays requested: when this process is killed, a watchdog restarts it.
         """
         with self._alone():
-            last = order(self.lake)
+            last = self.order()
             if last is None or not last.runs:
                 return False
-            write(self.lake, last.suspended(self.clock()))
+            self._write(last.suspended(self.clock()))
             self._stop()
             return True
 
@@ -129,11 +146,11 @@ class Always:
             TransientError: As for ``resume``.
         """
         with self._alone():
-            last = order(self.lake)
+            last = self.order()
             mine = own()
             if last is None or not last.rest or any(last.rest[key] != mine[key] for key in mine):
                 return
-            write(self.lake, replace(last, rest=None))
+            self._write(replace(last, rest=None))
             self._started(last.words)
 
     def is_starting(self) -> bool:
@@ -144,9 +161,9 @@ class Always:
     def note(self, asked: Order) -> None:
         """Record a change of a request, unless there was another request meanwhile."""
         with self._alone():
-            last = order(self.lake)
+            last = self.order()
             if last and last.at == asked.at:
-                write(self.lake, asked)
+                self._write(asked)
 
     def pid(self) -> int | None:
         """Return the stream's process id, if it runs."""
@@ -154,10 +171,18 @@ class Always:
 
     @property
     def _mark(self) -> str:
-        return f"strandline-stream={self.lake.root}"
+        return f"strandline-{self.program.name}={self.lake.root}"
+
+    def _write(self, asked: Order) -> None:
+        write(self.lake, asked, self.program.order(self.lake))
+
+    @property
+    def log(self) -> Place:
+        """Return its log."""
+        return self.lake.log(self.program.name)
 
     def _resumed(self, words: tuple[str, ...], why: str) -> int:
-        write(self.lake, self._order(runs=True, why=why, words=words))
+        self._write(self._order(runs=True, why=why, words=words))
         return self._started(words)
 
     def _order(self, *, runs: bool, why: str, words: tuple[str, ...]) -> Order:
@@ -168,10 +193,10 @@ class Always:
         pid = self.pid()
         if pid is None:
             self._refuse_other()
-            log = self.lake.program_log("stream")
+            log = self.lake.program_log(self.program.name)
             bound(log)
-            program = [sys.executable, "-X", self._mark, "-m", "jobs.cli", "stream"]
-            program += ["--patient", "--json", *words]
+            program = [sys.executable, "-X", self._mark, "-m", "jobs.cli"]
+            program += [*self.program.verb, "--json", *words]
             pid = processes.spawn(
                 program, folder=self.lake.root.local, log=log, environment=self.environment
             )
@@ -183,10 +208,11 @@ class Always:
         return pid is not None and processes.stop(pid, self._mark, patience=ENDING)
 
     def _refuse_other(self) -> None:
-        beat = heartbeat(self.lake, self.clock())
+        beat = self.heartbeat()
         if beat and beat["alive"]:
             raise DefinitionError(
-                f"a stream runs already in process {beat['pid']} on {beat['host']}, not started by `strandline resume`",
+                f"{self.program.title} runs already in process {beat['pid']} on {beat['host']}, "
+                f"not started by `{self.program.starter}`",
                 hint="stop it where it was started (Ctrl-C), then repeat the command.",
                 **{name: beat[name] for name in ("pid", "host")},
             )
@@ -196,24 +222,24 @@ class Always:
         while not self._lives(pid):
             if not processes.is_ours(pid, self._mark):
                 raise TransientError(
-                    f"the stream ended while starting: {last_error(self.lake.log('stream').local)}",
-                    hint="`strandline logs` shows what was before it; then `strandline resume`.",
-                    log=str(self.lake.log("stream")),
+                    f"{self.program.title} ended while starting: {last_error(self.log.local)}",
+                    hint=f"`{self.program.reader}` shows what was before it; then `{self.program.starter}`.",
+                    log=str(self.log),
                 )
             if time.monotonic() > deadline:
                 raise TransientError(
-                    f"the stream (process {pid}) has written no heartbeat after {STARTING:.0f} s",
-                    hint="`strandline logs --follow` shows what it does.",
+                    f"{self.program.title} (process {pid}) has written no heartbeat after {STARTING:.0f} s",
+                    hint=f"`{self.program.reader} --follow` shows what it does.",
                     pid=pid,
                 )
             time.sleep(EVERY)
 
     def _lives(self, pid: int) -> bool:
-        beat = heartbeat(self.lake, self.clock())
+        beat = self.heartbeat()
         return bool(beat and beat["alive"] and beat["pid"] == pid and is_there(beat) is not False)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Let one command at a time decide about the stream."""
-        with hold(self.lake.order_lock):
+        with hold(self.program.lock(self.lake)):
             yield

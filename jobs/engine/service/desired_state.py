@@ -1,5 +1,7 @@
 """The desired state of a lake's always-on stream: run, suspended by a process at work, or not run.
 
+The process that raises alerts has a desired state of its own, in a file of its own.
+
 It is recorded because a stopped stream and a dead one look the same. A watchdog restarts only a stream that was asked
 to run (jobs/engine/service/stream_health.py).
 """
@@ -12,6 +14,7 @@ from typing import Any
 
 from jobs.engine.runtime.holders import is_there, own
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
 
 DELAYS = tuple(timedelta(seconds=seconds) for seconds in (0, 30, 60, 120, 240))
 """The delay before each attempt to restart, counted from the attempt before it; after the last one an alarm is sent."""
@@ -82,16 +85,22 @@ class Order:
         return replace(self, attempts=(), gave_up=None)
 
 
-def order(lake: Lake) -> Order | None:
-    """Return the last request, or None when there was none."""
-    text = lake.order.text()
+def order(lake: Lake, file: Place | None = None) -> Order | None:
+    """Return the last request, or None when there was none.
+
+    Args:
+        lake: The lake.
+        file: The request, if it is not that of the stream of tables.
+    """
+    text = (file or lake.order).text()
     if text is None:
         return None
     fields = json.loads(text)
+    fields.setdefault("alerted", fields.pop("told_of", ()))  # its key in an older lake
     lists = {name: tuple(fields.get(name, ())) for name in ("words", "attempts", "alerted")}
     return Order(**{**fields, **lists})
 
 
-def write(lake: Lake, asked: Order) -> None:
+def write(lake: Lake, asked: Order, file: Place | None = None) -> None:
     """Record a request."""
-    lake.order.put(json.dumps(asdict(asked), indent=1))
+    (file or lake.order).put(json.dumps(asdict(asked), indent=1))

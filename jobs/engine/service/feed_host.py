@@ -140,6 +140,7 @@ class FeedHost:
             "alive": is_alive,
             "at": self._site.clock().isoformat(timespec="seconds"),
             "mode": self._mode.name,
+            "every": getattr(self._mode, "every", 0.0),
             "tables": {pulse.feed: asdict(pulse) for pulse in self.pulses},
             "failed": failed.kind if isinstance(failed, LakeError) else None,
         }

@@ -30,6 +30,7 @@ def heartbeat(lake: Lake, now: datetime, file: Place | None = None) -> dict[str,
     if text is None:
         return None
     beat: dict[str, Any] = json.loads(text)
+    beat["ended"] = not beat["alive"]  # in order; one that was killed wrote that it lives
     beat["alive"] = bool(beat["alive"]) and _lives(lake, beat, now)
     return beat
 

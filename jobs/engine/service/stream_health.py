@@ -85,12 +85,17 @@ class Watch:
 
 
 def watch(
-    asked: Order | None, beat: Mapping[str, Any] | None, now: datetime, *, starting: bool = False
+    asked: Order | None,
+    beat: Mapping[str, Any] | None,
+    now: datetime,
+    *,
+    starting: bool = False,
+    title: str = "the stream",
 ) -> Watch:
     """Return what to do about a stream; a stream that is starting is not dead because it has no heartbeat yet."""
     if asked is None or not asked.runs or asked.is_suspended(now):
         return Watch(act=Act.NOTHING)
-    diagnosis = _ill(asked, beat, now)
+    diagnosis = _ill(asked, beat, now, title)
     if diagnosis is None:
         return _failing(asked, beat)
     ill, message = diagnosis
@@ -116,7 +121,11 @@ def looks(beat: Mapping[str, Any]) -> dict[str, Look]:
     """Return the state of each table from a heartbeat."""
     names = [name for name in Look.__slots__ if name != "at"]
     # A stream of an earlier release writes no state.
-    pulses = {table: {"state": 0, **pulse} for table, pulse in beat["tables"].items()}
+    # A feed has epochs, and neither a watermark nor a state.
+    pulses = {
+        table: {"state": 0, "watermark": None, "batches": pulse.get("epoch") or 0, **pulse}
+        for table, pulse in beat["tables"].items()
+    }
     return {
         table: Look(at=beat["at"], **{name: pulse[name] for name in names})
         for table, pulse in pulses.items()
@@ -150,10 +159,12 @@ def _grows(values: Sequence[int]) -> bool:
     return never_less and values[-1] > max(values[0], MUCH)
 
 
-def _ill(asked: Order, beat: Mapping[str, Any] | None, now: datetime) -> tuple[Ill, str] | None:
+def _ill(
+    asked: Order, beat: Mapping[str, Any] | None, now: datetime, title: str
+) -> tuple[Ill, str] | None:
     if beat is None or not beat["alive"]:
         last = f"; its last heartbeat was at {beat['at']}" if beat else " and never was"
-        return Ill.DEAD, f"the stream is not running{last}"
+        return Ill.DEAD, f"{title} is not running{last}"
     age = now - datetime.fromisoformat(beat["at"])
     if age > SILENT:
         return (
@@ -161,11 +172,13 @@ def _ill(asked: Order, beat: Mapping[str, Any] | None, now: datetime) -> tuple[I
             f"process {beat['pid']} has written no heartbeat for {age.total_seconds():.0f} s",
         )
     begun = max([asked.at, *asked.attempts[-1:]])
+    # A feed commits once an epoch, which the user chose; two of them are enough to see that none ends.
+    patience = max(STUCK, 2 * timedelta(seconds=beat.get("every", 0.0)))
     for table, pulse in beat["tables"].items():
         last = pulse.get("behind", pulse["at"])  # a stream of an earlier release has no "behind"
         since = now - datetime.fromisoformat(max(begun, last or begun))
-        waits = pulse["gate"] or pulse.get("away") or pulse.get("failing")
-        if pulse["lag"] and not waits and since > STUCK:
+        waits = pulse.get("gate") or pulse.get("away") or pulse.get("failing")
+        if pulse["lag"] and not waits and since > patience:
             minutes = since // timedelta(minutes=1)
             message = f"{table} has {pulse['lag']:,} rows to read and committed none for {minutes} minutes"
             return Ill.STUCK, message

@@ -158,6 +158,16 @@ class Lake:
         """Return the file whose lock lets one command at a time decide about the always-on stream."""
         return self.root / "_order.lock"
 
+    @property
+    def alerts_order(self) -> Place:
+        """Return the file with the desired state of the process that raises alerts."""
+        return self.root / "_alerts_order.json"
+
+    @property
+    def alerts_order_lock(self) -> Place:
+        """Return the file whose lock lets one command at a time decide about that process."""
+        return self.root / "_alerts_order.lock"
+
     def folders(self, table: Table) -> tuple[Place, ...]:
         """Return the table's Delta folders: its own, and its quarantine if it has one."""
         own = (self.table(table),)

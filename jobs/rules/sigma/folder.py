@@ -37,21 +37,25 @@ class Folder:
     thresholds: tuple[ThresholdRule, ...] = ()
 
 
-def read_folder(folder: Path, *, patience: float = PATIENCE) -> Folder:
+def read_folder(folder: Path, *, patience: float | None = PATIENCE) -> Folder:
     """Read every rule of a folder.
 
     Args:
         folder: Where the YAML files are, also in folders inside it.
-        patience: Seconds that a regular expression may take on hostile texts.
+        patience: Seconds that a regular expression may take on hostile texts; None to try none, which starts no program.
+
+    Raises:
+        UnreadableError: It has too many files.
     """
     read = _Reading()
     documents = list(_documents(folder, read.refused))
     for origin, document in documents:
         if CORRELATION not in document:
             read.rule(document, origin)
-    for rule, slow in _slow(tuple(read.rules.values()), patience):
-        read.refuse(rule.origin, slow)
-        del read.rules[rule.id]
+    if patience is not None:
+        for rule, slow in _slow(tuple(read.rules.values()), patience):
+            read.refuse(rule.origin, slow)
+            del read.rules[rule.id]
     for origin, document in documents:
         if CORRELATION in document:
             read.threshold(document, origin)

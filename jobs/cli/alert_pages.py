@@ -1,0 +1,26 @@
+"""The pages of alerts that ``strandline ui`` serves."""
+
+from datetime import date
+
+from jobs.cli.place import now
+from jobs.engine.runtime.settings import Settings
+from jobs.engine.storage.lake import Lake
+from jobs.engine.trust.report_server import AlertPage
+
+
+def alert_pages(found: Settings, lake: Lake) -> AlertPage:
+    """Return what makes the page of an alert."""
+
+    def made(day: date, alert_id: str) -> str | None:
+        # Not imported above: a project of other tables has `strandline ui`, and no alerts.
+        from jobs.cli.chosen_rules import live_folder  # noqa: PLC0415
+        from jobs.engine.trust.alert_lookup import alert_found  # noqa: PLC0415
+        from jobs.rules.sigma.folder import read_folder  # noqa: PLC0415
+        from quality.report.alert_page import page  # noqa: PLC0415
+
+        folder = read_folder(live_folder(found), patience=None)
+        rules = {rule.id: rule for each in (folder.rules, folder.thresholds) for rule in each}
+        alert = alert_found(lake, alert_id, day, rules, now())
+        return page(alert) if alert else None
+
+    return made

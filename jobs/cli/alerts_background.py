@@ -1,0 +1,45 @@
+"""``alerts --background`` and ``--pause``: the process that raises alerts as a program that a watchdog restarts."""
+
+from collections.abc import Sequence
+
+from jobs.cli import place
+from jobs.cli.screen import emit, note, say
+from jobs.engine.runtime.settings import Settings, environment
+from jobs.engine.service.background_stream import Always
+from jobs.engine.service.program import ALERTS
+from jobs.engine.storage.lake import Lake
+
+
+def started(found: Settings, where: Lake, words: Sequence[str], *, as_json: bool) -> None:
+    """Start it, unless it runs, and wait for its first heartbeat."""
+    where.open_for_writing()
+    place.demanded_address(found, where)
+    note("starting the process that raises alerts …")
+    pid = raising(found, where).resume(words)
+    if as_json:
+        emit({"pid": pid})
+    else:
+        say(f"alerts are raised (process {pid}); `strandline alerts --pause` stops it")
+
+
+def paused(found: Settings, where: Lake, *, as_json: bool) -> None:
+    """Stop it, and keep it stopped."""
+    stopped = raising(found, where).pause()
+    if as_json:
+        emit({"stopped": stopped})
+    else:
+        say(
+            "no more alerts are raised" if stopped else "no process in the background raised alerts"
+        )
+        say("it stays so until `strandline alerts --background`")
+
+
+def raising(found: Settings, where: Lake, by: str | None = None) -> Always:
+    """Return the process of a lake; orders are signed by ``by``, the user when absent."""
+    return Always(
+        lake=where,
+        clock=place.now,
+        environment=environment(found),
+        by=by or place.login(),
+        program=ALERTS,
+    )

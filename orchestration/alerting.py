@@ -1,0 +1,79 @@
+"""What Dagster knows of alerts; nothing in a project without their tables.
+
+The rules import the tables that they look at, so a project of other tables has none of these modules' definitions, and its
+definitions load without them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dagster import (
+    AssetChecksDefinition,
+    AssetKey,
+    AssetsDefinition,
+    AssetSpec,
+    JobDefinition,
+    SensorDefinition,
+)
+
+from jobs import catalog
+from orchestration.links import ALERTS
+
+READ = frozenset(
+    [
+        "silver.dhcp_events",
+        "silver.network_connections",
+        "silver.process_events",
+        "silver.user_actions",
+    ]
+)
+"""The tables that rules look at (jobs/rules/sources.py)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alerting:
+    """Definitions about rules and about the process that raises alerts.
+
+    Args:
+        assets: The rules, and the feeds of the process.
+        checks: About both, and the topic of alerts.
+        jobs: Operate the process.
+        sensors: Look at both.
+        sources: The assets from which records come to a topic, by its name.
+    """
+
+    assets: Sequence[AssetsDefinition | AssetSpec] = ()
+    checks: Sequence[AssetChecksDefinition] = ()
+    jobs: Sequence[JobDefinition] = ()
+    sensors: Sequence[SensorDefinition] = ()
+    sources: dict[str, list[AssetKey]] = field(default_factory=dict)
+
+
+def alerting() -> Alerting:
+    """Read the rules and make the definitions."""
+    if not READ | {ALERTS} <= {table.id for table in catalog.tables()}:
+        return Alerting()
+    # Not imported above: without the tables these modules cannot be.
+    from jobs.bronze import alerts  # noqa: PLC0415
+    from orchestration import alerts_on_call, live_feeds, look_at_rules, rule_assets  # noqa: PLC0415
+    from orchestration.keys import topic_key  # noqa: PLC0415
+    from orchestration.rule_book import rule_book  # noqa: PLC0415
+
+    (topic,) = alerts.TABLE.topics
+    book = rule_book(tries=False)
+    keys = rule_assets.named(book)
+    rules = {name: book.rules[each] for each, name in keys.items() if each in book.rules}
+    feeds = live_feeds.live_feeds(rules)
+    return Alerting(
+        assets=[*rule_assets.rule_assets(book, keys), *live_feeds.feed_specs(feeds)],
+        checks=[
+            look_at_rules.folder_check(topic_key(topic), keys),
+            *live_feeds.feed_checks(feeds),
+        ],
+        jobs=alerts_on_call.JOBS,
+        sensors=[
+            look_at_rules.look_at_rules(topic_key(topic), keys),
+            live_feeds.watch_alerts(feeds),
+        ],
+        sources={topic.name: [feed.key for feed in feeds]},
+    )
