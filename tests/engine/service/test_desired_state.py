@@ -23,6 +23,19 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert order(lake) == once
 
 
+def test_one_that_an_earlier_version_wrote_is_still_read(tmp_path: Path) -> None:
+    """A lake keeps its request over a deploy; the tables had another key."""
+    lake = Lake(tmp_path)
+    write(lake, asked())
+    former = (lake.order.text() or "").replace('"alerted": []', '"told_of": ["silver.readings"]')
+    lake.order.put(former)
+
+    found = order(lake)
+
+    assert found is not None
+    assert found.alerted == ("silver.readings",)
+
+
 def test_each_attempt_waits_for_its_delay_and_the_last_one_ends_the_restarts() -> None:
     request, moment, waited = asked(), NOON, []
     while (due := request.next_at()) is not None:
