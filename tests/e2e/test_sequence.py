@@ -16,7 +16,7 @@ from tests.cli.typed import start
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 
-EVENTS = 20_000
+EVENTS = 10_000
 SLICES = 4
 """The largest topic alone has more than half of the events, so its table has three batches."""
 
@@ -119,6 +119,7 @@ def test_a_batch_over_everything_gives_the_same_rows(world: World, tmp_path: Pat
     same(world, tmp_path)
 
 
+@pytest.mark.prove(alone="a minute")
 def test_a_stream_gives_the_same_rows(world: World, tmp_path: Path) -> None:
     """All tables at once, each batch as it comes."""
     words = (

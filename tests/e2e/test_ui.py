@@ -156,6 +156,7 @@ def test_a_second_one_is_refused(page: Console) -> None:
     assert "runs already" in second.err
 
 
+@pytest.mark.prove(alone="two starts of Dagster")
 def test_one_that_was_killed_is_ended_by_the_next_and_ctrl_c_leaves_nothing_running(
     tmp_path: Path,
 ) -> None:

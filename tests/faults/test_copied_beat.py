@@ -15,6 +15,7 @@ from tests.faults.lives import SLICE, heartbeat
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 
 
+@pytest.mark.prove(alone="half a minute")
 def test_a_live_heartbeat_of_another_host_does_not_stop_a_start(fresh: Path) -> None:
     succeeded("produce", "--events", 500, "--hours", 3, "--lake", fresh)
     beat = {**own(), "host": "elsewhere", "alive": True, "at": now().isoformat()}
