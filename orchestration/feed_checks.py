@@ -62,6 +62,16 @@ def answer(  # noqa: PLR0913, PLR0917  # what was asked, what is, and what was
     )
 
 
+def killed(asked: Order | None, beat: Mapping[str, Any] | None) -> str:
+    """Return that a process is gone which was not to end, and which nothing restarts; nothing if that is not so."""
+    if beat is None or beat["alive"] or beat["ended"] or (asked and asked.runs):
+        return ""
+    return (
+        f"process {beat['pid']} is gone and did not end in order; "
+        "nothing restarts it, because it was started in a terminal"
+    )
+
+
 def _problem(
     feed: str,
     asked: Order | None,
@@ -71,9 +81,7 @@ def _problem(
 ) -> tuple[str, AssetCheckSeverity]:
     if found.ill is not None and feed in (found.tables or [feed]):
         return found.message, AssetCheckSeverity.ERROR
-    is_asked = asked is not None and asked.runs
-    if beat and not is_asked and not beat["alive"] and not beat["ended"]:
-        says = f"process {beat['pid']} is gone and did not end in order; nothing restarts it, because it was started in a terminal"
+    if says := killed(asked, beat):
         return says, AssetCheckSeverity.ERROR
     pulse = beat["tables"].get(feed) if beat and beat["alive"] else None
     if pulse and pulse["away"]:

@@ -20,6 +20,7 @@ from dagster import (
     AssetObservation,
     AssetSpec,
     DefaultSensorStatus,
+    RunRequest,
     SensorDefinition,
     SensorEvaluationContext,
     SensorResult,
@@ -32,10 +33,10 @@ from jobs.core.table import Judged
 from jobs.core.topic import Topic
 from jobs.engine.service.background_stream import Always
 from jobs.engine.service.desired_state import Order
-from jobs.engine.service.stream_health import LOOKS, Look, is_well, looks, watch
+from jobs.engine.service.stream_health import LOOKS, Ill, Look, is_well, looks, watch
 from jobs.rules.sources import SOURCES
 from orchestration import alerts_on_call
-from orchestration.feed_checks import answer, keeps_up_check
+from orchestration.feed_checks import answer, keeps_up_check, killed
 from orchestration.keys import topic_key
 from orchestration.resources import LakeResource
 from orchestration.rule_book import Rule, sources_of
@@ -47,6 +48,8 @@ ANSWERED_EVERY = 300
 """Seconds after which a check is answered again although the answer is the same."""
 
 LIVE = "live"
+JOB = alerts_on_call.revive_alerts
+STEP = alerts_on_call.revive_alerts_process.name
 
 Beat = Mapping[str, Any]
 Seen = dict[str, list[Look]]
@@ -108,7 +111,7 @@ def watch_alerts(feeds: Sequence[LiveFeed]) -> SensorDefinition:
 
     @sensor(
         name="watch_alerts",
-        job=alerts_on_call.revive_alerts,
+        job=JOB,
         minimum_interval_seconds=EVERY,
         default_status=DefaultSensorStatus.RUNNING,
     )
@@ -137,12 +140,25 @@ def _watched(
     observed = list(_observed(feeds, process, asked, beat, moment))
     events, cursor = _news(before, answers, observed, moment)
     cursor |= {"pid": beat["pid"] if beat else None, "looks": _as_json(seen)}
-    job, step = alerts_on_call.revive_alerts, alerts_on_call.revive_alerts_process.name
     return SensorResult(
-        run_requests=list(requests(context, job, step, asked, found, moment)) if asked else [],
+        run_requests=[
+            *(requests(context, JOB, STEP, asked, found, moment) if asked else ()),
+            *_alarmed(asked, beat),
+        ],
         asset_events=events,
         cursor=json.dumps(cursor),
     )
+
+
+def _alarmed(asked: Order | None, beat: Beat | None) -> Iterator[RunRequest]:
+    """Yield the request of a run that fails, so that a person is alerted of a killed process that nothing restarts."""
+    if beat and (says := killed(asked, beat)):
+        incident = {"ill": str(Ill.DEAD), "says": says, "gives_up": True, "tables": []}
+        yield RunRequest(
+            run_key=f"{beat['pid']} {beat['at']}",  # its last heartbeat: Dagster runs it once
+            run_config={"ops": {STEP: {"config": incident}}},
+            tags={"incident": str(Ill.DEAD)},
+        )
 
 
 def _topics(feed: LiveFeed) -> list[Topic]:

@@ -163,8 +163,9 @@ def given_up(stream: Always, incident: Incident, restarts: str) -> Failure:
     if asked:
         stream.note(asked.given_up(stream.clock()))
     tried = len(asked.attempts) if asked else 0
+    attempts = f"it was restarted {tried} times; " if tried else ""
     return Failure(
-        f"{incident.says}. It was restarted {tried} times; a person is needed.\n\n"
+        f"{incident.says}; {attempts}a person is needed.\n\n"
         f"hint: remove the cause, then {restarts} (infra/runbook.md).",
         metadata={
             "last error": last_error(stream.log.local),

@@ -118,15 +118,19 @@ def test_the_run_that_gives_up_asks_for_a_person_once(
     assert looked(instance).run_requests == []
 
 
-def test_one_that_was_killed_in_a_terminal_fails_its_checks_and_is_not_started(
+def test_one_that_was_killed_in_a_terminal_fails_its_checks_and_a_person_is_asked_once(
     lake: Lake, instance: DagsterInstance
 ) -> None:
+    """Nothing starts it again, as nothing was asked to."""
     beats(lake, pid=GONE)
-    killed = looked(instance)
+    killed, again = looked(instance), looked(instance)
     beats(lake, alive=False)
     ended = looked(instance)
 
-    assert killed.run_requests == []
+    (asked,) = killed.run_requests
+    assert asked.run_config["ops"][STEP]["config"]["gives_up"]
+    assert [each.run_key for each in again.run_requests] == [asked.run_key], "Dagster runs it once"
+    assert ended.run_requests == []
     assert not any(each.passed for each in answers(killed).values())
     assert all(each.passed for each in answers(ended).values()), "it ended in order"
 
