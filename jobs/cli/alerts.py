@@ -72,6 +72,7 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
 
     After a crash it goes on at its last checkpoint and may raise alerts again; they have the same ids, and
     silver.alerts and gold.alerts have each once (`strandline run bronze.alerts silver.alerts gold.alerts`).
+    Threshold rules count in micro-batches of a second, whatever the mode is.
 
     \b
     strandline alerts
