@@ -46,7 +46,8 @@ class Count:
 
     def __call__(self, memory: Memory, rows: list[Event], watermark: int) -> Folded:
         """Count new events of a rule and a key, and forget what no event can need any more."""
-        about = {**memory.head.get("about", {}), **{n: rows[-1][n] for n in ABOUT if rows}}
+        head = memory.head.get("about", {})
+        about = {name: rows[-1][name] for name in ABOUT} if rows else head
         spans = _Spans(memory)
         rule = self.rules.get(about.get("rule", ""))
         if rule is None:

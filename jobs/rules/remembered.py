@@ -25,7 +25,7 @@ from jobs.rules.windows import Hit, Window, counted, needed
 MOST = 1_000
 
 LARGEST = 10_000
-"""The number up to which a stream counts; a batch is written for each key as long as this."""
+"""The number up to which a stream counts, because a batch reads and writes as many events of a key."""
 
 
 def remembered(
