@@ -83,8 +83,9 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     r"""Raise alerts on events as they come, until Ctrl-C: Kafka to the topic alerts, within milliseconds.
 
     After a crash it goes on at its last checkpoint and may raise alerts again; they have the same ids, and
-    silver.alerts and gold.alerts have each once (`strandline run bronze.alerts silver.alerts gold.alerts`). In the
-    background, options of the last start hold when none is given.
+    silver.alerts and gold.alerts have each once (`strandline run bronze.alerts silver.alerts gold.alerts`).
+    Threshold rules count in micro-batches of a second, whatever the mode is. In the background, options of the last
+    start hold when none is given.
 
     \b
     strandline alerts

@@ -11,10 +11,13 @@ from jobs.core.feed import Feed
 from jobs.engine.runtime.outage import first_line
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.examples import broken
-from jobs.rules.handover import Offsets
+from jobs.rules.handover import Offsets, Rule
 from jobs.rules.live import feeds, handover
+from jobs.rules.remembered import LARGEST
 from jobs.rules.rule_folder import RuleFolder, RuleSet
 from jobs.rules.sigma.folder import STARTER, RefusedRule
+from jobs.rules.threshold_examples import broken_thresholds
+from jobs.rules.threshold_rule import ThresholdRule
 
 
 class LiveRules:
@@ -23,7 +26,7 @@ class LiveRules:
     def __init__(self, folder: Path | None, spark: SparkSession, log: Log) -> None:
         """Nothing is read yet; the starter set when there is no folder."""
         self._spark, self._log = spark, log
-        self._folder = RuleFolder(folder or STARTER, self._contradictions)
+        self._folder = RuleFolder(folder or STARTER, self._unsound)
         self._refused: tuple[RefusedRule, ...] = ()
 
     def feeds(self) -> list[Feed]:
@@ -59,6 +62,13 @@ class LiveRules:
         """Let a feed take over from another."""
         return handover(old, new, since, done)
 
+    def _unsound(self, rules: Sequence[Rule]) -> Iterator[tuple[Rule, str]]:
+        """Yield the rules that must not run, each with the reason."""
+        yield from self._contradictions([each for each in rules if isinstance(each, AlertRule)])
+        for rule in rules:
+            if isinstance(rule, ThresholdRule):
+                yield from _unsound_threshold(rule)
+
     def _contradictions(self, rules: Sequence[AlertRule]) -> Iterator[tuple[AlertRule, str]]:
         """Yield the rules that contradict their examples; where Spark refuses their plan, rule by rule."""
         try:
@@ -79,3 +89,13 @@ class LiveRules:
             if each not in self._refused:
                 self._log.warning("rule refused", rule=each.origin, reason=each.reason)
         self._refused = found.refused
+
+
+def _unsound_threshold(rule: ThresholdRule) -> Iterator[tuple[ThresholdRule, str]]:
+    if rule.number > LARGEST:
+        yield rule, f"it counts to more than {LARGEST:,}, which only a backtest does"
+        return
+    try:
+        yield from broken_thresholds([rule])
+    except DefinitionError as error:
+        yield rule, error.message

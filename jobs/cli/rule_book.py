@@ -173,7 +173,7 @@ def explained(  # noqa: PLR0913  # as the command line has them
     say(f"{len(said):,} rules look at {source.table.id}; {quiet:,} others stay quiet")
 
 
-def rules_of(folder: Path | None) -> tuple[AlertRule, ...]:
+def rules_of(folder: Path | None) -> tuple[AlertRule | ThresholdRule, ...]:
     """Return the rules of a folder that run, and note how many do not.
 
     Raises:
@@ -181,7 +181,7 @@ def rules_of(folder: Path | None) -> tuple[AlertRule, ...]:
     """
     found = _read(folder)
     _note_refused(found)
-    return tuple(found.rules)
+    return tuple(_every(found))
 
 
 def _read(folder: Path | None) -> Folder:

@@ -1,14 +1,15 @@
-"""A feed: a topic whose records are computed from those of other topics, event by event, without the lake in between.
+"""A feed: a topic whose records are computed from those of other topics, without the lake in between.
 
-It reads what a judged table is filled from, judges each event by that table's own function and rules, and gives the
-believed rows to a function that keeps no state. The records that come out go to a topic; a bronze table reads that
+It reads what judged tables are filled from, judges each event by its table's own function and rules, and gives the
+believed rows to a function. That of an ``EventFeed`` keeps no state, so it runs in every mode. That of a ``CountingFeed``
+counts in state, so it runs in micro-batches. The records that come out go to a topic; a bronze table reads that
 topic as any other, which is how they get into the lake.
 
 Why it is no kind of table: it has no rows in the lake. Whatever a table is asked for (its version, a backfill, an
 audit, a certificate) a feed could only refuse. It has what a stream needs: a lease, a checkpoint, and a ledger
 (jobs/engine/pipeline/feed_ledger.py).
 
-Why one judged table a feed: real-time mode reads no source twice in a union, and continuous mode has no union at all.
+Why one judged table an event feed: real-time mode reads no source twice in a union, and continuous mode has no union at all.
 
 What an event is judged by is what it says itself, its arrival included. The two reasons that depend on the reader
 (``from_the_future`` and ``disordered``, jobs/core/lateness.py) are of a commit of bronze, and a feed does not wait for
@@ -16,7 +17,8 @@ one: such events are believed here, held in silver, and admitted there by a repl
 a record has an id that follows from its event, and copies of it have the same.
 """
 
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -28,12 +30,10 @@ from jobs.core.topic import Topic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feed:
-    """Records of a topic, computed from the believed events of a judged table.
+    """Records of a topic, computed from the believed events of judged tables.
 
     Args:
         name: What its checkpoint, its ledger and its log are found by.
-        of: The table.
-        transform: The function from believed rows to the columns of its records; no state, no Python.
         key: The column that identifies a record; copies of an event make records of one key.
         to: The topic of its records.
         version: What changes with the function.
@@ -42,11 +42,14 @@ class Feed:
     layer: ClassVar[str] = "live"
 
     name: str
-    of: Judged
-    transform: Callable[[DataFrame], DataFrame] = field(compare=False)
     key: str
     to: Topic
     version: str = ""
+
+    @property
+    @abstractmethod
+    def tables(self) -> tuple[Judged, ...]:
+        """Return the tables whose events it reads."""
 
     @property
     def id(self) -> str:
@@ -55,9 +58,50 @@ class Feed:
 
     @property
     def topics(self) -> tuple[Topic, ...]:
-        """Return the topics that it reads: those of the table's source."""
-        return tuple(topic for source in self.of.upstream for topic in source.topics)
+        """Return the topics that it reads: those of the tables' sources."""
+        return tuple(topic for table in self.tables for topic in topics_of(table))
 
     def __str__(self) -> str:
         """Return the one name."""
         return self.id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventFeed(Feed):
+    """A feed whose records are computed from one event each.
+
+    Args:
+        of: The table.
+        transform: The function from believed rows to the columns of its records; no state, no Python.
+    """
+
+    of: Judged
+    transform: Callable[[DataFrame], DataFrame] = field(compare=False)
+
+    @property
+    def tables(self) -> tuple[Judged, ...]:
+        """Return the table."""
+        return (self.of,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountingFeed(Feed):
+    """A feed whose records are computed from several events, which wait in state.
+
+    Args:
+        of: The tables; a feed of the same name always has the same, because its checkpoint has a source for each.
+        transform: The function from believed rows of each table, with their watermark, to the columns of its records.
+    """
+
+    of: tuple[Judged, ...]
+    transform: Callable[[Sequence[DataFrame]], DataFrame] = field(compare=False)
+
+    @property
+    def tables(self) -> tuple[Judged, ...]:
+        """Return the tables."""
+        return self.of
+
+
+def topics_of(table: Judged) -> tuple[Topic, ...]:
+    """Return the topics from which a judged table is filled."""
+    return tuple(topic for source in table.upstream for topic in source.topics)

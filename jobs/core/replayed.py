@@ -82,4 +82,10 @@ class _Key:
 
 
 def _arrow(name: str) -> pa.DataType:
-    return {"string": pa.string(), "long": pa.int64(), "boolean": pa.bool_()}[name]
+    known = {
+        "string": pa.string(),
+        "integer": pa.int32(),
+        "long": pa.int64(),
+        "boolean": pa.bool_(),
+    }
+    return known[name]

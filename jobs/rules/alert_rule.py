@@ -3,8 +3,8 @@
 Not to be confused with a rule of rows (``quality.rules.Rule``), which decides whether a row is believed. An alert rule
 looks at rows that are.
 
-This is the *pattern* rule, which looks at one event. A rule that counts events or waits for a second one will be a kind
-of its own with the same frame (``severity``, ``runbook``, ``owner``, ``version``); whatever lists, mutes or delivers
+This is the *pattern* rule, which looks at one event. A rule that counts events or waits for a second one is a kind of
+its own (jobs/rules/threshold_rule.py) with the same frame (``severity``, ``runbook``, ``owner``, ``version``); whatever lists, mutes or delivers
 rules needs the frame only.
 """
 

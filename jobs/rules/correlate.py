@@ -39,6 +39,8 @@ HIT = (
 )
 """What a part found: for which rule and key, when, which event, as which part, and what of it is shown."""
 
+TIME = "time"
+
 ORDER = ("rule", "key", "at", "event", "step")
 
 
@@ -66,18 +68,24 @@ def correlated(
     Raises:
         DefinitionError: None of the tables is there.
     """
-    found = [_hits(rows, source, rules) for source, rows in tables.items()]
+    found = [hits(rows, source, rules) for source, rows in tables.items()]
     if not found:
         raise DefinitionError("no table is there", hint="name tables that the rules are about.")
     every = found[0]
     for each in found[1:]:
         every = every.unionByName(each)
-    ordered = every.repartition("rule", "key").sortWithinPartitions(*ORDER)
+    ordered = every.select(*HIT.names).repartition("rule", "key").sortWithinPartitions(*ORDER)
     return ordered.mapInPandas(_Pass(tuple(rules), until), ALERT)
 
 
-def _hits(rows: DataFrame, source: Source, rules: Sequence[ThresholdRule]) -> DataFrame:
-    """Return what the parts of rules find in the rows of a table."""
+def hits(rows: DataFrame, source: Source, rules: Sequence[ThresholdRule]) -> DataFrame:
+    """Return what the parts of rules find in the rows of a table, in the columns of ``HIT`` and with its time as ``TIME``.
+
+    Args:
+        rows: Rows of the table, with their place in Kafka.
+        source: The table.
+        rules: The rules; those that count none of its events find nothing.
+    """
     wanted: dict[AlertRule, list[str]] = {}
     for number, rule in enumerate(rules):
         for step, part in enumerate(rule.parts):
@@ -97,14 +105,15 @@ def _hits(rows: DataFrame, source: Source, rules: Sequence[ThresholdRule]) -> Da
     return (
         alerts(rows, [rule for rule, _ in parts])
         .selectExpr(
+            f"{named(source.table.event_at)} AS {TIME}",
             f"unix_micros({named(source.table.event_at)}) AS at",
             f"concat({event}) AS event",
             "concat_ws('/', _topic, _partition, _offset) AS place",
             f"explode(CASE rule_id {cases} END) AS part",
         )
-        .select("at", "event", "place", "part.*")
-        .where(F.col("key").isNotNull())
-        .select(*(F.col(name).cast(HIT[name].dataType) for name in HIT.names))
+        .select(TIME, "at", "event", "place", "part.*")
+        .where(F.col("key").isNotNull() & F.col("value").isNotNull())
+        .select(TIME, *(F.col(name).cast(HIT[name].dataType) for name in HIT.names))
     )
 
 

@@ -5,6 +5,9 @@ at which the first was stopped there are events that the former rules have judge
 rules: what these raise has the same ids. Were they judged by the new rules, a changed rule would raise a second alert,
 of its new version, on an event that it has alerted on.
 
+Threshold rules judge the events of their stages likewise (jobs/rules/counting.py): a new version counts from the offset on,
+and does not know what the former one has counted.
+
 The offset is the end of the topics once the first query has stopped, so it is beyond every event that the first has
 judged. Several changes may come between two checkpoints, so there is a list of stages; those before the checkpoint are
 dropped at the next change.
@@ -12,44 +15,47 @@ dropped at the next change.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Generic, Self, TypeAlias, TypeVar
 
 from pyspark.sql import DataFrame
 
 from jobs.rules.alert import raised
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.compile import quoted
+from jobs.rules.threshold_rule import ThresholdRule
+
+Rule: TypeAlias = AlertRule | ThresholdRule
+R = TypeVar("R", bound=Rule)
 
 Offsets = Mapping[tuple[str, int], int]
 """Offsets by topic and partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class Stage(Generic[R]):
     """Rules, and the offsets of the first events that they judge; of every event where there is none."""
 
-    rules: tuple[AlertRule, ...]
+    rules: tuple[R, ...]
     since: Offsets
 
 
 @dataclass(frozen=True, slots=True)
-class Raising:
-    """The function of a feed of alerts; the last stage has the rules that run."""
+class Staged(Generic[R]):
+    """Rules in stages, of which the last has those that run."""
 
-    stages: tuple[Stage, ...]
+    stages: tuple[Stage[R], ...]
 
-    def __call__(self, rows: DataFrame) -> DataFrame:
-        """Return the alerts on believed rows."""
+    @property
+    def every(self) -> list[R]:
+        """Return the rules of all stages, each version once."""
         every = {(rule.id, rule.version): rule for stage in self.stages for rule in stage.rules}
         current = {(rule.id, rule.version): rule for rule in self.stages[-1].rules}
-        found = raised(rows, [*{**every, **current}.values()])
-        for condition in self._conditions():
-            found = found.where(condition)
-        return found
+        return [*{**every, **current}.values()]
 
-    def then(self, rules: Sequence[AlertRule], *, since: Offsets, done: Offsets) -> "Raising":
-        """Return the function with other rules from an offset on.
+    def then(self, rules: Sequence[R], *, since: Offsets, done: Offsets) -> Self:
+        """Return the same with other rules from an offset on.
 
         Args:
             rules: The other rules.
@@ -61,10 +67,21 @@ class Raising:
             for stage, after in pairwise(self.stages)
             if any(done.get(part, 0) < end for part, end in after.since.items())
         ]
-        return Raising((*needed, self.stages[-1], Stage(rules=tuple(rules), since=since)))
+        added = Stage(rules=tuple(rules), since=since)
+        return replace(self, stages=(*needed, self.stages[-1], added))
+
+    def of_their_stage(self, found: DataFrame) -> DataFrame:
+        """Keep what rules find in events of their own stages.
+
+        Args:
+            found: Rows with ``rule_id`` and ``rule_version``, and ``event_topic``, ``event_partition`` and ``event_offset``.
+        """
+        for condition in self._conditions():
+            found = found.where(condition)
+        return found
 
     def _conditions(self) -> Iterator[str]:
-        """Yield SQL that each alert must satisfy: a rule that is not in all stages raises within its own only."""
+        """Yield SQL that each row must satisfy: a rule that is not in all stages finds events of its own only."""
         stages = defaultdict(list)
         for number, stage in enumerate(self.stages):
             for rule in stage.rules:
@@ -83,6 +100,14 @@ class Raising:
         if number + 1 == len(self.stages):
             return f"({begun})"
         return f"({begun} AND {_is_before(self.stages[number + 1].since)})"
+
+
+class Raising(Staged[AlertRule]):
+    """The function of a feed of pattern rules."""
+
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        """Return the alerts on believed rows."""
+        return self.of_their_stage(raised(rows, self.every))
 
 
 def _is_before(since: Offsets) -> str:

@@ -1,37 +1,64 @@
-"""The rules as feeds: one for each table that they look at, all to the topic of alerts.
+"""The rules as feeds, all to the topic of alerts: pattern rules by table, threshold rules by the tables that they count.
 
-The plan is ``raised``, which a backtest runs over the table's rows (jobs/rules/alert.py), so the two cannot differ in
-what an event means.
+The plans are those that a backtest runs over the tables' rows (jobs/rules/alert.py, jobs/rules/correlate.py), so the two
+cannot differ in what an event means.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any, cast
 
 from jobs.bronze import alerts
-from jobs.core.feed import Feed
+from jobs.core.feed import CountingFeed, EventFeed, Feed
 from jobs.rules.alert_rule import AlertRule
-from jobs.rules.handover import Offsets, Raising, Stage
+from jobs.rules.counting import Counting, sources_of
+from jobs.rules.handover import Offsets, Raising, Rule, Stage, Staged
+from jobs.rules.sources import Source
+from jobs.rules.threshold_rule import ThresholdRule
 
 
-def feeds(rules: Sequence[AlertRule]) -> list[Feed]:
-    """Return a feed for each table that rules look at, in the order of the tables' names."""
+def feeds(rules: Sequence[Rule]) -> list[Feed]:
+    """Return a feed for each table that pattern rules look at, and for each set of them that threshold rules count.
+
+    The name of a feed has those of its tables, so that its checkpoint has the same sources whatever its rules are.
+    """
+    patterns: dict[Source, list[AlertRule]] = defaultdict(list)
+    thresholds: dict[tuple[Source, ...], list[ThresholdRule]] = defaultdict(list)
+    for rule in rules:
+        if isinstance(rule, AlertRule):
+            patterns[rule.source].append(rule)
+        else:
+            thresholds[sources_of(rule)].append(rule)
+    return sorted([*_raising(patterns), *_counting(thresholds)], key=lambda feed: feed.id)
+
+
+def _raising(patterns: dict[Source, list[AlertRule]]) -> Iterator[EventFeed]:
     (topic,) = alerts.TABLE.topics
-    sources = sorted({rule.source.table.id: rule.source for rule in rules}.items())
-    found = []
-    for _, source in sources:
-        own = tuple(rule for rule in rules if rule.source == source)
-        found.append(
-            Feed(
-                name=source.table.name,
-                of=source.table,
-                transform=Raising((Stage(rules=own, since={}),)),
-                key="alert_id",
-                to=topic,
-                version=fingerprint(own),
-            )
+    for source, own in patterns.items():
+        yield EventFeed(
+            name=source.table.name,
+            of=source.table,
+            transform=Raising((Stage(rules=tuple(own), since={}),)),
+            key="alert_id",
+            to=topic,
+            version=fingerprint(own),
         )
-    return found
+
+
+def _counting(thresholds: dict[tuple[Source, ...], list[ThresholdRule]]) -> Iterator[CountingFeed]:
+    (topic,) = alerts.TABLE.topics
+    for sources, own in thresholds.items():
+        tables = tuple(source.table for source in sources)
+        yield CountingFeed(
+            name=f"thresholds_{'_and_'.join(table.name for table in tables)}",
+            of=tables,
+            transform=Counting((Stage(rules=tuple(own), since={}),)),
+            key="alert_id",
+            to=topic,
+            version=fingerprint(own),
+        )
 
 
 def handover(old: Feed, new: Feed | None, since: Offsets, done: Offsets) -> Feed:
@@ -39,25 +66,28 @@ def handover(old: Feed, new: Feed | None, since: Offsets, done: Offsets) -> Feed
 
     Args:
         old: The feed that was stopped.
-        new: The feed that takes over; None where no rule looks at the table any more.
+        new: The feed that takes over; None where no rule looks at the tables any more.
         since: The offsets of the first events that the new rules judge.
         done: The offsets at which it goes on.
+
+    Raises:
+        TypeError: They are no feeds of alerts.
     """
-    former = raising(old)
-    if new is None:
-        return replace(old, transform=former.then((), since=since, done=done), version="")
-    rules = raising(new).stages[-1].rules
-    return replace(new, transform=former.then(rules, since=since, done=done))
+    rules = _staged(new).stages[-1].rules if new else ()
+    function = _staged(old).then(rules, since=since, done=done)
+    goes_on: Any = new or replace(old, version="")
+    return cast(Feed, replace(goes_on, transform=function))
 
 
-def raising(feed: Feed) -> Raising:
+def _staged(feed: Feed) -> Staged[Any]:
     """Return the function of a feed of alerts."""
-    if isinstance(feed.transform, Raising):
-        return feed.transform
+    function = getattr(feed, "transform", None)
+    if isinstance(function, Staged):
+        return function
     raise TypeError(feed.id)
 
 
-def fingerprint(rules: Sequence[AlertRule]) -> str:
+def fingerprint(rules: Sequence[Rule]) -> str:
     """Return a hash of the rules that run, by their versions; their order and their words do not change it."""
     lines = sorted(f"{rule.id} {rule.version} {rule.severity}" for rule in rules)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]

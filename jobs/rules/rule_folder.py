@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jobs.rules.alert_rule import AlertRule
+from jobs.rules.handover import Rule
 from jobs.rules.sigma.files import SUFFIXES, UnreadableError
 from jobs.rules.sigma.folder import RefusedRule, read_folder
 
 MUTED = "muted.txt"
 
-Check = Callable[[Sequence[AlertRule]], Iterable[tuple[AlertRule, str]]]
+Check = Callable[[Sequence[Rule]], Iterable[tuple[Rule, str]]]
 """Returns rules that must not run, each with the reason: those that contradict their examples."""
 
 
@@ -27,8 +27,8 @@ Check = Callable[[Sequence[AlertRule]], Iterable[tuple[AlertRule, str]]]
 class RuleSet:
     """The rules that run, and those that do not."""
 
-    rules: tuple[AlertRule, ...] = ()
-    muted: tuple[AlertRule, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    muted: tuple[Rule, ...] = ()
     refused: tuple[RefusedRule, ...] = ()
 
     def changes(self, before: "RuleSet") -> dict[str, list[str]]:
@@ -79,13 +79,14 @@ class RuleFolder:
         if not self._folder.is_dir():
             return self._refused(f"there is no folder {self._folder}")
         running = {(rule.id, rule.version) for rule in (*self.current.rules, *self.current.muted)}
-        fresh = [rule for rule in found.rules if (rule.id, rule.version) not in running]
+        every: list[Rule] = [*found.rules, *found.thresholds]
+        fresh = [rule for rule in every if (rule.id, rule.version) not in running]
         wrong = {rule.id: reason for rule, reason in self._check(fresh)} if fresh else {}
         refused = [
             *found.refused,
             *(RefusedRule(rule.origin, wrong[rule.id]) for rule in fresh if rule.id in wrong),
         ]
-        sound = {rule.id: rule for rule in found.rules if rule.id not in wrong}
+        sound = {rule.id: rule for rule in every if rule.id not in wrong}
         at_fault = {_file(each.origin) for each in refused}
         for rule in (*self.current.rules, *self.current.muted):
             if _file(rule.origin) in at_fault:  # the version that runs goes on
@@ -144,5 +145,5 @@ def _file(origin: str) -> str:
     return origin.partition("#")[0]
 
 
-def _differ(one: AlertRule, other: AlertRule) -> bool:
+def _differ(one: Rule, other: Rule) -> bool:
     return (one.version, one.severity) != (other.version, other.severity)

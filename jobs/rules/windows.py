@@ -8,22 +8,33 @@ ten failures around the full hour would be five and five.
 * A count that more events may spoil (``lt``, ``lte``, ``eq``, ``neq``) is looked at in the interval that begins with each
   event, when that interval is over. An interval without any event has no key, so nothing can be said of it.
 
-*A rule raises one alert a key and window.* An episode begins at a moment at which the rule holds and has not held for the
-length of a window before. From then on there is one alert for each length of a window in which the rule holds, so an
-attack of a minute is one alert and one of a day is reported all day. An alert's id is made of the rule, its version, the
-key, and the beginning of its window: the beginning of the episode and a whole number of lengths.
+*A rule raises one alert a key and timespan.* Timespans are counted from 1970, and the first moment in each at which the
+rule holds is an alert, so an attack of a day is reported all day. An alert's id is made of the rule, its version, the key
+and the beginning of the timespan, which is the window of the alert.
 
-What is remembered of a key is its events of one length, and three moments. Nothing depends on how events fell into batches.
+Why timespans that are fixed, where windows are not: an event that arrives late can only add moments at which a growing
+count holds, so it can only add alerts, and each keeps its id. A stream may therefore raise an alert at once and still
+agree with every pass over history, in whatever order events arrived and wherever the history begins. Were timespans
+counted from the first moment at which a rule holds, an event that arrives late would move them all, and a stream would
+have to wait for the watermark, over an hour. The price is that an attack over the end of a timespan is two alerts.
+
+An event whose value is counted and that has none is no event of the rule.
+
+What is remembered of a key is its events of one window. Nothing depends on how events fell into batches.
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import islice
 
-from jobs.rules.threshold_rule import Counted, ThresholdRule
+from jobs.rules.threshold_rule import Comparison, Counted, ThresholdRule
 
 MICROSECOND = timedelta(microseconds=1)
+
+SHOWN = 20
+"""The events of an alert that are named, at most."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -47,13 +58,19 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Fired:
-    """An alert: the beginning of its window, when it is known, the count then, and the event that decided."""
+    """An alert.
+
+    Args:
+        window: The beginning of its timespan.
+        at: When it is known.
+        count: What was counted then.
+        hits: The events that decide: the latest that suffice, and of an interval that was waited for its first ones.
+    """
 
     window: int
     at: int
     count: int
-    since: int
-    hit: Hit
+    hits: tuple[Hit, ...]
 
 
 @dataclass(slots=True)
@@ -63,10 +80,8 @@ class Window:
     rule: ThresholdRule
     recent: deque[Hit] = field(default_factory=deque)
     values: Counter[str] = field(default_factory=Counter)
-    chains: list[int | None] = field(default_factory=list)
-    began: int | None = None
-    latest: int = 0
-    raised: int = -1
+    chains: list[tuple[Hit, ...]] = field(default_factory=list)
+    raised: int | None = None
 
     @property
     def length(self) -> int:
@@ -85,9 +100,9 @@ class Window:
         if self._is_known(hit):
             return
         self._add(hit)
-        found, since = self._found(hit)
+        found = self._found(hit)
         if self.rule.comparison.holds(found, self.rule.number):
-            yield from self._raise(hit.at, found, since, hit)
+            yield from self._raise(hit.at, found)
 
     def close(self, until: int) -> Iterator[Fired]:
         """Yield the alerts of the windows that are over at a moment; no event before it will follow."""
@@ -97,60 +112,95 @@ class Window:
             first = self.recent[0]
             found = self._count()
             if self.rule.comparison.holds(found, self.rule.number):
-                yield from self._raise(first.at + self.length, found, first.at, first)
+                yield from self._raise(first.at + self.length, found)
             self._drop()
 
     def _is_known(self, hit: Hit) -> bool:
-        """Return whether the event is counted already, found by another part."""
+        """Return whether the event adds nothing: it has no value, or another part has found it already."""
+        if counted(self.rule, hit) is None:
+            return True
         counts_events = self.rule.counted is Counted.EVENTS
         return counts_events and bool(self.recent) and self.recent[-1].event == hit.event
 
-    def _raise(self, at: int, count: int, since: int, hit: Hit) -> Iterator[Fired]:
-        """Yield the alert, unless its window has one already."""
-        if self.began is None or at - self.latest > self.length:
-            self.began, self.raised = at, -1
-        self.latest = at
-        number = (at - self.began) // self.length if self.length else 0
-        if number > self.raised:
-            self.raised = number
-            yield Fired(self.began + number * self.length, at, count, since, hit)
+    def _raise(self, at: int, count: int) -> Iterator[Fired]:
+        """Yield the alert, unless its timespan has one already."""
+        window = timespan(self.rule, at)
+        if self.raised is None or window > self.raised:
+            self.raised = window
+            yield Fired(window, at, count, tuple(self._deciding()))
 
-    def _found(self, hit: Hit) -> tuple[int, int]:
-        """Return what is counted in the window that ends with an event, and the first event that counts."""
+    def _deciding(self) -> Sequence[Hit]:
+        """Return the events that decide, in their order."""
+        if self.rule.counted is Counted.STEPS:
+            return self.chains[-1]
+        if not self.rule.comparison.grows:
+            return [*islice(self.recent, SHOWN)]
+        latest: dict[str, Hit] = {}
+        for hit in reversed(self.recent):
+            latest.setdefault(_distinct(self.rule, hit), hit)
+            if len(latest) == needed(self.rule):
+                break
+        return [*latest.values()][::-1]
+
+    def _found(self, hit: Hit) -> int:
+        """Return what is counted in the window that ends with an event."""
         if self.rule.counted is not Counted.STEPS:
-            return self._count(), self.recent[0].at
-        since = self._chained(hit)
-        if since is None or since < hit.at - self.length:
-            return 0, hit.at
-        return len(self.rule.parts), since
+            return self._count()
+        chain = self._chained(hit)
+        return len(chain) if chain and chain[0].at >= hit.at - self.length else 0
 
-    def _chained(self, hit: Hit) -> int | None:
-        """Return the latest beginning of a chain of all steps that ends with an event; None if it ends none."""
-        self.chains = self.chains or [None] * len(self.rule.parts)
+    def _chained(self, hit: Hit) -> tuple[Hit, ...]:
+        """Return the chain of all steps that ends with an event and begins latest; empty if it ends none."""
+        self.chains = self.chains or [()] * len(self.rule.parts)
         step = -hit.step
-        begun = self.chains[step - 1] if step else hit.at
-        if begun is not None:
-            self.chains[step] = max(begun, self.chains[step] or begun)
-        return begun if step == len(self.rule.parts) - 1 else None
+        before = self.chains[step - 1] if step else ()
+        if step and not before:
+            return ()
+        chain, known = (*before, hit), self.chains[step]
+        if not known or chain[0].at >= known[0].at:
+            self.chains[step] = chain
+        return chain if step == len(self.rule.parts) - 1 else ()
 
     def _count(self) -> int:
         return len(self.recent) if self.rule.counted is Counted.EVENTS else len(self.values)
 
-    def _counted(self, hit: Hit) -> str | None:
-        return hit.value if self.rule.counted is Counted.VALUES else str(hit.step)
-
     def _add(self, hit: Hit) -> None:
-        value = self._counted(hit)
+        value = counted(self.rule, hit)
         self.recent.append(hit)
         if value is not None:
             self.values[value] += 1
 
     def _drop(self) -> None:
-        value = self._counted(self.recent.popleft())
+        value = counted(self.rule, self.recent.popleft())
         if value is not None:
             self.values[value] -= 1
             if not self.values[value]:
                 del self.values[value]
+
+
+def timespan(rule: ThresholdRule, at: int) -> int:
+    """Return the beginning of the timespan of a moment."""
+    return at - at % size(rule)
+
+
+def size(rule: ThresholdRule) -> int:
+    """Return the length of a timespan in microseconds; that of a rule about equal moments is one."""
+    return max(rule.within // MICROSECOND, 1)
+
+
+def needed(rule: ThresholdRule) -> int:
+    """Return how many events or values are enough for a count that grows."""
+    return max(rule.number + (rule.comparison is Comparison.ABOVE), 1)
+
+
+def counted(rule: ThresholdRule, hit: Hit) -> str | None:
+    """Return what is counted of an event, once or by its distinct values."""
+    return hit.value if rule.counted is Counted.VALUES else str(hit.step)
+
+
+def _distinct(rule: ThresholdRule, hit: Hit) -> str:
+    """Return by what two events count as two."""
+    return hit.event if rule.counted is Counted.EVENTS else str(counted(rule, hit))
 
 
 def fired(rule: ThresholdRule, hits: Iterable[Hit], until: int) -> Iterator[Fired]:

@@ -1,6 +1,7 @@
 """Each alert once, however often it was raised.
 
-Grain: one row an alert, by its id: a hash of the rule, its version and the event (jobs/rules/alert.py).
+Grain: one row an alert, by its id: a hash of the rule, its version, and the event (jobs/rules/alert.py) or the key and
+timespan of several (jobs/rules/threshold_alert.py).
 Reads: bronze.alerts. Read by: gold.alerts.
 Late data: up to eight days after the event. An event is an hour late at most, or it is not believed and raises nothing;
 and it is raised from its topic, which keeps it for a week, also when nothing raised alerts for days.
@@ -31,7 +32,10 @@ FIELDS = (
     .add("event_partition", IntegerType())
     .add("event_offset", LongType())
 )
-"""``event_key`` and ``event`` are JSON: the columns of the table's key, and all declared ones, the sensitive masked."""
+"""``event_key`` and ``event`` are JSON: the columns of the table's key, and all declared ones, the sensitive masked.
+
+Of a threshold rule these are its keys, and what it counted with the places of the last events that decided.
+"""
 
 
 def alerts(records: DataFrame) -> DataFrame:

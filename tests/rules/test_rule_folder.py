@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from shutil import copy, rmtree
 
-from jobs.rules.alert_rule import AlertRule
+from jobs.rules.handover import Rule
 from jobs.rules.rule_folder import MUTED, RuleFolder, RuleSet
 from jobs.rules.sigma.folder import STARTER
 
 FILES = ("process_certutil_decodes_a_file.yml", "process_backups_deleted.yml")
 
 
-def sound(_: Sequence[AlertRule]) -> list[tuple[AlertRule, str]]:
+def sound(_: Sequence[Rule]) -> list[tuple[Rule, str]]:
     return []
 
 
@@ -97,7 +97,7 @@ def test_a_rule_that_contradicts_its_examples_does_not_go_live(tmp_path: Path) -
     """Its former version goes on; a rule that did not change is not tried again."""
     tried: list[str] = []
 
-    def contradicts(rules: Sequence[AlertRule]) -> list[tuple[AlertRule, str]]:
+    def contradicts(rules: Sequence[Rule]) -> list[tuple[Rule, str]]:
         tried.extend(rule.origin for rule in rules)
         return [(rule, "stays quiet") for rule in rules] if len(tried) > 2 else []
 
@@ -130,3 +130,26 @@ def test_a_folder_that_is_gone_leaves_all_rules_as_they_run(tmp_path: Path) -> N
     for name in FILES:
         copy(STARTER / name, path)
     assert looked(found).changes(before) == {}
+
+
+def test_a_threshold_rule_is_changed_by_a_change_of_the_rule_that_it_counts(tmp_path: Path) -> None:
+    """Which raises nothing of its own any more."""
+    found = folder(tmp_path)
+    text = (tmp_path / FILES[0]).read_text()
+    id_ = next(line.split()[1] for line in text.splitlines() if line.startswith("id:"))
+    (tmp_path / "often.yml").write_text(
+        "title: often\n"
+        "id: 00000000-0000-4000-8000-000000000009\n"
+        f"correlation: {{type: event_count, rules: [{id_}], timespan: 1m, condition: {{gte: 5}}}}\n"
+    )
+    before = found.current
+    added = looked(found)
+    edit(tmp_path / FILES[0], "decode", "encode")
+
+    changed = looked(found)
+
+    assert {kind: len(names) for kind, names in added.changes(before).items()} == {
+        "added": 1,
+        "removed": 1,
+    }
+    assert {kind: len(names) for kind, names in changed.changes(added).items()} == {"changed": 1}

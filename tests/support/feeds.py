@@ -10,7 +10,7 @@ from confluent_kafka import Message, Producer
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 from jobs.bronze import process_events as bronze
-from jobs.core.feed import Feed
+from jobs.core.feed import EventFeed
 from jobs.core.topic import Topic
 from jobs.engine.kafka.topic_log import Log
 from jobs.rules.alert import raised
@@ -44,10 +44,10 @@ def start(guid: str, *, fires: bool, at: datetime = NOON) -> bytes:
     return json.dumps({**{name: value for name, value in event.items() if value}, **own}).encode()
 
 
-def feed(source: Topic, sink: Topic, rules: Sequence[AlertRule] = (DECODES,)) -> Feed:
+def feed(source: Topic, sink: Topic, rules: Sequence[AlertRule] = (DECODES,)) -> EventFeed:
     """Return the feed of alerts on starts of programs, over other topics."""
     table = replace(silver.TABLE, reads=(replace(bronze.TABLE, reads=(source,)),))
-    return Feed(
+    return EventFeed(
         name=source.name,
         of=table,
         transform=partial(raised, rules=rules),

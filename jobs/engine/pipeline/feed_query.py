@@ -4,6 +4,8 @@ Only the trigger differs, and what Spark checks before it starts. Real-time and 
 partition that runs for as long as the batch, so a Spark with fewer threads than partitions would leave some unread for
 ever: ``slots`` says how many are needed, and the process that runs feeds starts a Spark of its own with as many.
 
+These two modes have no state, so a feed that counts runs in micro-batches beside them (``mode_of``).
+
 A record is JSON with the columns of the feed's function. Its key identifies it, and a header names the feed, by which
 the ledger counts the records of each feed in a topic that several write to.
 
@@ -11,7 +13,7 @@ All modes write at least once: what was sent after the last checkpoint is sent a
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,9 +21,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from jobs.core.feed import Feed
+from jobs.core.feed import CountingFeed, EventFeed, Feed, topics_of
 from jobs.core.modes import AvailableNow, Continuous, FeedMode, MicroBatch, RealTime
 from jobs.core.received import RECEIVED
+from jobs.core.stateful import fence, watermarked
+from jobs.core.table import Judged
+from jobs.core.topic import Topic
 from jobs.core.verdict import good_rows, judged
 from jobs.engine.kafka.slices import Positions
 from jobs.engine.kafka.topic_log import java_options
@@ -32,6 +37,9 @@ from jobs.engine.storage.relocate_checkpoint import settle
 
 FEED = "feed"
 """The header with the feed's name."""
+
+COUNTED_EVERY = 1.0
+"""Seconds from batch to batch of a feed that counts beside others that answer each event, at least."""
 
 MOMENT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 """To the microsecond; Spark's default cuts a time to milliseconds."""
@@ -58,10 +66,14 @@ def start(  # noqa: PLR0913  # what, how, where, and Kafka
     """
     settle(lake.checkpoint(feed))
     session = for_any_rows(spark) if isinstance(mode, Continuous) else for_rows_alone(spark)
-    records = _records(session, feed, mode, kafka, begins)
+
+    def rows(table: Judged) -> DataFrame:
+        records = _records(session, topics_of(table), mode, kafka, begins)
+        return believed(records, table)
+
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", feed.id)
     query = (
-        as_records(feed.transform(believed(records, feed)), feed)
+        as_records(_transformed(feed, rows), feed)
         .writeStream.queryName(feed.id)
         .format("kafka")
         .options(**kafka)
@@ -83,11 +95,20 @@ def start(  # noqa: PLR0913  # what, how, where, and Kafka
             assert_never(mode)
 
 
+def mode_of(feed: Feed, mode: FeedMode) -> FeedMode:
+    """Return the mode in which a feed runs where the others run in a given one."""
+    match feed, mode:
+        case CountingFeed(), RealTime() | Continuous():
+            return MicroBatch(every=COUNTED_EVERY)
+        case _:
+            return mode
+
+
 def slots(mode: FeedMode, partitions: int) -> int:
     """Return how many threads Spark needs for feeds that read so many partitions."""
     match mode:
         case RealTime() | Continuous():
-            return partitions + 1  # the ledger is committed beside them
+            return partitions + 2  # beside them the ledger is committed, and threshold rules count
         case MicroBatch() | AvailableNow():
             return 0
         case _:
@@ -110,13 +131,13 @@ def client(address: str, options: Mapping[str, str]) -> dict[str, str]:
     return {"kafka.bootstrap.servers": address, **java_options(options)}
 
 
-def believed(records: DataFrame, feed: Feed) -> DataFrame:
-    """Judge records of Kafka as the feed's table does, and return the believed rows."""
+def believed(records: DataFrame, table: Judged) -> DataFrame:
+    """Judge records of Kafka as a table does, and return the believed rows."""
     unknown = {
         name: F.lit(None).cast(RECEIVED[name].dataType)
         for name in ("_batch", "_ingested_at", "_newest_before")
     }
-    return good_rows(judged(received(records).withColumns(unknown), feed.of))
+    return good_rows(judged(received(records).withColumns(unknown), table))
 
 
 def as_records(rows: DataFrame, feed: Feed) -> DataFrame:
@@ -128,19 +149,37 @@ def as_records(rows: DataFrame, feed: Feed) -> DataFrame:
     )
 
 
+def _transformed(feed: Feed, rows: Callable[[Judged], DataFrame]) -> DataFrame:
+    """Return the columns of a feed's records, from what reads the believed rows of a table."""
+    match feed:
+        case EventFeed(of=table):
+            return feed.transform(rows(table))
+        case CountingFeed(of=tables):
+            return feed.transform([_timed(rows(table), table) for table in tables])
+        case _:
+            raise TypeError(feed.id)
+
+
+def _timed(rows: DataFrame, table: Judged) -> DataFrame:
+    """Let every believed row move the watermark, also those of which no rule finds anything."""
+    return fence(watermarked(rows, table.event_at, table.lateness), table.id)
+
+
 def _records(
     session: SparkSession,
-    feed: Feed,
+    topics: Sequence[Topic],
     mode: FeedMode,
     kafka: dict[str, str],
     begins: Positions,
 ) -> DataFrame:
+    names = [topic.name for topic in topics]
+    own = {part: offset for part, offset in begins.items() if part[0] in names}
     reader = (
         session.readStream.format("kafka")
         .options(**kafka)
         .option("kafka.isolation.level", "read_committed")
-        .option("subscribe", ",".join(topic.name for topic in feed.topics))
-        .option("startingOffsets", json.dumps(by_topic(begins)))
+        .option("subscribe", ",".join(names))
+        .option("startingOffsets", json.dumps(by_topic(own)))
         .option("includeHeaders", "true")
     )
     match mode:

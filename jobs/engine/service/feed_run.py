@@ -57,7 +57,8 @@ class FeedRun:
         self.feed = feed
         self.pulse = FeedPulse(feed=feed.id, rules=feed.version)
         self.is_done = False
-        self._mode, self._lake, self._site = mode, lake, site
+        self._mode = feed_query.mode_of(feed, mode)
+        self._lake, self._site = lake, site
         self._from_the_first = from_the_first
         self._query: StreamingQuery | None = None
         self._ledger: FeedLedger | None = None

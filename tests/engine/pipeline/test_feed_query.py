@@ -21,8 +21,10 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries, last_entry
 from jobs.engine.storage.place import Place
 from jobs.rules.alert import alert_id
+from jobs.rules.live import feeds
 from jobs.silver.alerts import FIELDS
 from tests.engine.records import drop, make
+from tests.rules.test_correlate import RULES
 from tests.support.feeds import DECODES, feed, records, send, start
 from tests.support.rows import NOON
 
@@ -147,6 +149,15 @@ def test_a_feed_that_starts_for_the_first_time_begins_with_what_comes(
     assert again.begin(from_the_first=False) == begins == {(source.name, 0): len(EVENTS)}
     assert again.lag() == len(EVENTS)
     again.close()
+
+
+def test_a_feed_that_counts_runs_in_micro_batches_whatever_the_mode_is() -> None:
+    (counts,) = feeds(RULES[:1])
+    others = [feed_query.mode_of(counts, mode).name for mode in MODES]
+
+    assert others == ["micro-batch", "micro-batch", "micro-batch", "available-now"]
+    assert feed_query.mode_of(counts, MicroBatch(every=7.0)) == MicroBatch(every=7.0)
+    assert [feed_query.slots(mode, 4) for mode in MODES] == [6, 6, 0, 0]
 
 
 def test_a_topic_that_was_made_anew_is_refused(
