@@ -9,7 +9,6 @@ from rich.table import Table as Grid
 
 from jobs.cli import engine, place, stopping
 from jobs.cli.place import LakeOption
-from jobs.cli.rules import FolderArgument
 from jobs.cli.screen import grid, is_terminal, live, note, show
 from jobs.cli.stream_log import Log
 from jobs.cli.streaming import logged, seconds
@@ -49,7 +48,13 @@ def register(app: typer.Typer) -> None:
 
 
 def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
-    folder: FolderArgument = None,
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FOLDER",
+            help="Sigma rules; the promoted ones when absent, or the starter set before any was.",
+        ),
+    ] = None,
     mode: Annotated[ModeName, typer.Option(help="How Spark answers.")] = ModeName.REAL_TIME,
     every: Annotated[
         str | None,
@@ -81,14 +86,18 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         found, where = place.configured(lake)
         # Not imported above: pySigma takes half a second, and the help of all verbs needs none of it.
         from jobs.cli.live_rules import LiveRules  # noqa: PLC0415
+        from jobs.cli.promoted import live_folder  # noqa: PLC0415  # as above
 
-        sources = _sources(folder)
+        def rules_at() -> Path:
+            return folder or live_folder(where)
+
+        sources = _sources(rules_at())
         how = MODES[mode](every=seconds(every or EVERY[mode]))
         asked = stopping.asked()  # from here on, also while Spark starts
         for feed in sources:
             refuse_if_taken(feed, where)
         site = _ready(found, where, how)
-        rules = LiveRules(folder, site.spark, log)
+        rules = LiveRules(rules_at, site.spark, log)
         host = FeedHost(
             rules.feeds(),
             how,
@@ -111,8 +120,8 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         show("stopped", ("feed", "read", "alerts"), rows)
 
 
-def _sources(folder: Path | None) -> list[Feed]:
-    """Return the feeds of the rules of a folder, or of the starter set, before any of them has been tried."""
+def _sources(folder: Path) -> list[Feed]:
+    """Return the feeds of the rules of a folder, before any of them has been tried."""
     from jobs.cli.rule_book import rules_of  # noqa: PLC0415  # as above
     from jobs.rules.live import feeds  # noqa: PLC0415
 

@@ -3,17 +3,18 @@
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from jobs.cli import chosen_rules, engine, place, ranges
+from jobs.cli import chosen_rules, engine, place, promoted, ranges
 from jobs.cli.screen import emit, note, progress, say, show
 from jobs.core.errors import DefinitionError
 from jobs.engine.repair.closed_range import Span, closed_until, refuse_open, refuse_streamless
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
+from jobs.engine.storage.rule_shelf import Promotion
 from jobs.engine.trust.backtest import Asked, Rule, backtest, days_of, extent
 from jobs.engine.trust.watched_job import Show
 from jobs.rules.alert_rule import AlertRule
@@ -38,12 +39,15 @@ class Words:
     until: str | None
     against: str | None
     to: Path | None
+    promote: bool
 
 
 def backtested(words: Words, lake: str | None, *, as_json: bool) -> None:
     """Run rules over history, print what they would have raised, and write the page."""
     span = ranges.both(words.since, words.until, "neither for all that is closed")
     own = _runnable(chosen_rules.chosen(words.rules), words.rules)
+    if words.promote:
+        promoted.refuse_unfit(own)
     others = chosen_rules.compared(words.against, words.rules) if words.against else None
     settings, where = place.existing(lake)
     there = _existing(where, _sources(own, others))
@@ -51,15 +55,29 @@ def backtested(words: Words, lake: str | None, *, as_json: bool) -> None:
         _refuse(source, where, span)
     note("starting Spark …")
     spark = engine.site(settings, where, None).spark
+    if words.promote:
+        promoted.refuse_contradicted(own, spark)
     found = _found(_Desk(spark, where, own, others), there, span, words.against)
     spark.stop()
     where.backtest_figures.put(json.dumps(found.as_json()))
     file = _written(found, where, words.to) if words.to or not as_json else None
+    if not as_json:
+        _say(found)
+        say(f"the page: {file}")
+    live = _live(own, found, words, where) if words.promote else None
     if as_json:
-        emit(found.as_json())
-        return
-    _say(found)
-    say(f"the page: {file}")
+        emit(found.as_json() | ({"promoted": asdict(live)} if live else {}))
+
+
+def _live(own: Folder, found: Backtest, words: Words, lake: Lake) -> Promotion:
+    """Make the rules live that were tried."""
+    promoted.refuse_untried(own, found)
+    done = promoted.promoted(own, found, words.rules, lake)
+    note(
+        f"{len(done.rules):,} rules are live as version {done.version}; `strandline alerts` without a folder "
+        "takes them over within seconds, and `strandline rules undo` takes them back"
+    )
+    return done
 
 
 @dataclass(frozen=True, slots=True)

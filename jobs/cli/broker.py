@@ -15,6 +15,7 @@ from jobs.core.topic import Topic
 from jobs.engine.kafka import admin, local_broker
 from jobs.engine.service.desired_state import order
 from jobs.engine.service.heartbeat import heartbeat
+from jobs.engine.storage.rule_shelf import promotions
 
 
 def register(app: typer.Typer) -> None:
@@ -79,6 +80,7 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     running = None if found.kafka else local_broker.status(where)
     beat, asked = heartbeat(where, place.now()), order(where)
     live = heartbeat(where, place.now(), where.feeds_beat)
+    promoted = promotions(where)
     if as_json:
         emit(
             {
@@ -88,6 +90,7 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
                 "stream": beat,
                 "order": asdict(asked) if asked else None,
                 "alerts": live,
+                "rules": asdict(promoted[-1]) if promoted else None,
             }
         )
         return
@@ -109,6 +112,9 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
         )
     if live:
         _say_alerts(live)
+    if promoted:
+        last = promoted[-1]
+        say(f"rules   version {last.version}, promoted at {last.at} by {last.by}")
     if kept := sum(name.endswith(".json") for name in where.alarms.names()):
         say(
             f"alarms  {kept:,} not accepted yet, sent again every minute; check that STRANDLINE_WEBHOOK answers"

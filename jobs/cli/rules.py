@@ -13,7 +13,7 @@ FolderArgument = Annotated[
     Path | None,
     typer.Argument(metavar="FOLDER", help="Sigma rules; the starter set when absent."),
 ]
-HELP = """List, test, lint, explain and backtest alert rules: Sigma rules of a folder, or the starter set.
+HELP = """List, test, lint, explain, backtest and promote alert rules: Sigma rules of a folder, or the starter set.
 
 \b
 strandline rules list
@@ -21,6 +21,7 @@ strandline rules test my-rules
 strandline rules lint my-rules
 strandline rules explain --event process-events/0/17
 strandline rules backtest my-rules --since 2026-11-01 --until 2026-12-01
+strandline rules undo
 """
 
 rules = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode=None)
@@ -139,6 +140,12 @@ def backtest(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         Path | None,
         typer.Option(metavar="FILE", help="Where to write the page; in the lake when absent."),
     ] = None,
+    promote: Annotated[
+        bool,
+        typer.Option(
+            "--promote", help="Make the rules live unless an example or a figure is against it."
+        ),
+    ] = False,
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -148,14 +155,35 @@ def backtest(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     stream may still change is refused; without a range it is all that is closed. --against shows the alerts that a
     change of rules adds, loses, and moves to another version. Sensitive columns are masked.
 
+    --promote makes the rules live that were tried: their examples must be right, and they may take 200 µs of CPU an
+    event. `strandline alerts` without a folder takes them over within seconds.
+
     \b
     strandline rules backtest
     strandline rules backtest my-rules --since 2026-11-01 --until 2026-12-01
     strandline rules backtest my-rules --against HEAD~1 --to backtest.html
+    strandline rules backtest my-rules/new_rule.yml --promote
     """
-    words = {"rules": named, "since": since, "until": until, "against": against, "to": to}
+    words = {
+        "rules": named,
+        "since": since,
+        "until": until,
+        "against": against,
+        "to": to,
+        "promote": promote,
+    }
     work = importlib.import_module("jobs.cli.backtested")
     work.backtested(work.Words(**words), lake, as_json=as_json)
+
+
+@rules.command("undo")
+def undo(lake: LakeOption = None, as_json: JsonOption = False) -> None:
+    r"""Take the last promotion back: the rules that were live before it are live again.
+
+    \b
+    strandline rules undo
+    """
+    importlib.import_module("jobs.cli.promoted").undone(lake, as_json=as_json)
 
 
 def _work() -> Any:  # noqa: ANN401  # a module

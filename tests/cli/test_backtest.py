@@ -12,20 +12,11 @@ from pyspark.sql import SparkSession
 from jobs.engine.storage.lake import Lake
 from jobs.rules.sigma.folder import read_folder
 from jobs.rules.windows import Hit, fired
-from jobs.silver import process_events as silver
 from tests.cli.inside import strandline, succeeded
 from tests.rules.sigma.broken import about
-from tests.support.modes import derive
 from tests.support.rows import NOON
-from tests.support.seeds import copied
-from tests.support.starts import arrived, starts
+from tests.support.starts import STARTS, streamed
 
-PROGRAMS = (
-    (r"C:\Windows\System32\certutil.exe", "certutil -decode SECRET b"),
-    (r"C:\Windows\System32\cmd.exe", "cmd /c dir"),
-)
-NUMBER = 40
-STARTS = starts(NUMBER, timedelta(hours=2), PROGRAMS, computers=7)
 CLOSED = [start for start in STARTS if start["UtcTime"] < NOON + timedelta(days=3)]  # type: ignore[operator]
 RANGE = ("--since", "2026-11-20", "--until", "2026-11-23")
 CERTUTIL = "process_certutil_decodes_a_file"
@@ -34,12 +25,7 @@ CERTUTIL = "process_certutil_decodes_a_file"
 @pytest.fixture
 def filled(spark: SparkSession, lake: Lake) -> Lake:
     """Return a lake whose stream has read three days of starts, and has left the first of them."""
-
-    def lived(seed: Lake) -> None:
-        arrived(seed, STARTS)
-        derive(spark, seed, silver.TABLE)
-
-    return copied(lake, "starts of programs", lived)
+    return streamed(spark, lake)
 
 
 def written(folder: Path, *words: str) -> Path:
