@@ -15,6 +15,7 @@ from jobs.core.topic import Topic
 from jobs.engine.kafka import admin, local_broker
 from jobs.engine.service.desired_state import order
 from jobs.engine.service.heartbeat import heartbeat
+from jobs.engine.service.receivers import receivers
 from jobs.engine.storage.rule_shelf import promotions
 
 
@@ -90,6 +91,7 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
                 "stream": beat,
                 "order": asdict(asked) if asked else None,
                 "alerts": live,
+                "deliveries": list(receivers(where)),
                 "rules": asdict(promoted[-1]) if promoted else None,
             }
         )
@@ -115,6 +117,8 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     if promoted:
         last = promoted[-1]
         say(f"rules   version {last.version}, promoted at {last.at} by {last.by}")
+    for each in receivers(where):
+        _say_delivery(each)
     if kept := sum(name.endswith(".json") for name in where.alarms.names()):
         say(
             f"alarms  {kept:,} not accepted yet, sent again every minute; check that STRANDLINE_WEBHOOK answers"
@@ -147,6 +151,18 @@ def _say_alerts(beat: Mapping[str, Any]) -> None:
         say(f"        {name}: {pulse['read']:,} read, {pulse['written']:,} alerts{lag}")
         if pulse["away"]:
             say(f"        {name} waits: {pulse['away']}")
+
+
+def _say_delivery(books: Mapping[str, Any]) -> None:
+    its = books["process"]
+    who = "not running" if its is None else f"process {its.get('pid')}"
+    lag = "" if books["lag"] is None else f", {books['lag']:,} to read"
+    say(f"notices to {books['receiver']}: {who}, as of {books['at']}")
+    say(
+        f"        {books['delivered']:,} alerts in {books['notices']:,} notices, {books['waiting']:,} alerts wait{lag}"
+    )
+    if books["away"]:
+        say(f"        waits: {books['away']}")
 
 
 def down(lake: LakeOption = None, as_json: JsonOption = False) -> None:
