@@ -22,11 +22,8 @@ from quality.report.backtest import Backtest
 
 Rule = AlertRule | ThresholdRule
 
-SLOWEST = 200
-"""Microseconds of CPU an event: with 2,000 events a second two fifths of a core."""
-
-PLANNING = 60.0
-"""Seconds of CPU for whatever does not grow with the events: Spark compiles the plan of a thousand rules."""
+SLOWEST = 100.0
+"""Microseconds of CPU an event that a rule may take alone: a fifth of a core with 2,000 events a second."""
 
 SHOWN = 3
 """Reasons of a refusal that are shown."""
@@ -73,9 +70,9 @@ def refuse_untried(own: Folder, found: Backtest) -> None:
     """
     tried = {(rule.rule, rule.version) for rule in found.rules}
     slow = [
-        f"{cost.table}: the rules take {micros:,.0f} µs of CPU an event, more than {SLOWEST}"
-        for cost in found.tables
-        if (micros := 1e6 * max(cost.cpu_seconds - PLANNING, 0) / max(cost.events, 1)) > SLOWEST
+        f"{rule.title} takes {rule.micros:,.0f} µs of CPU an event alone, more than {SLOWEST:.0f}"
+        for rule in found.rules
+        if rule.micros is not None and rule.micros > SLOWEST
     ]
     untried = [
         f"{rule.origin} was not tried: its tables have no event of these days"

@@ -33,13 +33,16 @@ def register(app: typer.Typer) -> None:
 
 
 @rules.command("list")
-def list_(
+def list_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     folder: FolderArgument = None,
     attack: Annotated[
         bool, typer.Option("--attack", help="Count the rules of each MITRE ATT&CK tag instead.")
     ] = False,
     never: Annotated[
         bool, typer.Option("--never", help="Only those that raised nothing in the last backtest.")
+    ] = False,
+    slow: Annotated[
+        bool, typer.Option("--slow", help="Only those that the last backtest --cost found slow.")
     ] = False,
     lake: LakeOption = None,
     as_json: JsonOption = False,
@@ -54,8 +57,11 @@ def list_(
     strandline rules list my-rules --json
     strandline rules list --attack
     strandline rules list my-rules --never
+    strandline rules list my-rules --slow
     """
-    _work().listed(folder, attack=attack, never=never, lake=lake, as_json=as_json)
+    work = importlib.import_module("jobs.cli.rule_list")
+    only = work.Only.SLOW if slow else work.Only.NEVER if never else None
+    work.listed(folder, attack=attack, only=only, lake=lake, as_json=as_json)
 
 
 @rules.command("test")
@@ -140,6 +146,12 @@ def backtest(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         Path | None,
         typer.Option(metavar="FILE", help="Where to write the page; in the lake when absent."),
     ] = None,
+    cost: Annotated[
+        bool,
+        typer.Option(
+            "--cost", help="Find also which rules are slow; `rules list --slow` has them."
+        ),
+    ] = False,
     promote: Annotated[
         bool,
         typer.Option(
@@ -155,8 +167,8 @@ def backtest(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     stream may still change is refused; without a range it is all that is closed. --against shows the alerts that a
     change of rules adds, loses, and moves to another version. Sensitive columns are masked.
 
-    --promote makes the rules live that were tried: their examples must be right, and they may take 200 µs of CPU an
-    event. `strandline alerts` without a folder takes them over within seconds.
+    --promote makes the rules live that were tried: their examples must be right, and none may take more than 100 µs
+    of CPU an event. `strandline alerts` without a folder takes them over within seconds.
 
     \b
     strandline rules backtest
@@ -170,6 +182,7 @@ def backtest(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         "until": until,
         "against": against,
         "to": to,
+        "cost": cost,
         "promote": promote,
     }
     work = importlib.import_module("jobs.cli.backtested")

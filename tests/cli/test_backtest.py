@@ -123,6 +123,26 @@ def test_the_list_of_rules_has_the_alerts_of_the_last_backtest(
     assert [each["file"] for each in never] == ["rule_1.yml"]
 
 
+def test_the_list_of_slow_rules_has_what_each_costs_alone(
+    filled: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a limit that no rule keeps; whether one is slow on this machine is no question for a test."""
+    monkeypatch.setattr("jobs.engine.trust.rule_cost.LIMIT", float("-inf"))
+    monkeypatch.setattr("jobs.engine.trust.rule_cost.EVENTS", 500)
+    folder = written(tmp_path / "rules", "-decode")
+    where = ("--lake", filled.root)
+    succeeded("rules", "backtest", folder, *RANGE, *where)
+    before = strandline("rules", "list", folder, "--slow", *where)
+    answer = succeeded("rules", "backtest", folder, *RANGE, "--cost", *where).out
+
+    (rule,) = succeeded("rules", "list", folder, "--slow", *where, "--json").json
+
+    assert before.code == 2
+    assert "has not measured what each rule costs" in before.err
+    assert isinstance(rule["micros"], float)
+    assert f"slow: {rule['title']} takes" in answer
+
+
 def test_another_folder_is_compared(filled: Lake, tmp_path: Path) -> None:
     """A rule that is changed has alerts that come, go and move."""
     old, new = written(tmp_path / "old", "-decode", "/c"), written(tmp_path / "new", "-", "/c")

@@ -1,6 +1,7 @@
 """Rules go live with the backtest that they passed, all of them or none, and can be taken back."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,8 +41,8 @@ def write(folder: Path, number: int, word: str = "/c", quiet: str = "x", name: s
     return file
 
 
-def figures(*folders: Folder, cpu: float = 1.0, events: int = 1_000_000) -> Backtest:
-    """Return the backtest of rules that raised nothing."""
+def figures(*folders: Folder, micros: float | None = None) -> Backtest:
+    """Return the backtest of rules that raised nothing, each with the same cost."""
     rules = [rule for folder in folders for rule in (*folder.rules, *folder.thresholds)]
     return Backtest(
         lake="lake",
@@ -50,8 +51,10 @@ def figures(*folders: Folder, cpu: float = 1.0, events: int = 1_000_000) -> Back
         until="2026-11-23",
         days=(),
         against=None,
-        tables=(TableCost(table="t", rules=1, events=events, seconds=1, cpu_seconds=cpu),),
-        rules=tuple(_silent(rule.id, rule.version, rule.origin) for rule in rules),
+        tables=(TableCost(table="t", rules=1, events=1, seconds=1, cpu_seconds=1),),
+        rules=tuple(
+            replace(_silent(rule.id, rule.version, rule.origin), micros=micros) for rule in rules
+        ),
     )
 
 
@@ -199,14 +202,13 @@ def test_what_is_not_fit_is_refused_before_anything_runs(tmp_path: Path) -> None
 
 
 def test_what_was_not_tried_or_is_too_slow_is_refused(tmp_path: Path) -> None:
-    """A rule about a table without events has shown nothing; a rule of a second an event would hold the stream."""
+    """A rule about a table without events has shown nothing; one of a second an event would hold the stream."""
     write(tmp_path / "rules", 1)
     own = read_folder(tmp_path / "rules")
-    promoted.refuse_untried(own, figures(own, cpu=promoted.PLANNING + 199))
-    promoted.refuse_untried(own, figures(own, cpu=promoted.PLANNING, events=1))
+    promoted.refuse_untried(own, figures(own, micros=promoted.SLOWEST))
 
-    with pytest.raises(DefinitionError, match="t: the rules take 201 µs of CPU an event"):
-        promoted.refuse_untried(own, figures(own, cpu=promoted.PLANNING + 201))
+    with pytest.raises(DefinitionError, match="takes 101 µs of CPU an event alone"):
+        promoted.refuse_untried(own, figures(own, micros=promoted.SLOWEST + 1))
     with pytest.raises(DefinitionError, match=r"1\.yml was not tried"):
         promoted.refuse_untried(own, figures())
 
