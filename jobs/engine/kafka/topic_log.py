@@ -139,7 +139,7 @@ class Log:
         """Return the committed records that have come, having waited for the first for some seconds at most.
 
         Raises:
-            TransientError: The topic no longer holds the next record; its bounds say what it holds.
+            TransientError: The topic no longer holds the next record.
         """
         first = self._consumer.poll(seconds)
         if first is None:
@@ -150,7 +150,11 @@ class Log:
             if error is None:
                 found.append(message)
             elif error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001  # as above
-                raise self._silent(KafkaException(error))
+                raise TransientError(
+                    f"topic {self.topic.name} no longer holds the record that is read next",
+                    hint="it expired, or the topic was made anew; its bounds say what it holds.",
+                    topic=self.topic.name,
+                )
             elif error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  # as above
                 raise KafkaException(error)
         return found

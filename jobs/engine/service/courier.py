@@ -135,6 +135,7 @@ class Courier:
                 outbox[rule] = outbox.pop(rule)
                 raise
             self.books.accepted(rule, self._desk.clock())
+            self._sends.well()  # one that is never accepted must not hold back the others
             self._store(at_once=False)
             self._desk.log.info(
                 "delivered",
