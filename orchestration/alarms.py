@@ -7,12 +7,8 @@ An alarm that is not accepted is kept in the lake and sent again. Dagster (1.13.
 evaluates no failure of a run twice.
 """
 
-import http.client
 import json
 import logging
-import threading
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 
 from dagster import (
@@ -27,6 +23,7 @@ from dagster import (
 from jobs.cli import place
 from jobs.core.errors import TransientError
 from jobs.engine.runtime.settings import settings
+from jobs.engine.runtime.webhook import post
 from orchestration.failures import KIND
 
 LOG = logging.getLogger("strandline.alarm")
@@ -79,37 +76,12 @@ def send(facts: Mapping[str, object]) -> None:
     webhook = settings().webhook
     if webhook is None:
         return
-    request = urllib.request.Request(  # noqa: S310  # the settings accept http and https alone
-        webhook, json.dumps(facts).encode(), {"Content-Type": "application/json"}
-    )
-    answers: list[Exception | None] = []
-    asks = threading.Thread(target=lambda: answers.append(_sent(request)), daemon=True)
-    asks.start()
-    asks.join(PATIENCE)
-    refusal = answers[0] if answers else TimeoutError(f"no whole answer in {PATIENCE:.0f} s")
+    refusal = post(webhook, facts, patience=PATIENCE)
     if refusal is not None:
         raise TransientError(
             f"the alarm about {facts.get('job')} was not accepted: {refusal}",
             hint="check that the address in STRANDLINE_WEBHOOK answers to a POST of JSON.",
         ) from refusal
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect: it would arrive as a GET, without the alarm."""
-
-    def redirect_request(self, *_: object) -> None:
-        """Follow no redirect."""
-
-
-def _sent(request: urllib.request.Request) -> Exception | None:
-    """Send, and return why it was not accepted."""
-    try:
-        with urllib.request.build_opener(_NoRedirect).open(request, timeout=PATIENCE):
-            return None
-    except (OSError, http.client.HTTPException) as error:
-        if isinstance(error, urllib.error.HTTPError):
-            error.close()
-        return error
 
 
 def _kinds(steps: Sequence[DagsterEvent]) -> Iterator[str]:

@@ -15,6 +15,8 @@ from dagster import AssetKey
 
 from jobs.cli.chosen_rules import live_folder
 from jobs.engine.runtime.settings import settings
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.sigma.files import UnreadableError
 from jobs.rules.sigma.folder import Folder, RefusedRule, read_folder
@@ -48,7 +50,8 @@ class RuleBook:
 
 def rule_folder() -> Path:
     """Return the folder of the rules that run."""
-    return live_folder(settings())
+    found = settings()
+    return live_folder(found, Lake(Place.of(found.lake)))
 
 
 def rule_book(*, tries: bool) -> RuleBook:

@@ -9,7 +9,6 @@ from rich.table import Table as Grid
 
 from jobs.cli import alerts_background, engine, place, stopping
 from jobs.cli.place import LakeOption
-from jobs.cli.rules import FolderArgument
 from jobs.cli.screen import grid, is_terminal, live, note, show
 from jobs.cli.stream_log import Log
 from jobs.cli.streaming import logged, seconds
@@ -51,7 +50,13 @@ def register(app: typer.Typer) -> None:
 
 
 def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
-    folder: FolderArgument = None,
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FOLDER",
+            help="Sigma rules; the promoted ones when absent, or the starter set before any was.",
+        ),
+    ] = None,
     mode: Annotated[ModeName, typer.Option(help="How Spark answers.")] = ModeName.REAL_TIME,
     every: Annotated[
         str | None,
@@ -107,15 +112,16 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         from jobs.cli.chosen_rules import live_folder  # noqa: PLC0415
         from jobs.cli.live_rules import LiveRules  # noqa: PLC0415
 
-        folder = folder or live_folder(found)
+        def rules_at() -> Path:
+            return folder or live_folder(found, where)
 
-        sources = _sources(folder)
+        sources = _sources(rules_at())
         how = MODES[mode](every=seconds(every or EVERY[mode]))
         asked = stopping.asked()  # from here on, also while Spark starts
         for feed in sources:
             refuse_if_taken(feed, where)
         site = _ready(found, where, how)
-        rules = LiveRules(folder, site.spark, log)
+        rules = LiveRules(rules_at, site.spark, log)
         host = FeedHost(
             rules.feeds(),
             how,
@@ -152,8 +158,8 @@ def _words(folder: Path | None, mode: ModeName, every: str | None, is_first: boo
     ]
 
 
-def _sources(folder: Path | None) -> list[Feed]:
-    """Return the feeds of the rules of a folder, or of the starter set, before any of them has been tried."""
+def _sources(folder: Path) -> list[Feed]:
+    """Return the feeds of the rules of a folder, before any of them has been tried."""
     from jobs.cli.rule_book import rules_of  # noqa: PLC0415  # as above
     from jobs.rules.live import feeds  # noqa: PLC0415
 

@@ -3,18 +3,21 @@
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from jobs.cli import chosen_rules, engine, place, ranges
+from jobs.cli import chosen_rules, engine, place, promoted, ranges
+from jobs.cli.closed_history import everything, has, meet, refuse_unclosed
 from jobs.cli.screen import emit, note, progress, say, show
 from jobs.core.errors import DefinitionError
-from jobs.engine.repair.closed_range import Span, closed_until, refuse_open, refuse_streamless
+from jobs.engine.repair.closed_range import Span, closed_until
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
+from jobs.engine.storage.rule_shelf import Promotion
 from jobs.engine.trust.backtest import Asked, Rule, backtest, days_of, extent
+from jobs.engine.trust.rule_cost import LIMIT, slow_rules
 from jobs.engine.trust.watched_job import Show
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.sigma.folder import Folder
@@ -38,28 +41,48 @@ class Words:
     until: str | None
     against: str | None
     to: Path | None
+    cost: bool
+    promote: bool
 
 
 def backtested(words: Words, lake: str | None, *, as_json: bool) -> None:
     """Run rules over history, print what they would have raised, and write the page."""
     span = ranges.both(words.since, words.until, "neither for all that is closed")
     own = _runnable(chosen_rules.chosen(words.rules), words.rules)
-    others = chosen_rules.compared(words.against, words.rules) if words.against else None
     settings, where = place.existing(lake)
+    if words.promote:
+        promoted.refuse_elsewhere(settings)
+        promoted.refuse_unfit(own)
+    others = chosen_rules.compared(words.against, words.rules) if words.against else None
     there = _existing(where, _sources(own, others))
     for source in there:
-        _refuse(source, where, span)
+        refuse_unclosed(source, where, span)
     note("starting Spark …")
     spark = engine.site(settings, where, None).spark
-    found = _found(_Desk(spark, where, own, others), there, span, words.against)
+    if words.promote:
+        promoted.refuse_contradicted(own, spark)
+    desk = _Desk(spark, where, own, others)
+    found = _found(desk, there, span, words)
     spark.stop()
     where.backtest_figures.put(json.dumps(found.as_json()))
     file = _written(found, where, words.to) if words.to or not as_json else None
+    if not as_json:
+        _say(found)
+        say(f"the page: {file}")
+    live = _live(own, found, words, where) if words.promote else None
     if as_json:
-        emit(found.as_json())
-        return
-    _say(found)
-    say(f"the page: {file}")
+        emit(found.as_json() | ({"promoted": asdict(live)} if live else {}))
+
+
+def _live(own: Folder, found: Backtest, words: Words, lake: Lake) -> Promotion:
+    """Make the rules live that were tried."""
+    promoted.refuse_untried(own, found)
+    done = promoted.promoted(own, found, words.rules, lake)
+    note(
+        f"{len(done.rules):,} rules are live as version {done.version}; `strandline alerts` without a folder "
+        "takes them over within seconds, and `strandline rules undo` takes them back"
+    )
+    return done
 
 
 def on_history(spark: SparkSession, lake: Lake, own: Folder) -> Backtest:
@@ -73,8 +96,11 @@ def on_history(spark: SparkSession, lake: Lake, own: Folder) -> Backtest:
     there = _existing(lake, _sources(own))
     closed = [source for source in there if closed_until(source.table, lake)]
     if not closed:
-        _refuse(there[0], lake, None)
-    found = _found(_Desk(spark, lake, own, None), closed, None, None)
+        refuse_unclosed(there[0], lake, None)
+    asked = Words(
+        rules=None, since=None, until=None, against=None, to=None, cost=False, promote=False
+    )
+    found = _found(_Desk(spark, lake, own, None), closed, None, asked)
     lake.backtest_figures.put(json.dumps(found.as_json()))
     _written(found, lake, None)
     return found
@@ -101,16 +127,14 @@ class _Desk:
             yield Asked(sources=tuple(sources), rules=own, others=compared, span=span)
 
 
-def _found(
-    desk: _Desk, there: Sequence[Source], given: Span | None, against: str | None
-) -> Backtest:
+def _found(desk: _Desk, there: Sequence[Source], given: Span | None, words: Words) -> Backtest:
     known = {source: extent(desk.spark, source.table, desk.lake) for source in there}
-    span = given or _everything(known, desk.lake)
-    holding = [source for source, its in known.items() if its and _meet(its, span)]
+    span = given or everything(known, desk.lake)
+    holding = [source for source, its in known.items() if its and meet(its, span)]
     if not holding:
         raise DefinitionError(
             f"there is no event between {span.since.isoformat()} and {span.until.isoformat()}",
-            hint="; ".join(_has(source, its) for source, its in known.items()) + ".",
+            hint="; ".join(has(source, its) for source, its in known.items()) + ".",
         )
     costs: list[TableCost] = []
     rules: list[RuleFigures] = []
@@ -120,6 +144,9 @@ def _found(
             cost, findings = backtest(desk.spark, desk.lake, asked, show)
         costs.append(cost)
         rules += findings
+    measures = words.cost or words.promote
+    if measures:
+        rules = list(_priced(rules, desk, holding, span))
     refused = [*desk.own.refused, *(desk.others.refused if desk.others else ())]
     absent = [source for source in SOURCES if source not in holding]
     return Backtest(
@@ -128,7 +155,8 @@ def _found(
         since=span.since.isoformat(),
         until=span.until.isoformat(),
         days=tuple(days_of(span)),
-        against=against,
+        against=words.against,
+        limit=LIMIT if measures else None,
         tables=tuple(costs),
         rules=tuple(sorted(rules, key=lambda rule: (-rule.alerts, rule.title))),
         skipped=(
@@ -140,6 +168,21 @@ def _found(
             ),
         ),
     )
+
+
+def _priced(
+    rules: Sequence[RuleFigures], desk: _Desk, holding: Sequence[Source], span: Span
+) -> Iterator[RuleFigures]:
+    """Yield the figures of rules, those that are slow with what each costs alone."""
+    slow: dict[tuple[str, str | None], float] = {}
+    for source in holding:
+        own = _about(desk.own.rules, source)
+        if own:
+            note(f"trying which of {len(own):,} rules of {source.table.id} are slow …")
+            found = slow_rules(desk.spark, desk.lake, source, own, span)
+            slow |= {(rule.id, rule.version): micros for rule, micros in found.items()}
+    for each in rules:
+        yield replace(each, micros=slow.get((each.rule, each.version)))
 
 
 def _runnable(found: Folder, named: str | None) -> Folder:
@@ -189,51 +232,6 @@ def _about(rules: Sequence[AlertRule], source: Source) -> list[AlertRule]:
     return [rule for rule in rules if rule.source == source]
 
 
-def _refuse(source: Source, lake: Lake, span: Span | None) -> None:
-    """Refuse a range that a table's stream may still change.
-
-    Raises:
-        DefinitionError: It may, or nothing is closed yet.
-    """
-    if span is not None:
-        refuse_open(source.table, lake, span)
-        return
-    refuse_streamless(source.table, lake)
-    if closed_until(source.table, lake) is None:
-        raise DefinitionError(
-            f"nothing of {source.table.id} is closed yet",
-            hint=f"its stream closes what is {source.table.lateness.delay} older than the newest event; "
-            "`strandline produce` and `strandline run` bring more.",
-            table=source.table.id,
-        )
-
-
-def _everything(known: dict[Source, Span | None], lake: Lake) -> Span:
-    """Return all that every table has closed.
-
-    Raises:
-        DefinitionError: Nothing is.
-    """
-    ends = [end for source in known if (end := closed_until(source.table, lake))]
-    first = min((its.since for its in known.values() if its), default=None)
-    if first is None or not ends or first >= min(ends):
-        names = ", ".join(source.table.id for source in known)
-        raise DefinitionError(
-            f"no event of {names} is closed yet", hint="try again when newer events were read."
-        )
-    return Span(since=first, until=min(ends))
-
-
-def _meet(its: Span, span: Span) -> bool:
-    return its.since < span.until and span.since < its.until
-
-
-def _has(source: Source, its: Span | None) -> str:
-    if its is None:
-        return f"{source.table.id} is empty"
-    return f"{source.table.id} has events from {its.since.isoformat()} to {its.until.isoformat()}"
-
-
 @contextmanager
 def _shown(what: str) -> Iterator[Show]:
     """Show how many of the tasks of a stage are done; each stage is counted for itself."""
@@ -274,6 +272,9 @@ def _say(found: Backtest) -> None:
             f"{cost.table}: {cost.rules:,} rules over {cost.events:,} events "
             f"took {cost.seconds:.1f} s and {cost.cpu_seconds:.1f} s of CPU"
         )
+    for rule in found.rules:
+        if rule.micros is not None:
+            say(f"slow: {rule.title} takes {rule.micros:,.0f} µs of CPU an event alone")
     if found.skipped:
         note(f"{len(found.skipped):,} rules were not tried; the page gives each reason")
 

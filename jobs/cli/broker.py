@@ -15,6 +15,8 @@ from jobs.core.topic import Topic
 from jobs.engine.kafka import admin, local_broker
 from jobs.engine.service.desired_state import Order, order
 from jobs.engine.service.heartbeat import heartbeat
+from jobs.engine.service.receivers import receivers
+from jobs.engine.storage.rule_shelf import promotions
 
 
 def register(app: typer.Typer) -> None:
@@ -79,6 +81,7 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     running = None if found.kafka else local_broker.status(where)
     beat, asked = heartbeat(where, place.now()), order(where)
     live = heartbeat(where, place.now(), where.feeds_beat)
+    promoted = promotions(where)
     if as_json:
         emit(
             {
@@ -88,6 +91,8 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
                 "stream": beat,
                 "order": asdict(asked) if asked else None,
                 "alerts": live,
+                "deliveries": list(receivers(where)),
+                "rules": asdict(promoted[-1]) if promoted else None,
             }
         )
         return
@@ -105,6 +110,11 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     if live:
         _say_alerts(live)
     _say_order(order(where, where.alerts_order))
+    if promoted:
+        last = promoted[-1]
+        say(f"rules   version {last.version}, promoted at {last.at} by {last.by}")
+    for each in receivers(where):
+        _say_delivery(each)
     if kept := sum(name.endswith(".json") for name in where.alarms.names()):
         say(
             f"alarms  {kept:,} not accepted yet, sent again every minute; check that STRANDLINE_WEBHOOK answers"
@@ -146,6 +156,18 @@ def _say_alerts(beat: Mapping[str, Any]) -> None:
         say(f"        {name}: {pulse['read']:,} read, {pulse['written']:,} alerts{lag}")
         if pulse["away"]:
             say(f"        {name} waits: {pulse['away']}")
+
+
+def _say_delivery(books: Mapping[str, Any]) -> None:
+    its = books["process"]
+    who = "not running" if its is None else f"process {its.get('pid')}"
+    lag = "" if books["lag"] is None else f", {books['lag']:,} to read"
+    say(f"notices to {books['receiver']}: {who}, as of {books['at']}")
+    say(
+        f"        {books['delivered']:,} alerts in {books['notices']:,} notices, {books['waiting']:,} alerts wait{lag}"
+    )
+    if books["away"]:
+        say(f"        waits: {books['away']}")
 
 
 def down(lake: LakeOption = None, as_json: JsonOption = False) -> None:

@@ -9,12 +9,24 @@ from tempfile import TemporaryDirectory
 
 from jobs.core.errors import DefinitionError
 from jobs.engine.runtime.settings import Settings
+from jobs.engine.storage import rule_shelf
+from jobs.engine.storage.lake import Lake
+from jobs.rules.rule_folder import file_of
 from jobs.rules.sigma.folder import STARTER, Folder, read_folder
 
 
-def live_folder(found: Settings) -> Path:
-    """Return the folder of the rules that raise alerts where a user names none: that of the settings, or the starter set."""
-    return Path(found.rules) if found.rules else STARTER
+def live_folder(found: Settings, lake: Lake) -> Path:
+    """Return the folder of the rules that raise alerts where a user names none.
+
+    It is that of the settings, or of the rules that were promoted in the lake, or the starter set.
+    """
+    return Path(found.rules) if found.rules else promoted_folder(lake)
+
+
+def promoted_folder(lake: Lake) -> Path:
+    """Return the folder of the rules that were promoted in a lake, or the starter set."""
+    promoted = rule_shelf.live_rules(lake)
+    return promoted.local if promoted else STARTER
 
 
 def chosen(named: str | None) -> Folder:
@@ -29,10 +41,11 @@ def chosen(named: str | None) -> Folder:
     if path.is_dir():
         return read_folder(path)
     if path.is_file():
-        return _only(read_folder(path.parent), lambda origin, _: _file(origin) == path.name)
+        return _only(read_folder(path.parent), lambda origin, _: file_of(origin) == path.name)
     name = named.removesuffix(".yml")
     found = _only(
-        read_folder(STARTER), lambda origin, id_: name in {_file(origin).removesuffix(".yml"), id_}
+        read_folder(STARTER),
+        lambda origin, id_: name in {file_of(origin).removesuffix(".yml"), id_},
     )
     if not (found.rules or found.thresholds):
         raise DefinitionError(
@@ -40,6 +53,14 @@ def chosen(named: str | None) -> Folder:
             hint="`strandline rules list` shows the starter set; or name a folder with Sigma rules.",
         )
     return found
+
+
+def folder_of(named: str | None) -> Path:
+    """Return the folder in which the files of these rules are."""
+    path = Path(named) if named is not None else STARTER
+    if path.is_dir():
+        return path
+    return path.parent if path.is_file() else STARTER
 
 
 def compared(named: str, own: str | None) -> Folder:
@@ -89,8 +110,3 @@ def _only(folder: Folder, wanted: Callable[[str, str], bool]) -> Folder:
         tuple(each for each in folder.refused if wanted(each.origin, "")),
         tuple(rule for rule in folder.thresholds if wanted(rule.origin, rule.id)),
     )
-
-
-def _file(origin: str) -> str:
-    """Return the file of a rule, which may be one of several in it."""
-    return origin.partition("#")[0]

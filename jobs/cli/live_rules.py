@@ -1,6 +1,6 @@
 """The rules of a running ``strandline alerts``: read again when their folder changes, tried, and handed over."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -15,7 +15,7 @@ from jobs.rules.handover import Offsets, Rule
 from jobs.rules.live import feeds, handover
 from jobs.rules.remembered import LARGEST
 from jobs.rules.rule_folder import RuleFolder, RuleSet
-from jobs.rules.sigma.folder import STARTER, RefusedRule
+from jobs.rules.sigma.folder import RefusedRule
 from jobs.rules.threshold_examples import broken_thresholds
 from jobs.rules.threshold_rule import ThresholdRule
 
@@ -23,10 +23,16 @@ from jobs.rules.threshold_rule import ThresholdRule
 class LiveRules:
     """The rules that run, and what becomes of a change of their folder."""
 
-    def __init__(self, folder: Path | None, spark: SparkSession, log: Log) -> None:
-        """Nothing is read yet; the starter set when there is no folder."""
-        self._spark, self._log = spark, log
-        self._folder = RuleFolder(folder or STARTER, self._unsound)
+    def __init__(self, where: Callable[[], Path], spark: SparkSession, log: Log) -> None:
+        """Nothing is read yet.
+
+        Args:
+            where: Returns the folder, which is another one after a promotion.
+            spark: What runs examples.
+            log: Where it is logged what becomes of a change.
+        """
+        self._where, self._spark, self._log = where, spark, log
+        self._folder = RuleFolder(where(), self._unsound)
         self._refused: tuple[RefusedRule, ...] = ()
 
     def feeds(self) -> list[Feed]:
@@ -47,6 +53,7 @@ class LiveRules:
     def renewed(self) -> tuple[list[Feed], Mapping[str, object]] | None:
         """Return other feeds if the folder has changed in what is raised, and what to record about that."""
         before = self._folder.current
+        self._folder.folder = self._where()
         found = self._folder.look()
         if found is None:
             return None

@@ -43,6 +43,7 @@ VERBS = {
     "gate": "gate",
     "rules": "rules",
     "alerts": "alerts",
+    "deliver": "deliver",
     "check": "check",
     "history": "past",
     "report": "report",

@@ -1,14 +1,12 @@
-"""What ``strandline rules`` does."""
+"""What ``strandline rules`` does; its list is in jobs/cli/rule_list.py."""
 
 import importlib
 import json
-from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from jobs.cli import place
 from jobs.cli.quarantine import placed
-from jobs.cli.screen import emit, note, say, show
+from jobs.cli.screen import emit, note, say
 from jobs.core.errors import DefinitionError
 from jobs.core.received import PLACE
 from jobs.engine.storage.find_rows import Where, look
@@ -21,52 +19,6 @@ from jobs.rules.sources import SOURCES, Source
 from jobs.rules.threshold_examples import broken_thresholds
 from jobs.rules.threshold_rule import ThresholdRule
 
-LISTED = ("rule", "title", "severity", "table", "owner", "version", "examples")
-
-
-def listed(
-    folder: Path | None, *, attack: bool, never: bool, lake: str | None, as_json: bool
-) -> None:
-    """List rules, or the tags that they cover.
-
-    Raises:
-        DefinitionError: The silent rules are asked for, and there was no backtest.
-    """
-    found = _read(folder)
-    if attack:
-        covered = Counter(tag for rule in _every(found) for tag in rule.tags)
-        rows = sorted((tag, times) for tag, times in covered.items() if tag.startswith("attack."))
-        if as_json:
-            emit([{"tag": tag, "rules": times} for tag, times in rows])
-        else:
-            show(None, ("tag", "rules"), rows)
-        return
-    alerts = _last_backtest(lake)
-    if never and not alerts:
-        raise DefinitionError(
-            "no backtest has said yet which rules fire", hint="`strandline rules backtest` does."
-        )
-    records = [
-        _record(rule) | ({"alerts": alerts.get((rule.id, rule.version))} if alerts else {})
-        for rule in _every(found)
-        if not never or alerts.get((rule.id, rule.version)) == 0
-    ]
-    records.sort(key=lambda each: (each["table"], each["title"]))
-    if as_json:
-        emit(records)
-        return
-    names = (*LISTED, "alerts") if alerts else LISTED
-    show(None, names, [tuple(each[name] for name in names) for each in records])
-    _note_refused(found)
-
-
-def _last_backtest(lake: str | None) -> dict[tuple[str, str], int]:
-    """Return the alerts of the rules of the last backtest, by id and version; nothing if there was none."""
-    _, where = place.configured(lake)
-    text = where.backtest_figures.text()
-    rules = json.loads(text)["rules"] if text else ()
-    return {(each["rule"], each["version"]): each["alerts"] for each in rules}
-
 
 def tested(folder: Path | None, lake: str | None, *, as_json: bool) -> None:
     """Run examples.
@@ -74,7 +26,7 @@ def tested(folder: Path | None, lake: str | None, *, as_json: bool) -> None:
     Raises:
         DefinitionError: A rule does the opposite of what an example says.
     """
-    found = _read(folder)
+    found = read(folder)
     settings, where = place.configured(lake)
     note("starting Spark …")
     # Not imported above: the other subcommands answer before it is imported.
@@ -85,7 +37,7 @@ def tested(folder: Path | None, lake: str | None, *, as_json: bool) -> None:
     ]
     site.spark.stop()
     wrong += [(rule.origin, rule.id, why) for rule, why in broken_thresholds(found.thresholds)]
-    rules = _every(found)
+    rules = every(found)
     examples = sum(len(rule.fires_on) + len(rule.quiet_on) for rule in rules)
     untested = sum(not rule.is_tested for rule in rules)
     if as_json:
@@ -105,7 +57,7 @@ def tested(folder: Path | None, lake: str | None, *, as_json: bool) -> None:
             note(
                 f"{untested:,} rules lack an example of one kind; `strandline rules lint` names them"
             )
-    _note_refused(found)
+    note_refused(found)
     if wrong:
         raise DefinitionError(
             f"{len(wrong):,} examples contradict their rules",
@@ -119,12 +71,12 @@ def linted(folder: Path | None, *, as_json: bool) -> None:
     Raises:
         DefinitionError: A rule does not run.
     """
-    found = _read(folder)
-    lacking = [(rule.origin, what) for rule in _every(found) if (what := _lacks(rule))]
+    found = read(folder)
+    lacking = [(rule.origin, what) for rule in every(found) if (what := _lacks(rule))]
     if as_json:
         emit(
             {
-                "runs": len(_every(found)),
+                "runs": len(every(found)),
                 "refused": [{"file": e.origin, "reason": e.reason} for e in found.refused],
                 "lacking": [{"file": origin, "lacks": what} for origin, what in lacking],
             }
@@ -134,7 +86,7 @@ def linted(folder: Path | None, *, as_json: bool) -> None:
             say(f"{refused.origin}: {refused.reason}")
         for origin, what in lacking:
             say(f"{origin}: runs, and lacks {what}")
-        say(f"{len(_every(found)):,} rules run, {len(found.refused):,} do not")
+        say(f"{len(every(found)):,} rules run, {len(found.refused):,} do not")
     if found.refused:
         raise DefinitionError(
             f"{len(found.refused):,} rules do not run", hint="correct each by its reason above."
@@ -152,7 +104,7 @@ def explained(  # noqa: PLR0913  # as the command line has them
 ) -> None:
     """Show what rules say of one event."""
     source, row = _event(asked, table, lake)
-    found = _read(folder)
+    found = read(folder)
     said = [explain(rule, row) for rule in found.rules if rule.source == source]
     fired = [each for each in said if each.fires]
     missed = sorted(
@@ -179,12 +131,17 @@ def rules_of(folder: Path | None) -> tuple[AlertRule | ThresholdRule, ...]:
     Raises:
         DefinitionError: There is no such folder.
     """
-    found = _read(folder)
-    _note_refused(found)
-    return tuple(_every(found))
+    found = read(folder)
+    note_refused(found)
+    return tuple(every(found))
 
 
-def _read(folder: Path | None) -> Folder:
+def read(folder: Path | None) -> Folder:
+    """Return the rules of a folder, or of the starter set.
+
+    Raises:
+        DefinitionError: There is no such folder.
+    """
     if folder is not None and not folder.is_dir():
         raise DefinitionError(
             f"there is no folder {folder}", hint="name a folder with Sigma rules, or none."
@@ -192,24 +149,9 @@ def _read(folder: Path | None) -> Folder:
     return read_folder(folder or STARTER)
 
 
-def _every(found: Folder) -> list[AlertRule | ThresholdRule]:
+def every(found: Folder) -> list[AlertRule | ThresholdRule]:
+    """Return the rules of both kinds."""
     return [*found.rules, *found.thresholds]
-
-
-def _record(rule: AlertRule | ThresholdRule) -> dict[str, Any]:
-    sources = (rule.source,) if isinstance(rule, AlertRule) else rule.sources
-    return {
-        "rule": rule.id,
-        "title": rule.title,
-        "severity": str(rule.severity),
-        "table": ", ".join(source.table.id for source in sources),
-        "owner": rule.owner,
-        "version": rule.version,
-        "examples": len(rule.fires_on) + len(rule.quiet_on),
-        "runbook": rule.runbook,
-        "tags": list(rule.tags),
-        "file": rule.origin,
-    }
 
 
 def _lacks(rule: AlertRule | ThresholdRule) -> str:
@@ -222,7 +164,8 @@ def _lacks(rule: AlertRule | ThresholdRule) -> str:
     return ", ".join(what for what, is_missing in missing.items() if is_missing)
 
 
-def _note_refused(found: Folder) -> None:
+def note_refused(found: Folder) -> None:
+    """Note how many rules do not run."""
     if found.refused:
         note(
             f"{len(found.refused):,} rules do not run; `strandline rules lint` names each with its reason"

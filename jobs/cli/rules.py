@@ -13,7 +13,7 @@ FolderArgument = Annotated[
     Path | None,
     typer.Argument(metavar="FOLDER", help="Sigma rules; the starter set when absent."),
 ]
-HELP = """List, test, lint, explain and backtest alert rules: Sigma rules of a folder, or the starter set.
+HELP = """List, test, lint, explain, backtest and promote alert rules: Sigma rules of a folder, or the starter set.
 
 \b
 strandline rules list
@@ -21,6 +21,7 @@ strandline rules test my-rules
 strandline rules lint my-rules
 strandline rules explain --event process-events/0/17
 strandline rules backtest my-rules --since 2026-11-01 --until 2026-12-01
+strandline rules undo
 """
 
 rules = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode=None)
@@ -32,13 +33,16 @@ def register(app: typer.Typer) -> None:
 
 
 @rules.command("list")
-def list_(
+def list_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     folder: FolderArgument = None,
     attack: Annotated[
         bool, typer.Option("--attack", help="Count the rules of each MITRE ATT&CK tag instead.")
     ] = False,
     never: Annotated[
         bool, typer.Option("--never", help="Only those that raised nothing in the last backtest.")
+    ] = False,
+    slow: Annotated[
+        bool, typer.Option("--slow", help="Only those that the last backtest --cost found slow.")
     ] = False,
     lake: LakeOption = None,
     as_json: JsonOption = False,
@@ -53,8 +57,11 @@ def list_(
     strandline rules list my-rules --json
     strandline rules list --attack
     strandline rules list my-rules --never
+    strandline rules list my-rules --slow
     """
-    _work().listed(folder, attack=attack, never=never, lake=lake, as_json=as_json)
+    work = importlib.import_module("jobs.cli.rule_list")
+    only = work.Only.SLOW if slow else work.Only.NEVER if never else None
+    work.listed(folder, attack=attack, only=only, lake=lake, as_json=as_json)
 
 
 @rules.command("test")
@@ -139,6 +146,18 @@ def backtest(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         Path | None,
         typer.Option(metavar="FILE", help="Where to write the page; in the lake when absent."),
     ] = None,
+    cost: Annotated[
+        bool,
+        typer.Option(
+            "--cost", help="Find also which rules are slow; `rules list --slow` has them."
+        ),
+    ] = False,
+    promote: Annotated[
+        bool,
+        typer.Option(
+            "--promote", help="Make the rules live unless an example or a figure is against it."
+        ),
+    ] = False,
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -148,14 +167,36 @@ def backtest(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     stream may still change is refused; without a range it is all that is closed. --against shows the alerts that a
     change of rules adds, loses, and moves to another version. Sensitive columns are masked.
 
+    --promote makes the rules live that were tried: their examples must be right, and none may take more than 100 µs
+    of CPU an event. `strandline alerts` without a folder takes them over within seconds.
+
     \b
     strandline rules backtest
     strandline rules backtest my-rules --since 2026-11-01 --until 2026-12-01
     strandline rules backtest my-rules --against HEAD~1 --to backtest.html
+    strandline rules backtest my-rules/new_rule.yml --promote
     """
-    words = {"rules": named, "since": since, "until": until, "against": against, "to": to}
+    words = {
+        "rules": named,
+        "since": since,
+        "until": until,
+        "against": against,
+        "to": to,
+        "cost": cost,
+        "promote": promote,
+    }
     work = importlib.import_module("jobs.cli.backtested")
     work.backtested(work.Words(**words), lake, as_json=as_json)
+
+
+@rules.command("undo")
+def undo(lake: LakeOption = None, as_json: JsonOption = False) -> None:
+    r"""Take the last promotion back: the rules that were live before it are live again.
+
+    \b
+    strandline rules undo
+    """
+    importlib.import_module("jobs.cli.promoted").undone(lake, as_json=as_json)
 
 
 def _work() -> Any:  # noqa: ANN401  # a module

@@ -55,10 +55,10 @@ class RuleFolder:
         """Nothing is read yet.
 
         Args:
-            folder: Where the files are.
+            folder: Where the files are; may become another one between two looks.
             check: Run on rules that are new or changed, before they go live.
         """
-        self._folder, self._check = folder, check
+        self.folder, self._check = folder, check
         self._seen: dict[str, tuple[int, int]] | None = None
         self.current = RuleSet()
         self.by: tuple[str, ...] = ()
@@ -66,18 +66,18 @@ class RuleFolder:
 
     def look(self) -> RuleSet | None:
         """Return the rules that run from now on if the files have changed since the last look; otherwise None."""
-        seen = state(self._folder)
+        seen = state(self.folder)
         if seen == self._seen:
             return None
         changed = {path for path, _ in set(seen.items()) ^ set((self._seen or {}).items())}
         self.by = _owners(changed)
         self._seen = seen
         try:
-            found = read_folder(self._folder)
+            found = read_folder(self.folder)
         except UnreadableError as error:
             return self._refused(str(error))
-        if not self._folder.is_dir():
-            return self._refused(f"there is no folder {self._folder}")
+        if not self.folder.is_dir():
+            return self._refused(f"there is no folder {self.folder}")
         running = {(rule.id, rule.version) for rule in (*self.current.rules, *self.current.muted)}
         every: list[Rule] = [*found.rules, *found.thresholds]
         fresh = [rule for rule in every if (rule.id, rule.version) not in running]
@@ -87,9 +87,9 @@ class RuleFolder:
             *(RefusedRule(rule.origin, wrong[rule.id]) for rule in fresh if rule.id in wrong),
         ]
         sound = {rule.id: rule for rule in every if rule.id not in wrong}
-        at_fault = {_file(each.origin) for each in refused}
+        at_fault = {file_of(each.origin) for each in refused}
         for rule in (*self.current.rules, *self.current.muted):
-            if _file(rule.origin) in at_fault:  # the version that runs goes on
+            if file_of(rule.origin) in at_fault:  # the version that runs goes on
                 sound.setdefault(rule.id, rule)
         silent = self._muted()
         self.current = RuleSet(
@@ -101,13 +101,13 @@ class RuleFolder:
 
     def _refused(self, reason: str) -> RuleSet:
         """Keep the rules that run, because the folder as a whole cannot be read."""
-        refused = RefusedRule(self._folder.name, reason)
+        refused = RefusedRule(self.folder.name, reason)
         self.current = replace(self.current, refused=(refused,))
         return self.current
 
     def _muted(self) -> set[str]:
         try:
-            lines = (self._folder / MUTED).read_text(encoding="utf-8").splitlines()
+            lines = (self.folder / MUTED).read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError):
             return set()
         return {line.split("#")[0].strip() for line in lines} - {""}
@@ -140,7 +140,7 @@ def _owners(changed: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _file(origin: str) -> str:
+def file_of(origin: str) -> str:
     """Return the file of a rule; where several are in one, the origin has a number behind it."""
     return origin.partition("#")[0]
 

@@ -49,6 +49,7 @@ class RuleFigures:
         entities: How many of whatever the alerts are about: computers, addresses.
         top: Those with the most alerts, and how many.
         compared: The other version's alerts beside these; None where there is none to compare with.
+        micros: Microseconds of CPU an event that it takes alone, if that is more than the backtest's limit.
     """
 
     rule: str
@@ -65,6 +66,7 @@ class RuleFigures:
     top: tuple[tuple[str, int], ...]
     samples: tuple[Sample, ...]
     compared: Compared | None = None
+    micros: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +82,11 @@ class TableCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backtest:
-    """What rules would have raised between two moments of event time."""
+    """What rules would have raised between two moments of event time.
+
+    Args:
+        limit: Microseconds of CPU an event beyond which a rule is slow; None where that was not measured.
+    """
 
     lake: str
     made_at: str
@@ -91,6 +97,7 @@ class Backtest:
     tables: tuple[TableCost, ...]
     rules: tuple[RuleFigures, ...]
     skipped: tuple[tuple[str, str], ...] = ()
+    limit: float | None = None
 
     @property
     def alerts(self) -> int:

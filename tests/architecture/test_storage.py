@@ -63,6 +63,7 @@ EXCEPTIONS = {
         "follows such a log, also when it is renamed",
     ),
     "runtime/log_records.py": ({"pathlib"}, "finds the last error in such a log"),
+    "runtime/webhook.py": ({"open"}, "opens an address, and no file"),
 }
 """Modules of other rooms, what each uses all the same, and why."""
 

@@ -12,20 +12,11 @@ from pyspark.sql import SparkSession
 from jobs.engine.storage.lake import Lake
 from jobs.rules.sigma.folder import read_folder
 from jobs.rules.windows import Hit, fired
-from jobs.silver import process_events as silver
 from tests.cli.inside import strandline, succeeded
 from tests.rules.sigma.broken import about
-from tests.support.modes import derive
 from tests.support.rows import NOON
-from tests.support.seeds import copied
-from tests.support.starts import arrived, starts
+from tests.support.starts import STARTS, streamed
 
-PROGRAMS = (
-    (r"C:\Windows\System32\certutil.exe", "certutil -decode SECRET b"),
-    (r"C:\Windows\System32\cmd.exe", "cmd /c dir"),
-)
-NUMBER = 40
-STARTS = starts(NUMBER, timedelta(hours=2), PROGRAMS, computers=7)
 CLOSED = [start for start in STARTS if start["UtcTime"] < NOON + timedelta(days=3)]  # type: ignore[operator]
 RANGE = ("--since", "2026-11-20", "--until", "2026-11-23")
 CERTUTIL = "process_certutil_decodes_a_file"
@@ -34,12 +25,7 @@ CERTUTIL = "process_certutil_decodes_a_file"
 @pytest.fixture
 def filled(spark: SparkSession, lake: Lake) -> Lake:
     """Return a lake whose stream has read three days of starts, and has left the first of them."""
-
-    def lived(seed: Lake) -> None:
-        arrived(seed, STARTS)
-        derive(spark, seed, silver.TABLE)
-
-    return copied(lake, "starts of programs", lived)
+    return streamed(spark, lake)
 
 
 def written(folder: Path, *words: str) -> Path:
@@ -135,6 +121,26 @@ def test_the_list_of_rules_has_the_alerts_of_the_last_backtest(
     assert (alerts["rule_1.yml"], alerts["rule_2.yml"]) == (0, None)
     assert alerts["rule_0.yml"] > 10
     assert [each["file"] for each in never] == ["rule_1.yml"]
+
+
+def test_the_list_of_slow_rules_has_what_each_costs_alone(
+    filled: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a limit that no rule keeps; whether one is slow on this machine is no question for a test."""
+    monkeypatch.setattr("jobs.engine.trust.rule_cost.LIMIT", float("-inf"))
+    monkeypatch.setattr("jobs.engine.trust.rule_cost.EVENTS", 500)
+    folder = written(tmp_path / "rules", "-decode")
+    where = ("--lake", filled.root)
+    succeeded("rules", "backtest", folder, *RANGE, *where)
+    before = strandline("rules", "list", folder, "--slow", *where)
+    answer = succeeded("rules", "backtest", folder, *RANGE, "--cost", *where).out
+
+    (rule,) = succeeded("rules", "list", folder, "--slow", *where, "--json").json
+
+    assert before.code == 2
+    assert "has not measured what each rule costs" in before.err
+    assert isinstance(rule["micros"], float)
+    assert f"slow: {rule['title']} takes" in answer
 
 
 def test_another_folder_is_compared(filled: Lake, tmp_path: Path) -> None:

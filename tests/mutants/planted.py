@@ -28,6 +28,7 @@ class Mutant:
 
 PIPELINE = "jobs/engine/pipeline"
 STORAGE = "jobs/engine/storage"
+COURIER = "tests/engine/service/test_courier.py"
 
 MUTANTS = (
     Mutant(
@@ -239,5 +240,26 @@ MUTANTS = (
         "return min(firsts), max(lasts)",
         "return min(firsts), min(lasts)",
         ("tests/engine/storage/test_changed_range.py",),
+    ),
+    Mutant(
+        "a notice is sent before it is stored",
+        "jobs/engine/service/courier.py",
+        "        self._store(at_once=True)\n        for rule in list(outbox):",
+        "        for rule in list(outbox):",
+        (f"{COURIER}::test_a_notice_that_is_sent_again_has_nothing_that_came_since",),
+    ),
+    Mutant(
+        "a rule has a notice for each round of a storm",
+        "jobs/engine/service/courier.py",
+        "return not timedelta(0) <= self._desk.clock() - noticed < self._desk.every(rule)",
+        "return True",
+        (COURIER,),
+    ),
+    Mutant(
+        "a rule goes live that contradicts its examples",
+        "jobs/cli/promoted.py",
+        "wrong += [(rule.origin, why) for rule, why in broken_thresholds(own.thresholds)]",
+        "wrong = []",
+        ("tests/cli/test_promote.py",),
     ),
 )

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
+from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
 
 from jobs.bronze import process_events as bronze
@@ -13,7 +14,9 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.silver import process_events as silver
 from tests.support import by_hand
+from tests.support.modes import derive
 from tests.support.rows import NOON
+from tests.support.seeds import copied
 
 Start = Mapping[str, object]
 (TOPIC,) = bronze.TABLE.topics
@@ -25,6 +28,11 @@ PLACED = (
     .add("_arrived_at", TimestampType())
 )
 SCHEMA = StructType([*PLACED, *silver.FIELDS])
+
+PROGRAMS = (
+    (r"C:\Windows\System32\certutil.exe", "certutil -decode SECRET b"),
+    (r"C:\Windows\System32\cmd.exe", "cmd /c dir"),
+)
 
 
 def starts(
@@ -70,6 +78,16 @@ def arrived(lake: Lake, rows: Sequence[Start]) -> None:
     by_hand.commit(lake.table(bronze.TABLE), [by_hand.table(RECEIVED, values)], entry.encoded())
 
 
+def streamed(spark: SparkSession, lake: Lake) -> Lake:
+    """Return a lake whose stream has read three days of ``STARTS``, and has left the first of them."""
+
+    def lived(seed: Lake) -> None:
+        arrived(seed, STARTS)
+        derive(spark, seed, silver.TABLE)
+
+    return copied(lake, "starts of programs", lived)
+
+
 def _place(offset: int, row: Start) -> tuple[object, ...]:
     return (TOPIC.name, 0, offset, row["UtcTime"])
 
@@ -96,3 +114,6 @@ def _entry(table: str, rows: int, offsets: dict[str, tuple[int, int]]) -> Entry:
         offsets=offsets,
         newest_arrival=NOON.isoformat() if offsets else None,
     )
+
+
+STARTS = starts(40, timedelta(hours=2), PROGRAMS, computers=7)

@@ -131,6 +131,34 @@ class Log:
                 raise self._stopped(seen, open_ends)
         self._consumer.unassign()
 
+    def follow(self, start: Positions) -> None:
+        """Read on from positions; ``arrived`` returns what has come."""
+        self._consumer.assign([TopicPartition(self.topic.name, p, start[p]) for p in start])
+
+    def arrived(self, seconds: float) -> list[Message]:
+        """Return the committed records that have come, having waited for the first for some seconds at most.
+
+        Raises:
+            TransientError: The topic no longer holds the next record.
+        """
+        first = self._consumer.poll(seconds)
+        if first is None:
+            return []
+        found = []
+        for message in (first, *self._consumer.consume(10_000, timeout=0)):
+            error = message.error()
+            if error is None:
+                found.append(message)
+            elif error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001  # as above
+                raise TransientError(
+                    f"topic {self.topic.name} no longer holds the record that is read next",
+                    hint="it expired, or the topic was made anew; its bounds say what it holds.",
+                    topic=self.topic.name,
+                )
+            elif error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001  # as above
+                raise KafkaException(error)
+        return found
+
     def _stopped(self, seen: int, open_ends: Positions) -> TransientError:
         return TransientError(
             f"Kafka returned nothing more of topic {self.topic.name} after {seen:,} records, "

@@ -80,6 +80,28 @@ class Patience:
             self._report(None)
 
 
+class Pause:
+    """The pauses of work beside which other work goes on: it is due again after a pause that doubles."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Be due at once."""
+        self._clock = clock
+        self._pause, self._due = FIRST, clock()
+
+    def is_due(self) -> bool:
+        """Return whether to try now."""
+        return self._clock() >= self._due
+
+    def failed(self) -> None:
+        """Record that an attempt failed."""
+        self._due = self._clock() + self._pause
+        self._pause = min(2 * self._pause, LONGEST)
+
+    def well(self) -> None:
+        """Record that an attempt succeeded; the next pause is a short one again."""
+        self._pause, self._due = FIRST, self._clock()
+
+
 def soon(work: Callable[[], None]) -> None:
     """Run the work once; an outage ends it at once.
 

@@ -139,6 +139,16 @@ class Lake:
         return self.root / "_rule_changes.jsonl"
 
     @property
+    def rules(self) -> Place:
+        """Return the folder with the versions of the alert rules that were promoted."""
+        return self.root / "_rules"
+
+    @property
+    def deliveries(self) -> Place:
+        """Return the folder with how far each receiver of alerts has got them."""
+        return self.root / "_deliveries"
+
+    @property
     def broker(self) -> Place:
         """Return the folder of the lake's own Kafka broker."""
         return self.root / "_kafka"

@@ -10,7 +10,7 @@ from jobs.cli.stream_log import Log, StreamLog
 from jobs.core.errors import DataError, TransientError
 from jobs.engine.runtime.log_records import Record
 from jobs.engine.runtime.log_writer import logger
-from jobs.engine.runtime.retry import LONGEST, Patience, soon
+from jobs.engine.runtime.retry import FIRST, LONGEST, Patience, Pause, soon
 from jobs.engine.service.stream_host import Pulse
 from tests.support.rows import NOON
 
@@ -146,6 +146,23 @@ def test_an_idle_stream_logs_nothing(fast: Fast) -> None:
     log.look([pulse], {})
 
     assert [each["batches"] for each in records] == [1]
+
+
+def test_other_work_goes_on_during_the_pauses_which_double(fast: Fast) -> None:
+    pause = Pause(fast)
+    waited = []
+    for _ in range(8):
+        began = fast.now
+        pause.failed()
+        while not pause.is_due():
+            fast.sleep(0.5)
+        waited.append(fast.now - began)
+    pause.well()
+    pause.failed()
+    fast.sleep(FIRST)
+
+    assert waited == [1, 2, 4, 8, 16, LONGEST, LONGEST, LONGEST]
+    assert pause.is_due()
 
 
 def test_a_run_fails_at_once() -> None:

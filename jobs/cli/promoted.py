@@ -1,0 +1,208 @@
+"""What ``strandline rules backtest --promote`` and ``strandline rules undo`` do: which rules may go live, and how."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from jobs.cli import chosen_rules, place
+from jobs.cli.screen import emit, say
+from jobs.core.errors import DefinitionError
+from jobs.engine.runtime.settings import Settings
+from jobs.engine.storage import rule_shelf
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.rule_shelf import Promotion
+from jobs.rules.alert_rule import AlertRule
+from jobs.rules.examples import broken
+from jobs.rules.rule_folder import file_of
+from jobs.rules.sigma.folder import STARTER, Folder, read_folder
+from jobs.rules.threshold_examples import broken_thresholds
+from jobs.rules.threshold_rule import ThresholdRule
+from quality.report.backtest import Backtest
+
+Rule = AlertRule | ThresholdRule
+
+SLOWEST = 100.0
+"""Microseconds of CPU an event that a rule may take alone: a fifth of a core with 2,000 events a second."""
+
+SHOWN = 3
+"""Reasons of a refusal that are shown."""
+
+
+def refuse_elsewhere(found: Settings) -> None:
+    """Refuse to promote where the rules of another folder raise alerts, because nothing would change.
+
+    Raises:
+        DefinitionError: The settings name a folder.
+    """
+    if found.rules:
+        raise DefinitionError(
+            f"nothing is promoted: the rules that raise alerts are those of STRANDLINE_RULES, {found.rules}",
+            hint="put the file there, which is live within seconds; or unset STRANDLINE_RULES and promote.",
+        )
+
+
+def refuse_unfit(own: Folder) -> None:
+    """Refuse what can be refused before anything runs.
+
+    Raises:
+        DefinitionError: A file has a rule that does not run, or a rule lacks an example of one kind.
+    """
+    _refuse(
+        [
+            *(f"{each.origin}: {each.reason}" for each in own.refused),
+            *(
+                f"{rule.origin} lacks examples of both kinds"
+                for rule in _every(own)
+                if not rule.is_tested
+            ),
+        ],
+        "`strandline rules lint` names all of them.",
+    )
+
+
+def refuse_contradicted(own: Folder, spark: SparkSession) -> None:
+    """Refuse rules that do the opposite of what an example says.
+
+    Raises:
+        DefinitionError: One does.
+    """
+    wrong = [(each.rule.origin, each.reason) for each in broken(own.rules, spark)]
+    wrong += [(rule.origin, why) for rule, why in broken_thresholds(own.thresholds)]
+    _refuse(
+        [f"{origin}: {reason}" for origin, reason in wrong],
+        "correct the rule or the example; `strandline rules explain` names the clauses that fail.",
+    )
+
+
+def refuse_untried(own: Folder, found: Backtest) -> None:
+    """Refuse rules that the backtest did not try, or that cost too much.
+
+    Raises:
+        DefinitionError: There is one.
+    """
+    tried = {(rule.rule, rule.version) for rule in found.rules}
+    slow = [
+        f"{rule.title} takes {rule.micros:,.0f} µs of CPU an event alone, more than {SLOWEST:.0f}"
+        for rule in found.rules
+        if rule.micros is not None and rule.micros > SLOWEST
+    ]
+    untried = [
+        f"{rule.origin} was not tried: its tables have no event of these days"
+        for rule in _every(own)
+        if (rule.id, rule.version) not in tried
+    ]
+    _refuse(
+        [*slow, *untried],
+        "name another range with --since and --until, or rules that look for plainer things.",
+    )
+
+
+def promoted(own: Folder, found: Backtest, named: str | None, lake: Lake) -> Promotion:
+    """Make rules live that a backtest has tried.
+
+    Raises:
+        DefinitionError: They would take the place of other rules, or bring rules that were not tried.
+    """
+    folder = chosen_rules.folder_of(named)
+    names = sorted({file_of(origin) for origin in _origins(own)})
+    before = read_folder(chosen_rules.promoted_folder(lake))
+    wanted = {rule.id: rule for rule in _every(own)}
+
+    def check(draft: Path) -> None:
+        _refuse(
+            _objections(before, read_folder(draft), wanted, names),
+            "promote the folder with all of them, or rename the file.",
+        )
+
+    return rule_shelf.put_live(
+        lake,
+        {name: (folder / name).read_bytes() for name in names},
+        without=_replaced(before, wanted, names),
+        base=STARTER,
+        check=check,
+        record={
+            "at": found.made_at,
+            "by": place.login(),
+            "rules": tuple(
+                {"rule": rule.id, "version": rule.version, "file": rule.origin}
+                for rule in wanted.values()
+            ),
+            "backtest": figures(found),
+        },
+    )
+
+
+def figures(found: Backtest) -> Mapping[str, object]:
+    """Return what is recorded of a backtest."""
+    return {
+        "since": found.since,
+        "until": found.until,
+        "events": found.events,
+        "alerts": found.alerts,
+        "alerts_by_rule": {rule.rule: rule.alerts for rule in found.rules},
+        "cpu_seconds": sum(cost.cpu_seconds for cost in found.tables),
+    }
+
+
+def undone(lake: str | None, *, as_json: bool) -> None:
+    """Take the last promotion back."""
+    _, where = place.existing(lake)
+    gone = rule_shelf.take_back(
+        where, at=place.now().isoformat(timespec="seconds"), by=place.login()
+    )
+    stack = rule_shelf.promotions(where)
+    if as_json:
+        emit({"taken_back": gone.version, "live": stack[-1].version if stack else None})
+        return
+    live = f"version {stack[-1].version} is" if stack else "the starter set is"
+    say(f"version {gone.version} of {gone.at}, by {gone.by}, is taken back; {live} live again")
+
+
+def _objections(
+    before: Folder, after: Folder, wanted: Mapping[str, Rule], names: Sequence[str]
+) -> Iterator[str]:
+    """Yield why a folder must not go live."""
+    for each in after.refused:
+        if file_of(each.origin) in names:
+            yield f"{each.origin}: {each.reason}"
+    there = {rule.id: rule for rule in _every(after)}
+    for rule in _every(before):
+        if rule.id not in there and rule.id not in wanted:
+            yield f"the live rule {rule.title} ({rule.origin}) would raise nothing any more"
+    known = {rule.id for rule in _every(before)}
+    for id_, rule in there.items():
+        if id_ not in known and id_ not in wanted:
+            yield f"{rule.origin} has a rule that was not tried"
+    for id_, rule in wanted.items():
+        if id_ not in there or there[id_].version != rule.version:
+            yield f"{rule.origin} would not be the rule that was tried"
+
+
+def _replaced(before: Folder, wanted: Mapping[str, Rule], names: Sequence[str]) -> list[str]:
+    """Return the live files with another name all of whose rules are promoted again."""
+    by_file = defaultdict(set)
+    for rule in _every(before):
+        by_file[file_of(rule.origin)].add(rule.id)
+    return [name for name, ids in by_file.items() if name not in names and ids <= wanted.keys()]
+
+
+def _origins(own: Folder) -> Iterator[str]:
+    """Yield the origin of each rule, and of those that threshold rules count."""
+    yield from (rule.origin for rule in _every(own))
+    yield from (part.rule.origin for rule in own.thresholds for part in rule.parts)
+
+
+def _every(found: Folder) -> list[Rule]:
+    return [*found.rules, *found.thresholds]
+
+
+def _refuse(reasons: Iterator[str] | Sequence[str], hint: str) -> None:
+    listed = list(reasons)
+    if not listed:
+        return
+    more = f" (and {len(listed) - SHOWN:,} more)" if len(listed) > SHOWN else ""
+    raise DefinitionError(
+        f"nothing is promoted: {'; '.join(listed[:SHOWN])}{more}", hint=hint, reasons=listed
+    )

@@ -1,0 +1,36 @@
+"""A notice that a receiver never accepts holds back its own rule and no other."""
+
+import json
+
+import pytest
+
+from jobs.engine.runtime.retry import FIRST
+from jobs.engine.service.courier import Courier
+from jobs.engine.service.delivery_desk import Desk
+from jobs.engine.service.sinks import Webhook
+from tests.support.logged import Logged
+from tests.support.notices import Receiver, alert, send
+
+pytestmark = pytest.mark.kafka
+
+
+def test_other_rules_have_their_notices_and_short_pauses(
+    desk: Desk, kafka: str, receiver: Receiver, log: Logged
+) -> None:
+    """It is too large, say; people see in the log and in the status that it waits."""
+    receiver.status = lambda: 413 if receiver.got[-1]["rule"] == "refused" else 200
+    courier = Courier(Webhook(receiver.address), desk)
+    with courier.lease():
+        for number in range(4):
+            send(kafka, desk.topic.name, [alert(number, "refused"), alert(number, f"r{number}")])
+            while len(receiver.accepted) <= number:
+                courier.tend()
+        courier.end()
+
+    assert courier._sends._pause <= 2 * FIRST
+    assert [notice["rule"] for notice in receiver.accepted] == ["r0", "r1", "r2", "r3"]
+    assert courier.books.waiting == 4
+    assert "413" in str(courier.books.away)
+    assert len(log.all_of("waits")) <= 4
+    stored = json.loads(courier._place.text() or "")
+    assert stored["outbox"]["refused"]["count"] + stored["digests"]["refused"]["count"] == 4
