@@ -39,7 +39,7 @@ FEED = "feed"
 """The header with the feed's name."""
 
 COUNTED_EVERY = 1.0
-"""Seconds from batch to batch of a feed that counts beside others that answer each event."""
+"""Seconds from batch to batch of a feed that counts beside others that answer each event, at least."""
 
 MOMENT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 """To the microsecond; Spark's default cuts a time to milliseconds."""
