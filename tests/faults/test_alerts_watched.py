@@ -54,10 +54,10 @@ def test_killed_in_the_background_it_is_started_again_and_goes_on(
 
     os.kill(first, signal.SIGKILL)
     deadline = time.monotonic() + PATIENCE
-    while process.pid() is not None:
+    while not (requests := looked(instance).run_requests):  # the kernel has it for a moment more
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    (asked,) = looked(instance).run_requests
+    (asked,) = requests
     done = alerts_on_call.revive_alerts.execute_in_process(
         run_config=asked.run_config, instance=instance, resources=RESOURCES
     )
