@@ -1,6 +1,7 @@
 """The feeds that raise alerts as assets, and their watchdog: what orchestration/watchdog.py does for tables.
 
-A feed is what the rules about one table are while they run: it reads the table's topics, and writes the topic of alerts.
+A feed is what the rules about one table are while they run, or the threshold rules about one set of tables: it reads the
+tables' topics, and writes the topic of alerts.
 Nothing materialises it. Once a minute it is observed, if it has news: Dagster never removes an event.
 
 Its lag is judged once an epoch, at the first look after it: in real time an epoch takes minutes, and while it runs the
@@ -8,6 +9,7 @@ events that were answered already count as not read.
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -34,12 +36,14 @@ from jobs.core.topic import Topic
 from jobs.engine.service.background_stream import Always
 from jobs.engine.service.desired_state import Order
 from jobs.engine.service.stream_health import LOOKS, Ill, Look, is_well, looks, watch
-from jobs.rules.sources import SOURCES
+from jobs.rules.counted_tables import feed_name, sources_of
+from jobs.rules.sources import SOURCES, Source
+from jobs.rules.threshold_rule import ThresholdRule
 from orchestration import alerts_on_call
 from orchestration.feed_checks import answer, keeps_up_check, killed
 from orchestration.keys import topic_key
 from orchestration.resources import LakeResource
-from orchestration.rule_book import Rule, sources_of
+from orchestration.rule_book import Rule
 from orchestration.watchdog import requests
 
 EVERY = 30
@@ -73,15 +77,27 @@ class LiveFeed:
 
 
 def live_feeds(rules: Mapping[AssetKey, Rule]) -> list[LiveFeed]:
-    """Return a feed for each table that rules may look at: a rule about any of them may come while the process runs."""
+    """Return a feed for each table that rules may look at, and for each set of tables that threshold rules count.
+
+    A pattern rule about any of the tables may come while the process runs; a new set of them is shown after a reload.
+    """
+    named: dict[str, tuple[Source, ...]] = {each.table.name: (each,) for each in SOURCES}
+    own: dict[str, list[AssetKey]] = defaultdict(list)
+    for key, rule in rules.items():
+        if isinstance(rule, ThresholdRule):
+            name = feed_name(counted := sources_of(rule))
+            named[name] = counted
+        else:
+            name = rule.source.table.name
+        own[name].append(key)
     return [
         LiveFeed(
-            id=f"{LIVE}.{source.table.name}",
-            key=AssetKey([LIVE, source.table.name]),
-            of=(source.table,),
-            rules=tuple(name for name, rule in rules.items() if source in sources_of(rule)),
+            id=f"{LIVE}.{name}",
+            key=AssetKey([LIVE, name]),
+            of=tuple(source.table for source in sources),
+            rules=tuple(own[name]),
         )
-        for source in SOURCES
+        for name, sources in named.items()
     ]
 
 

@@ -16,8 +16,8 @@ from jobs.core.stateful import folded
 from jobs.rules.compile import quoted
 from jobs.rules.correlate import TIME, hits
 from jobs.rules.count_step import fold
+from jobs.rules.counted_tables import sources_of
 from jobs.rules.handover import Staged
-from jobs.rules.sources import Source
 from jobs.rules.threshold_rule import ThresholdRule
 from jobs.silver.alerts import FIELDS as ALERT
 
@@ -50,11 +50,6 @@ class Counting(Staged[ThresholdRule]):
         )
         at = F.timestamp_micros("event_at")
         return counted.withColumn("event_at", at).select(*ALERT.names)
-
-
-def sources_of(rule: ThresholdRule) -> tuple[Source, ...]:
-    """Return the tables whose events a rule counts, in the order of their names."""
-    return tuple(sorted(rule.sources, key=lambda source: source.table.id))
 
 
 def _by_number(texts: Sequence[str]) -> str:

@@ -13,17 +13,15 @@ from typing import Any, cast
 from jobs.bronze import alerts
 from jobs.core.feed import CountingFeed, EventFeed, Feed
 from jobs.rules.alert_rule import AlertRule
-from jobs.rules.counting import Counting, sources_of
+from jobs.rules.counted_tables import feed_name, sources_of
+from jobs.rules.counting import Counting
 from jobs.rules.handover import Offsets, Raising, Rule, Stage, Staged
 from jobs.rules.sources import Source
 from jobs.rules.threshold_rule import ThresholdRule
 
 
 def feeds(rules: Sequence[Rule]) -> list[Feed]:
-    """Return a feed for each table that pattern rules look at, and for each set of them that threshold rules count.
-
-    The name of a feed has those of its tables, so that its checkpoint has the same sources whatever its rules are.
-    """
+    """Return a feed for each table that pattern rules look at, and for each set of them that threshold rules count."""
     patterns: dict[Source, list[AlertRule]] = defaultdict(list)
     thresholds: dict[tuple[Source, ...], list[ThresholdRule]] = defaultdict(list)
     for rule in rules:
@@ -52,7 +50,7 @@ def _counting(thresholds: dict[tuple[Source, ...], list[ThresholdRule]]) -> Iter
     for sources, own in thresholds.items():
         tables = tuple(source.table for source in sources)
         yield CountingFeed(
-            name=f"thresholds_{'_and_'.join(table.name for table in tables)}",
+            name=feed_name(sources),
             of=tables,
             transform=Counting((Stage(rules=tuple(own), since={}),)),
             key="alert_id",

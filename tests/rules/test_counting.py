@@ -6,7 +6,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.rules.correlate import correlated
-from jobs.rules.counting import Counting, sources_of
+from jobs.rules.counted_tables import sources_of
+from jobs.rules.counting import Counting
 from jobs.rules.handover import Stage
 from jobs.rules.threshold_rule import ThresholdRule
 from tests.rules.test_correlate import ACTIONS, END, RULES, micros, tables
