@@ -93,6 +93,7 @@ def typed(project: Path, *words: str, env: Mapping[str, str] | None = None) -> s
     return ran(project, "-c", TYPED, *words, env=env)
 
 
+@pytest.mark.prove(alone="a minute")
 def test_its_events_are_accounted_for(answers: dict[str, str]) -> None:
     """In the same ledger as the tables that were there before."""
     sheets = json.loads(answers["ledger"])
@@ -107,11 +108,13 @@ def test_its_events_are_accounted_for(answers: dict[str, str]) -> None:
     assert (silver["good"], silver["duplicates"], sum(silver["quarantined"].values())) == (61, 5, 3)
 
 
+@pytest.mark.prove(alone="a minute")
 def test_its_answers_are_right(answers: dict[str, str]) -> None:
     """Sixty orders in windows that are closed; that of the next day is open."""
     assert json.loads(answers["query"]) == [{"events": 1, "n": 60}]
 
 
+@pytest.mark.prove(alone="a minute")
 def test_its_tables_have_certificates(answers: dict[str, str]) -> None:
     """One batch and a stream give the same rows, also with other people's functions."""
     found = json.loads(answers["verify"])

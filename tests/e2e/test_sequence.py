@@ -110,6 +110,7 @@ def test_gold_counts_the_closed_windows_of_silver(world: World) -> None:
     assert int(row["in_gold"]) == row["closed"] > EVENTS // 2
 
 
+@pytest.mark.prove(alone="a minute")
 def test_a_batch_over_everything_gives_the_same_rows(world: World, tmp_path: Path) -> None:
     """Next year's backfill must give this year's answer, and how events were cut into slices is no property of them."""
     succeeded(

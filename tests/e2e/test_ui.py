@@ -83,6 +83,7 @@ def test_a_run_from_the_page_fills_the_tables_that_were_chosen(page: Console) ->
     assert all(sheet["balanced"] and sheet["rows"] for sheet in found.values())
 
 
+@pytest.mark.prove(alone="two minutes")
 def test_tables_are_seen_and_days_computed_again_by_clicks(
     page: Console, browser: Tab, first: date
 ) -> None:

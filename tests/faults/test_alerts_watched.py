@@ -41,6 +41,7 @@ def looked(instance: DagsterInstance) -> Any:  # noqa: ANN401  # Dagster's resul
     return WATCH(context, lake=LakeResource())
 
 
+@pytest.mark.prove(alone="a minute")
 def test_killed_in_the_background_it_is_started_again_and_goes_on(
     process: Always, fresh: Path, address: str
 ) -> None:

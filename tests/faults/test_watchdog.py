@@ -47,6 +47,7 @@ def asked(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Always]:
         stream.pause("the test is over")
 
 
+@pytest.mark.prove(alone="a minute")
 def test_killed_again_and_again_it_backs_off_and_a_person_is_asked(
     asked: Always, fresh: Path
 ) -> None:

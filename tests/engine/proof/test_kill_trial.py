@@ -42,6 +42,7 @@ def verified(spark: SparkSession, morning: Lake) -> Verified:
     return run
 
 
+@pytest.mark.prove(alone="half a minute")
 def test_a_stream_that_lost_its_jvm_is_restarted_and_has_time_for_each_row(
     verified: Verified, monkeypatch: pytest.MonkeyPatch
 ) -> None:
