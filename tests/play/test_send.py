@@ -158,9 +158,7 @@ def test_an_option_that_the_client_does_not_know_is_named() -> None:
 
 def test_only_the_first_interrupt_is_held_back() -> None:
     """A process that cannot be interrupted is worse than a truth that is off by an event."""
-    of_the_suite = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )
+    of_the_suite = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with Interrupt() as interrupt:
             signal.raise_signal(signal.SIGINT)
