@@ -67,7 +67,7 @@ def rule_book(*, tries: bool) -> RuleBook:
         found = read_folder(folder) if tries else read_folder(folder, patience=None)
     except (UnreadableError, OSError) as error:
         return RuleBook(rules={}, refused={}, problem=str(error))
-    rules: list[Rule] = [*found.rules, *found.thresholds]
+    rules = found.every
     return RuleBook(
         rules={rule.origin: rule for rule in rules},
         refused={each.origin: each.reason for each in found.refused},

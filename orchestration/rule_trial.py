@@ -31,7 +31,7 @@ def tried(
     for origin, name in wanted.items():
         if origin not in book.rules:
             yield rule_checks.runs(name, why_not(origin, book))
-    rules: list[Rule] = [*folder.rules, *folder.thresholds]
+    rules = folder.every
     if not rules:
         return
     wrong = _wrong(folder, spark)

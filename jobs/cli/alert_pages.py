@@ -19,7 +19,7 @@ def alert_pages(found: Settings, lake: Lake) -> AlertPage:
         from quality.report.alert_page import page  # noqa: PLC0415
 
         folder = read_folder(live_folder(found, lake), patience=None)
-        rules = {rule.id: rule for each in (folder.rules, folder.thresholds) for rule in each}
+        rules = {rule.id: rule for rule in folder.every}
         alert = alert_found(lake, alert_id, day, rules, now())
         return page(alert) if alert else None
 

@@ -54,7 +54,7 @@ def refuse_unfit(own: Folder) -> None:
             *(f"{each.origin}: {each.reason}" for each in own.refused),
             *(
                 f"{rule.origin} lacks examples of both kinds"
-                for rule in _every(own)
+                for rule in own.every
                 if not rule.is_tested
             ),
         ],
@@ -90,7 +90,7 @@ def refuse_untried(own: Folder, found: Backtest) -> None:
     ]
     untried = [
         f"{rule.origin} was not tried: its tables have no event of these days"
-        for rule in _every(own)
+        for rule in own.every
         if (rule.id, rule.version) not in tried
     ]
     _refuse(
@@ -108,7 +108,7 @@ def promoted(own: Folder, found: Backtest, named: str | None, lake: Lake) -> Pro
     folder = chosen_rules.folder_of(named)
     names = sorted({file_of(origin) for origin in _origins(own)})
     before = read_folder(chosen_rules.promoted_folder(lake))
-    wanted = {rule.id: rule for rule in _every(own)}
+    wanted = {rule.id: rule for rule in own.every}
 
     def check(draft: Path) -> None:
         _refuse(
@@ -167,11 +167,11 @@ def _objections(
     for each in after.refused:
         if file_of(each.origin) in names:
             yield f"{each.origin}: {each.reason}"
-    there = {rule.id: rule for rule in _every(after)}
-    for rule in _every(before):
+    there = {rule.id: rule for rule in after.every}
+    for rule in before.every:
         if rule.id not in there and rule.id not in wanted:
             yield f"the live rule {rule.title} ({rule.origin}) would raise nothing any more"
-    known = {rule.id for rule in _every(before)}
+    known = {rule.id for rule in before.every}
     for id_, rule in there.items():
         if id_ not in known and id_ not in wanted:
             yield f"{rule.origin} has a rule that was not tried"
@@ -183,19 +183,15 @@ def _objections(
 def _replaced(before: Folder, wanted: Mapping[str, Rule], names: Sequence[str]) -> list[str]:
     """Return the live files with another name all of whose rules are promoted again."""
     by_file = defaultdict(set)
-    for rule in _every(before):
+    for rule in before.every:
         by_file[file_of(rule.origin)].add(rule.id)
     return [name for name, ids in by_file.items() if name not in names and ids <= wanted.keys()]
 
 
 def _origins(own: Folder) -> Iterator[str]:
     """Yield the origin of each rule, and of those that threshold rules count."""
-    yield from (rule.origin for rule in _every(own))
+    yield from (rule.origin for rule in own.every)
     yield from (part.rule.origin for rule in own.thresholds for part in rule.parts)
-
-
-def _every(found: Folder) -> list[Rule]:
-    return [*found.rules, *found.thresholds]
 
 
 def _refuse(reasons: Iterator[str] | Sequence[str], hint: str) -> None:

@@ -37,7 +37,7 @@ def tested(folder: Path | None, lake: str | None, *, as_json: bool) -> None:
     ]
     site.spark.stop()
     wrong += [(rule.origin, rule.id, why) for rule, why in broken_thresholds(found.thresholds)]
-    rules = every(found)
+    rules = found.every
     examples = sum(len(rule.fires_on) + len(rule.quiet_on) for rule in rules)
     untested = sum(not rule.is_tested for rule in rules)
     if as_json:
@@ -72,11 +72,11 @@ def linted(folder: Path | None, *, as_json: bool) -> None:
         DefinitionError: A rule does not run.
     """
     found = read(folder)
-    lacking = [(rule.origin, what) for rule in every(found) if (what := _lacks(rule))]
+    lacking = [(rule.origin, what) for rule in found.every if (what := _lacks(rule))]
     if as_json:
         emit(
             {
-                "runs": len(every(found)),
+                "runs": len(found.every),
                 "refused": [{"file": e.origin, "reason": e.reason} for e in found.refused],
                 "lacking": [{"file": origin, "lacks": what} for origin, what in lacking],
             }
@@ -86,7 +86,7 @@ def linted(folder: Path | None, *, as_json: bool) -> None:
             say(f"{refused.origin}: {refused.reason}")
         for origin, what in lacking:
             say(f"{origin}: runs, and lacks {what}")
-        say(f"{len(every(found)):,} rules run, {len(found.refused):,} do not")
+        say(f"{len(found.every):,} rules run, {len(found.refused):,} do not")
     if found.refused:
         raise DefinitionError(
             f"{len(found.refused):,} rules do not run", hint="correct each by its reason above."
@@ -133,7 +133,7 @@ def rules_of(folder: Path | None) -> tuple[AlertRule | ThresholdRule, ...]:
     """
     found = read(folder)
     note_refused(found)
-    return tuple(every(found))
+    return tuple(found.every)
 
 
 def read(folder: Path | None) -> Folder:
@@ -147,11 +147,6 @@ def read(folder: Path | None) -> Folder:
             f"there is no folder {folder}", hint="name a folder with Sigma rules, or none."
         )
     return read_folder(folder or STARTER)
-
-
-def every(found: Folder) -> list[AlertRule | ThresholdRule]:
-    """Return the rules of both kinds."""
-    return [*found.rules, *found.thresholds]
 
 
 def _lacks(rule: AlertRule | ThresholdRule) -> str:

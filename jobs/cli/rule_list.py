@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.cli import place
-from jobs.cli.rule_book import every, note_refused, read
+from jobs.cli.rule_book import note_refused, read
 from jobs.cli.screen import emit, show
 from jobs.core.errors import DefinitionError
 from jobs.rules.alert_rule import AlertRule
@@ -45,7 +45,7 @@ def listed(
     shown += ["micros"] if only is Only.SLOW else []
     records = [
         _record(rule) | {name: figures.get(name) for name in shown}
-        for rule in every(found)
+        for rule in found.every
         for figures in [tried.get((rule.id, rule.version), {})]
         if _is_wanted(figures, only)
     ]
@@ -61,7 +61,7 @@ def listed(
 
 
 def _tags(found: Folder, *, as_json: bool) -> None:
-    covered = Counter(tag for rule in every(found) for tag in rule.tags)
+    covered = Counter(tag for rule in found.every for tag in rule.tags)
     rows = sorted((tag, times) for tag, times in covered.items() if tag.startswith("attack."))
     if as_json:
         emit([{"tag": tag, "rules": times} for tag, times in rows])

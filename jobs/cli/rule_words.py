@@ -6,10 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from jobs.engine.service.notice import RuleWords
-from jobs.rules.alert_rule import AlertRule
 from jobs.rules.sigma.files import UnreadableError
 from jobs.rules.sigma.folder import read_folder
-from jobs.rules.threshold_rule import ThresholdRule
 
 AGAIN = 10.0
 """Seconds between two readings of a folder that does not have a rule."""
@@ -45,7 +43,7 @@ def _words(folder: Path) -> dict[str, RuleWords]:
         found = read_folder(folder)
     except UnreadableError:  # too many files; `strandline alerts` logs that
         return {}
-    rules: list[AlertRule | ThresholdRule] = [*found.rules, *found.thresholds]
+    rules = found.every
     return {
         rule.id: RuleWords(title=rule.title, owner=rule.owner, runbook=rule.runbook)
         for rule in rules

@@ -79,7 +79,7 @@ class RuleFolder:
         if not self.folder.is_dir():
             return self._refused(f"there is no folder {self.folder}")
         running = {(rule.id, rule.version) for rule in (*self.current.rules, *self.current.muted)}
-        every: list[Rule] = [*found.rules, *found.thresholds]
+        every: list[Rule] = [*found.every]
         fresh = [rule for rule in every if (rule.id, rule.version) not in running]
         wrong = {rule.id: reason for rule, reason in self._check(fresh)} if fresh else {}
         refused = [

@@ -3,8 +3,8 @@
 Why not Delta's own ``createIfNotExists``: it plans a command of Spark for a file of two kilobytes. Side by side on two busy
 cores it took 0.5 to 2.4 s a table in a warm JVM and 9 s in a cold one, against 1 ms; a first run makes over thirty tables,
 and their creation was a third of a small one [py-spy]. What is written is the same to the action and the checksum
-(tests/engine/storage/test_create_table.py). The checksum has no file list to grow with: Delta reads it instead of computing
-the state of the table by a job.
+(tests/engine/storage/test_create_table.py). Without the checksum Delta
+computes the state of the table by a job when it reads it first.
 
 Columns that need more of a reader than the first version of Delta (a timestamp without zone, a variant), and names that it
 refuses, are left to Delta, which knows what to ask for and what to say.

@@ -36,6 +36,11 @@ class Folder:
     refused: tuple[RefusedRule, ...]
     thresholds: tuple[ThresholdRule, ...] = ()
 
+    @property
+    def every(self) -> list[AlertRule | ThresholdRule]:
+        """Return the rules of both kinds."""
+        return [*self.rules, *self.thresholds]
+
 
 def read_folder(folder: Path, *, patience: float | None = PATIENCE) -> Folder:
     """Read every rule of a folder.
