@@ -1,5 +1,6 @@
 """What all tests share: one Spark session a process, a lake of their own, a clock that does not advance."""
 
+import gc
 import os
 import random
 import time
@@ -61,6 +62,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         ):
             seed(chosen)(item.obj)
     _put_long_files_first(items)
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collected tests out of every garbage collection: it was a quarter of what Python did [1,318 tests]."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(

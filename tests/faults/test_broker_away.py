@@ -62,6 +62,7 @@ def attempts(lake: Path) -> tuple[str, ...]:
     return asked.attempts
 
 
+@pytest.mark.prove(alone="a minute")
 def test_a_stream_outlives_a_broker_that_is_killed_without_a_command(
     fresh: Path, address: str, tmp_path: Path
 ) -> None:

@@ -23,7 +23,12 @@ from tests.faults.alerting import TOPIC, log, raised, raising
 from tests.faults.lives import PATIENCE, kill
 from tests.support.feeds import records, send, start
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    pytest.mark.timeout(1200),
+    pytest.mark.prove(alone="a minute and a half"),
+]
 
 (ACTIONS,) = user_actions.TABLE.topics
 (STARTS,) = process_events.TABLE.topics

@@ -63,6 +63,7 @@ def assert_any_cut_is_the_same(spark: SparkSession, root: Path, chance: random.R
     assert many.of("silver", *KEY) == one.of("silver", *KEY)
 
 
+@pytest.mark.prove(alone="half a minute")
 @pytest.mark.slow
 def test_a_batch_that_runs_again_changes_nothing(
     spark: SparkSession, lake: Lake, chance: random.Random
@@ -83,6 +84,7 @@ def test_a_batch_that_runs_again_changes_nothing(
     assert_complete(spark, lake, log)
 
 
+@pytest.mark.prove(alone="half a minute")
 @pytest.mark.slow
 def test_a_batch_that_is_killed_between_its_commits_is_ended_by_the_next_start(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, chance: random.Random

@@ -58,6 +58,7 @@ def test_a_stream_that_lost_its_jvm_is_restarted_and_has_time_for_each_row(
     assert certificate.equal
 
 
+@pytest.mark.prove(alone="half a minute")
 def test_a_stream_that_fails_again_and_again_ends_the_verification(
     verified: Verified, monkeypatch: pytest.MonkeyPatch
 ) -> None:
