@@ -19,6 +19,7 @@ from jobs.engine.storage.rule_shelf import Promotion
 from jobs.engine.trust.backtest import Asked, Rule, backtest, days_of, extent
 from jobs.engine.trust.rule_cost import LIMIT, slow_rules
 from jobs.engine.trust.watched_job import Show
+from jobs.gold import alerts as gold
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.sigma.folder import Folder
 from jobs.rules.sources import SOURCES, Source
@@ -28,6 +29,7 @@ from quality.report.backtest_page import page, sentence
 
 COLUMNS = ("rule", "severity", "alerts", "most a day", "on", "most on")
 CHANGES = ("rule", "version", *map(str, Change))
+LIVE = "live"  # the alerts that were raised, where another version of the rules is named
 SHOWN = 30
 """Rules that a terminal shows; the page has all of them."""
 
@@ -53,7 +55,11 @@ def backtested(words: Words, lake: str | None, *, as_json: bool) -> None:
     if words.promote:
         promoted.refuse_elsewhere(settings)
         promoted.refuse_unfit(own)
-    others = chosen_rules.compared(words.against, words.rules) if words.against else None
+    is_live = words.against == LIVE
+    if is_live:
+        where.refuse_missing(gold.TABLE)
+    other = None if is_live else words.against
+    others = chosen_rules.compared(other, words.rules) if other else None
     there = _existing(where, _sources(own, others))
     for source in there:
         refuse_unclosed(source, where, span)
@@ -61,7 +67,7 @@ def backtested(words: Words, lake: str | None, *, as_json: bool) -> None:
     spark = engine.site(settings, where, None).spark
     if words.promote:
         promoted.refuse_contradicted(own, spark)
-    desk = _Desk(spark, where, own, others)
+    desk = _Desk(spark, where, own, others, is_live)
     found = _found(desk, there, span, words)
     spark.stop()
     where.backtest_figures.put(json.dumps(found.as_json()))
@@ -112,6 +118,7 @@ class _Desk:
     lake: Lake
     own: Folder
     others: Folder | None
+    live: bool = False
 
     def asked(self, there: Sequence[Source], span: Span) -> Iterator[Asked]:
         """Yield what is asked of each table by pattern rules, and of all of them by threshold rules."""
@@ -119,12 +126,13 @@ class _Desk:
             rules = _about(self.own.rules, source)
             others = None if self.others is None else _about(self.others.rules, source)
             if rules or others:
-                yield Asked(sources=(source,), rules=rules, others=others, span=span)
+                sources = (source,)
+                yield Asked(sources=sources, rules=rules, others=others, span=span, live=self.live)
         own, former = _counting(self.own, there), _counting(self.others, there)
         if own or former:
-            sources = dict.fromkeys(source for rule in (*own, *former) for source in rule.sources)
+            counted = tuple({source: 0 for rule in (*own, *former) for source in rule.sources})
             compared = None if self.others is None else former
-            yield Asked(sources=tuple(sources), rules=own, others=compared, span=span)
+            yield Asked(sources=counted, rules=own, others=compared, span=span, live=self.live)
 
 
 def _found(desk: _Desk, there: Sequence[Source], given: Span | None, words: Words) -> Backtest:

@@ -138,8 +138,9 @@ def backtest(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     against: Annotated[
         str | None,
         typer.Option(
-            metavar="VERSION|FOLDER",
-            help="Compare with the rules of another folder or file, or of a commit of Git: HEAD~1.",
+            metavar="VERSION|FOLDER|live",
+            help="Compare with the rules of another folder or file, or of a commit of Git: HEAD~1; or, with the word "
+            "live, with the alerts that were raised.",
         ),
     ] = None,
     to: Annotated[
@@ -165,7 +166,8 @@ def backtest(  # noqa: PLR0913, PLR0917  # each is an option of the command line
 
     Rules run over silver, all rules about a table in one Spark job, by the plan that raises alerts. A range that a
     stream may still change is refused; without a range it is all that is closed. --against shows the alerts that a
-    change of rules adds, loses, and moves to another version. Sensitive columns are masked.
+    change of rules adds, loses, and moves to another version; --against live proves that the alerts in gold.alerts
+    are those of history, alert for alert. Sensitive columns are masked.
 
     --promote makes the rules live that were tried: their examples must be right, and none may take more than 100 µs
     of CPU an event. `strandline alerts` without a folder takes them over within seconds.
@@ -174,6 +176,7 @@ def backtest(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     strandline rules backtest
     strandline rules backtest my-rules --since 2026-11-01 --until 2026-12-01
     strandline rules backtest my-rules --against HEAD~1 --to backtest.html
+    strandline rules backtest --against live
     strandline rules backtest my-rules/new_rule.yml --promote
     """
     words = {

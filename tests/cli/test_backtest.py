@@ -81,6 +81,7 @@ def test_a_range_is_the_one_that_was_asked_for(filled: Lake, tmp_path: Path) -> 
         (["--since", "2026-11-20", "--until", "2026-12-20"], "still belongs to its stream"),
         (["--since", "2025-11-20", "--until", "2025-11-21"], "there is no event between"),
         (["nowhere"], "nowhere is no folder, no file, and no rule"),
+        (["--against", "live"], "gold.alerts does not exist"),
         (["--against", "nowhere"], "nowhere is no folder, and no commit of Git"),
     ],
 )

@@ -22,6 +22,7 @@ from jobs.engine.repair.closed_range import Span
 from jobs.engine.runtime.meter import Meter
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.read_version import rows_now
+from jobs.engine.trust.raised_alerts import WAS_RAISED, beside_raised
 from jobs.engine.trust.watched_job import Show, watched
 from jobs.rules.alert import raised
 from jobs.rules.alert_rule import AlertRule
@@ -53,12 +54,19 @@ class Asked:
         rules: The rules about them, all of one kind.
         others: Rules to compare with; None for no comparison.
         span: The range of event time.
+        live: Whether the alerts are compared with those that were raised live, instead of with other rules.
     """
 
     sources: Sequence[Source]
     rules: Sequence[Rule]
     others: Sequence[Rule] | None
     span: Span
+    live: bool = False
+
+    @property
+    def is_compared(self) -> bool:
+        """Return whether there is something to compare with."""
+        return self.live or self.others is not None
 
     @property
     def every(self) -> list[Rule]:
@@ -92,7 +100,10 @@ def backtest(
         for source, each in zip(asked.sources, seen, strict=True)
     }
     meter = Meter(spark)
-    counted = watched(spark, lambda: figures(found(tables, asked), asked).collect(), show)
+    alerts = found(tables, asked)
+    if asked.live:
+        alerts = beside_raised(spark, lake, alerts, asked.rules, asked.span)
+    counted = watched(spark, lambda: figures(alerts, asked).collect(), show)
     cost = TableCost(
         table=", ".join(source.table.id for source in asked.sources),
         rules=len(asked.every),
@@ -128,7 +139,7 @@ def _rows(spark: SparkSession, lake: Lake, source: Source, asked: Asked) -> Data
 def figures(alerts: DataFrame, asked: Asked) -> DataFrame:
     """Return rows of figures: for a rule, a kind and a value, how many alerts, with the first and the last of them."""
     sampled = alerts.select("*", _sample(), *_counted_for(asked))
-    each = _compared(sampled, asked) if asked.others is not None else _alone(sampled)
+    each = _compared(sampled, asked) if asked.is_compared else _alone(sampled)
     of_rule = Window.partitionBy("rule_id", "kind")
     most = of_rule.orderBy(F.desc("alerts"), "value")
     counted = each.groupBy("rule_id", "kind", "value").agg(
@@ -149,7 +160,7 @@ def findings(counted: Sequence[Row], asked: Asked) -> list[RuleFigures]:
     by_rule: dict[str, list[Row]] = defaultdict(list)
     for row in counted:
         by_rule[row["rule_id"]].append(row)
-    former = {rule.id: rule for rule in asked.others or ()}
+    former = {rule.id: rule for rule in (asked.rules if asked.live else asked.others or ())}
     new = {rule.id: rule for rule in asked.rules}
     return [
         _finding(rule, new.get(name), former.get(name), by_rule[name], asked)
@@ -183,7 +194,7 @@ def _finding(
         entities=entities[0]["values"] if entities else 0,
         top=tuple((row["value"], row["alerts"]) for row in entities),
         samples=_samples(list(by_day.values())),
-        compared=None if asked.others is None else _change(old, kinds[CHANGE]),
+        compared=_change(old, kinds[CHANGE]) if asked.is_compared else None,
     )
 
 
@@ -230,11 +241,11 @@ def _sample() -> Column:
 
 def _counted_for(asked: Asked) -> list[Column]:
     """Return what an alert is counted for, and whose alert it is."""
-    return [
-        F.to_date("event_at").cast("string").alias(DAY),
-        _is_of(asked.rules).alias("is_new"),
-        _is_of(asked.others or ()).alias("is_old"),
-    ]
+    day = F.to_date("event_at").cast("string").alias(DAY)
+    if asked.live:
+        return [day, (~F.col(WAS_RAISED)).alias("is_new"), F.col(WAS_RAISED).alias("is_old")]
+    new, old = _is_of(asked.rules), _is_of(asked.others or ())
+    return [day, new.alias("is_new"), old.alias("is_old")]
 
 
 def _is_of(rules: Sequence[Rule]) -> Column:
@@ -248,10 +259,12 @@ def _alone(alerts: DataFrame) -> DataFrame:
 
 
 def _compared(alerts: DataFrame, asked: Asked) -> DataFrame:
-    """Bring both versions' alerts about one event together, and say what became of them."""
-    by_event = alerts.groupBy(
-        "rule_id", "event_table", "event_key", "event_at", "sample.place"
-    ).agg(
+    """Bring both versions' alerts about one event together, and say what became of them.
+
+    An event that was sent twice has two places, and the live path may have met the other one first.
+    """
+    place = [] if asked.live else ["sample.place"]
+    by_event = alerts.groupBy("rule_id", "event_table", "event_key", "event_at", *place).agg(
         F.coalesce(F.min(F.when(F.col("is_new"), F.col("sample"))), F.min("sample")).alias(
             "sample"
         ),
@@ -259,8 +272,9 @@ def _compared(alerts: DataFrame, asked: Asked) -> DataFrame:
         F.min(ENTITY).alias(ENTITY),
         F.bool_or("is_new").alias("is_new"),
         F.bool_or("is_old").alias("is_old"),
+        (F.min("alert_id") == F.max("alert_id")).alias("has_one_id"),
     )
-    same = _is_same(asked)
+    same = F.col("is_new") & F.col("is_old") & F.col("has_one_id")
     change = (
         F.when(same, UNCHANGED)
         .when(F.col("is_new") & F.col("is_old"), Change.MOVED)
@@ -272,13 +286,6 @@ def _compared(alerts: DataFrame, asked: Asked) -> DataFrame:
         by_event,
         [(DAY, F.col(DAY), is_new), (ENTITY, F.col(ENTITY), is_new), (CHANGE, change, ~same)],
     )
-
-
-def _is_same(asked: Asked) -> Column:
-    """Return whether an alert is of a rule that is the same in both versions."""
-    versions = {rule.id: rule.version for rule in asked.others or ()}
-    same = [rule.id for rule in asked.rules if versions.get(rule.id) == rule.version]
-    return F.col("rule_id").isin(same)
 
 
 def _exploded(alerts: DataFrame, counted: Sequence[tuple[str, Column, Column | None]]) -> DataFrame:
