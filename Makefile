@@ -39,11 +39,11 @@ guests:
 	    >/dev/null 2>&1 || echo "could not be installed: $$wanted; the tests that need it are skipped" >&2; \
 	fi
 
-# Workers have a Spark of their own; the tests of one file stay together and share their broker. There are four on two cores:
-# with two, a quarter of both was idle, with three, a tenth [vmstat]. Without the last
+# Workers have a Spark of their own; the tests of one file stay together and share their broker. There are three on two cores:
+# with two, a quarter of both was idle; with four, they are in each other's way. Without the last
 # word xdist would begin with the files that have many tests, which are the short ones.
 test: check guests ## lint, types, the direction of imports, and every test
-	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # Two hundred kills and two hundred logs take hours; the suite takes two of each (tests/support/proofs.py). A tenth of
 # the hours: `.venv/bin/python -m pytest --prove 0.1`.

@@ -220,6 +220,7 @@ def test_a_broken_clock_in_a_backlog_takes_nothing_with_it(
     assert {row["reasons"] for row in found.quarantine} == {"from_the_future"}
 
 
+@pytest.mark.prove(alone="half a minute")
 @pytest.mark.slow
 def test_a_log_with_broken_clocks_is_verified_however_it_is_cut(
     spark: SparkSession, lake: Lake
