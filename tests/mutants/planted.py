@@ -242,6 +242,13 @@ MUTANTS = (
         ("tests/engine/storage/test_changed_range.py",),
     ),
     Mutant(
+        "rules are switched while tasks still judge by the former ones",
+        "jobs/engine/pipeline/feed_query.py",
+        "while running_tasks(spark, feed.id):",
+        "while False:",
+        ("tests/engine/pipeline/test_feed_query.py",),
+    ),
+    Mutant(
         "a notice is sent before it is stored",
         "jobs/engine/service/courier.py",
         "        self._store(at_once=True)\n        for rule in list(outbox):",

@@ -13,6 +13,7 @@ All modes write at least once: what was sent after the last checkpoint is sent a
 """
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
@@ -21,6 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from jobs.core.errors import TransientError
 from jobs.core.feed import CountingFeed, EventFeed, Feed, topics_of
 from jobs.core.modes import AvailableNow, Continuous, FeedMode, MicroBatch, RealTime
 from jobs.core.received import RECEIVED
@@ -31,6 +33,7 @@ from jobs.core.verdict import good_rows, judged
 from jobs.engine.kafka.slices import Positions
 from jobs.engine.kafka.topic_log import java_options
 from jobs.engine.pipeline.ingest import by_topic, received
+from jobs.engine.runtime.jvm import running_tasks
 from jobs.engine.runtime.spark_session import for_any_rows, for_rows_alone
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.relocate_checkpoint import settle
@@ -40,6 +43,11 @@ FEED = "feed"
 
 COUNTED_EVERY = 1.0
 """Seconds from batch to batch of a feed that counts beside others that answer each event, at least."""
+
+PATIENCE = 60.0
+"""Seconds in which the tasks of a query that was stopped must end."""
+
+POLL = 0.01
 
 MOMENT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 """To the microsecond; Spark's default cuts a time to milliseconds."""
@@ -93,6 +101,28 @@ def start(  # noqa: PLR0913  # what, how, where, and Kafka
             return query.trigger(availableNow=True).start()
         case _:
             assert_never(mode)
+
+
+def stop(spark: SparkSession, feed: Feed, query: StreamingQuery) -> None:
+    """Stop a feed's query, and return when it judges no event any more.
+
+    Spark's ``stop`` tells the tasks to end and does not wait: for 20 ms, and longer on a busy machine, they went on
+    reading. An event that came then was judged by the former rules and, beyond the offset from which the new ones hold,
+    by those as well: two alerts with two ids (tests/faults/test_rules_switched.py, on a busy machine).
+
+    Raises:
+        TransientError: A task does not end.
+    """
+    query.stop()
+    deadline = time.monotonic() + PATIENCE
+    while running_tasks(spark, feed.id):
+        if time.monotonic() > deadline:
+            raise TransientError(
+                f"a task of {feed.id} goes on {PATIENCE:.0f} s after it was stopped",
+                hint="start it again: it goes on at its checkpoint.",
+                feed=feed.id,
+            )
+        time.sleep(POLL)
 
 
 def mode_of(feed: Feed, mode: FeedMode) -> FeedMode:

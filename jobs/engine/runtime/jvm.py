@@ -27,6 +27,13 @@ def classic(spark: SparkSession) -> Any:  # noqa: ANN401
     return spark._jsparkSession  # noqa: SLF001
 
 
+def running_tasks(spark: SparkSession, pool: str) -> int:
+    """Return how many tasks of a scheduler's pool run, those included that were told to end and still do something."""
+    root = spark.sparkContext._jsc.sc().taskScheduler().rootPool()  # noqa: SLF001  # there is no public way
+    found = root.getSchedulableByName(pool)
+    return 0 if found is None else int(found.runningTasks())
+
+
 def gone() -> TransientError:
     """Return the error of a process whose JVM is gone."""
     return TransientError(

@@ -108,7 +108,7 @@ class FeedRun:
         While Kafka is away, the change waits; then it applies from the checkpoint on.
         """
         if self._query is not None:
-            self._query.stop()
+            feed_query.stop(self._site.spark, self.feed, self._query)
         self.is_done, self._due = new is None, 0.0
         try:
             ledger = self._ledger or self._opened()

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from secrets import token_hex
+from threading import Thread
 
 import pytest
 from pyspark.sql import SparkSession
@@ -17,6 +18,7 @@ from jobs.core.modes import AvailableNow, Continuous, FeedMode, MicroBatch, Real
 from jobs.core.topic import Topic
 from jobs.engine.pipeline import feed_query
 from jobs.engine.pipeline.feed_ledger import FeedLedger
+from jobs.engine.runtime.jvm import running_tasks
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries, last_entry
 from jobs.engine.storage.place import Place
@@ -131,6 +133,41 @@ def test_a_checkpoint_that_is_gone_is_made_anew_where_the_ledger_ends(
         e.sent[f"{alerts.to}/0"][1] for e in found[:-1]
     ]
     assert len(records(kafka, alerts.to)) == 3
+
+
+@contextmanager
+def busy(spark: SparkSession, pool: str, milliseconds: int) -> Iterator[Thread]:
+    """Keep a task of a pool busy for a while."""
+    sleep = f"java_method('java.lang.Thread', 'sleep', {milliseconds}L)"
+
+    def work() -> None:
+        spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
+        spark.range(1, numPartitions=1).selectExpr(sleep).collect()
+
+    thread = Thread(target=work)
+    thread.start()
+    wait(lambda: running_tasks(spark, pool) > 0, "a task")
+    yield thread
+    thread.join()
+
+
+def test_a_query_is_stopped_when_no_task_of_its_own_runs_any_more(
+    spark: SparkSession, lake: Lake, kafka: str, alerts: Feed
+) -> None:
+    """Spark tells tasks to end and does not wait; what they went on to read, two versions of a rule have judged."""
+    books = ledger(spark, alerts, MODES[2], lake, kafka)
+    client = feed_query.client(kafka, {})
+    begins = books.begin(from_the_first=True)
+    query = feed_query.start(spark, alerts, MODES[2], lake, kafka=client, begins=begins)
+
+    with busy(spark, alerts.id, 1_000) as own, busy(spark, "another", 6_000) as other:
+        feed_query.stop(spark, alerts, query)
+
+        assert running_tasks(spark, alerts.id) == 0
+        own.join(2)
+        assert not own.is_alive()
+        assert other.is_alive()
+    books.close()
 
 
 def test_a_feed_that_starts_for_the_first_time_begins_with_what_comes(
