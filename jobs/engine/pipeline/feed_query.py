@@ -106,7 +106,7 @@ def start(  # noqa: PLR0913  # what, how, where, and Kafka
 def stop(spark: SparkSession, feed: Feed, query: StreamingQuery) -> None:
     """Stop a feed's query, and return when it judges no event any more.
 
-    Spark's ``stop`` tells the tasks to end and does not wait: for 20 ms, and longer on a busy machine, they went on
+    Spark's ``stop`` asks the tasks to end and does not wait: for 20 ms, and longer on a busy machine, they went on
     reading. An event that came then was judged by the former rules and, beyond the offset from which the new ones hold,
     by those as well: two alerts with two ids (tests/faults/test_rules_switched.py, on a busy machine).
 

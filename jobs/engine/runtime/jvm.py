@@ -28,7 +28,7 @@ def classic(spark: SparkSession) -> Any:  # noqa: ANN401
 
 
 def running_tasks(spark: SparkSession, pool: str) -> int:
-    """Return how many tasks of a scheduler's pool run, those included that were told to end and still do something."""
+    """Return how many tasks of a scheduler's pool run, those included that were asked to end and still do something."""
     root = spark.sparkContext._jsc.sc().taskScheduler().rootPool()  # noqa: SLF001  # there is no public way
     found = root.getSchedulableByName(pool)
     return 0 if found is None else int(found.runningTasks())

@@ -154,7 +154,7 @@ def busy(spark: SparkSession, pool: str, milliseconds: int) -> Iterator[Thread]:
 def test_a_query_is_stopped_when_no_task_of_its_own_runs_any_more(
     spark: SparkSession, lake: Lake, kafka: str, alerts: Feed
 ) -> None:
-    """Spark tells tasks to end and does not wait; what they went on to read, two versions of a rule have judged."""
+    """Spark asks tasks to end and does not wait; what they went on to read, two versions of a rule have judged."""
     books = ledger(spark, alerts, MODES[2], lake, kafka)
     client = feed_query.client(kafka, {})
     begins = books.begin(from_the_first=True)
