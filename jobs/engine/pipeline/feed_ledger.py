@@ -97,11 +97,13 @@ class FeedLedger:
                 committed.
         """
         found, newest = kafka_ends(self._checkpoint), last_entry(self._path)
-        if found is None or newest is None or not (at_once or time.monotonic() > self._at + OFTEN):
+        if newest is None or not (at_once or time.monotonic() > self._at + OFTEN):
             return None
-        epoch, topics = found
-        done = {(t, int(p)): end for t, ends in topics.items() for p, end in ends.items()}
         before = _ends(newest[1].offsets)
+        epoch, done = newest[1].batch, before  # until a first epoch is committed
+        if found is not None:
+            epoch, topics = found
+            done = {(t, int(p)): end for t, ends in topics.items() for p, end in ends.items()}
         offsets = {name_of(part): (before.get(part, 0), done[part]) for part in sorted(done)}
         began = _ends(newest[1].sent)
         ends = {part: end for part, (_, end) in self._sink.bounds().items()}
