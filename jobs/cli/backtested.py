@@ -130,7 +130,7 @@ class _Desk:
                 yield Asked(sources=sources, rules=rules, others=others, span=span, live=self.live)
         own, former = _counting(self.own, there), _counting(self.others, there)
         if own or former:
-            counted = tuple({source: 0 for rule in (*own, *former) for source in rule.sources})
+            counted = tuple(dict.fromkeys(s for rule in (*own, *former) for s in rule.sources))
             compared = None if self.others is None else former
             yield Asked(sources=counted, rules=own, others=compared, span=span, live=self.live)
 

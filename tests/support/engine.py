@@ -16,7 +16,7 @@ from jobs.engine.runtime.settings import settings
 # 371 s; but it comes with a code cache of 48 MB, which is full after minutes, and then 353 s: the JVM sweeps it and
 # compiles the same again [CPU by thread].
 JAVA_OPTIONS = "JAVA_TOOL_OPTIONS"
-QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
+QUICK = " ".join(spark_session.QUICK)
 
 CODE = ("spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
 PLAIN = ("false", "NO_CODEGEN")

@@ -39,8 +39,7 @@ TOP = 5
 SAMPLES = 3
 """Alerts of a rule that are shown."""
 
-DAY, ENTITY, CHANGE = "day", "entity", "change"
-UNCHANGED = "unchanged"
+DAY, ENTITY, CHANGE, UNCHANGED = "day", "entity", "change", "unchanged"
 NOWHERE = "-"
 """The entity of an event that names none."""
 
@@ -115,18 +114,22 @@ def backtest(
 
 
 def found(tables: Mapping[Source, DataFrame], asked: Asked) -> DataFrame:
-    """Return the alerts that rules raise, and the entity that each is about."""
+    """Return the alerts that rules raise."""
     patterns = [rule for rule in asked.every if isinstance(rule, AlertRule)]
     if patterns:
-        ((source, rows),) = tables.items()
-        about = F.get_json_object("event", f"$.{source.entity}")
-        return raised(rows, patterns).withColumn(ENTITY, F.coalesce(about, F.lit(NOWHERE)))
+        return raised(tables[patterns[0].source], patterns)
     thresholds = [rule for rule in asked.every if isinstance(rule, ThresholdRule)]
     _, last = asked.span.in_micros()
     alerts = correlated(tables, thresholds, last + 1)
-    return alerts.where(F.col("event_at") >= F.lit(asked.span.since)).withColumn(
-        ENTITY, F.col("event_key")
-    )
+    return alerts.where(F.col("event_at") >= F.lit(asked.span.since))
+
+
+def _about(asked: Asked) -> Column:
+    """Return the entity that an alert is about."""
+    if not isinstance(asked.every[0], AlertRule):
+        return F.col("event_key").alias(ENTITY)
+    named = F.get_json_object("event", f"$.{asked.sources[0].entity}")
+    return F.coalesce(named, F.lit(NOWHERE)).alias(ENTITY)
 
 
 def _rows(spark: SparkSession, lake: Lake, source: Source, asked: Asked) -> DataFrame:
@@ -138,7 +141,7 @@ def _rows(spark: SparkSession, lake: Lake, source: Source, asked: Asked) -> Data
 
 def figures(alerts: DataFrame, asked: Asked) -> DataFrame:
     """Return rows of figures: for a rule, a kind and a value, how many alerts, with the first and the last of them."""
-    sampled = alerts.select("*", _sample(), *_counted_for(asked))
+    sampled = alerts.select("*", _sample(), _about(asked), *_counted_for(asked))
     each = _compared(sampled, asked) if asked.is_compared else _alone(sampled)
     of_rule = Window.partitionBy("rule_id", "kind")
     most = of_rule.orderBy(F.desc("alerts"), "value")
@@ -259,11 +262,8 @@ def _alone(alerts: DataFrame) -> DataFrame:
 
 
 def _compared(alerts: DataFrame, asked: Asked) -> DataFrame:
-    """Bring both versions' alerts about one event together, and say what became of them.
-
-    An event that was sent twice has two places, and the live path may have met the other one first.
-    """
-    place = [] if asked.live else ["sample.place"]
+    """Bring both versions' alerts about one event together, and say what became of them."""
+    place = [] if asked.live else ["sample.place"]  # of an event that came twice, live may differ
     by_event = alerts.groupBy("rule_id", "event_table", "event_key", "event_at", *place).agg(
         F.coalesce(F.min(F.when(F.col("is_new"), F.col("sample"))), F.min("sample")).alias(
             "sample"

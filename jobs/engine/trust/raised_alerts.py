@@ -7,7 +7,7 @@ holds, of which the live path has raised an alert and silver has no row.
 
 from collections.abc import Sequence
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.engine.repair.closed_range import Span
@@ -30,16 +30,5 @@ def beside_raised(
     """Add to the alerts of a backtest those that its rules, in any version, have raised live in its range."""
     named = F.col("rule_id").isin([rule.id for rule in rules])
     raised = rows_now(spark, gold.TABLE, lake).where(named & span.holds(gold.TABLE.event_at))
-    made = {**{name: F.col(name) for name in tried.columns}, "entity": _entity(rules)}
-    columns = [made[name].alias(name) for name in tried.columns]
-    marked = raised.select(*columns, F.lit(True).alias(WAS_RAISED))
+    marked = raised.select(*tried.columns, F.lit(True).alias(WAS_RAISED))
     return tried.withColumn(WAS_RAISED, F.lit(False)).unionByName(marked)
-
-
-def _entity(rules: Sequence[AlertRule | ThresholdRule]) -> Column:
-    """Return what an alert is about, as the backtest says it of its own."""
-    fields = {rule.source.entity for rule in rules if isinstance(rule, AlertRule)}
-    if not fields:
-        return F.col("event_key")
-    (field,) = fields  # pattern rules are tried table by table
-    return F.coalesce(F.get_json_object("event", f"$.{field}"), F.lit("-"))

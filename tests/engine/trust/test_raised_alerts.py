@@ -1,5 +1,6 @@
 """A backtest is compared, alert for alert, with what was raised live."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -38,10 +39,7 @@ def compared(spark: SparkSession, lake: Lake, live: DataFrame) -> dict[str, Rule
     """Put alerts into gold, and compare."""
     made = live.select(*silver.FIELDS.names, F.col("event_at").alias("raised_at"))
     made.write.format("delta").save(str(lake.table(gold.TABLE)))
-    wanted = those.asked(RULES)
-    asked = type(wanted)(
-        sources=wanted.sources, rules=wanted.rules, others=None, span=wanted.span, live=True
-    )
+    asked = replace(those.asked(RULES), live=True)
     found = backtest(spark, lake, asked, lambda *_: None)[1]
     return {each.rule: each for each in found}
 
