@@ -3,6 +3,9 @@
 # Both report usage to their makers unless switched off.
 export DAGSTER_DISABLE_TELEMETRY := yes
 export GX_ANALYTICS_ENABLED := false
+# Where this is set, as many images of Python set it, every program compiles all of its modules anew: `strandline rules list`
+# took 1.6 s instead of 0.7 s, and loading Dagster's definitions 3.0 s instead of 1.5 s. Empty means unset.
+export PYTHONDONTWRITEBYTECODE :=
 
 BIN := .venv/bin
 
