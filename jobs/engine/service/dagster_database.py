@@ -117,9 +117,10 @@ class Reservation:
             self._let_go()
 
     def _let_go(self) -> None:
+        """Unlock, then disconnect: the server releases a lost connection's lock a moment later, and refuses until then."""
         if self._held is not None:
-            with suppress(psycopg2.Error):
-                self._held.close()
+            with suppress(psycopg2.Error), closing(self._held):
+                _row(self._held, "SELECT pg_advisory_unlock(%s)", LOCK)
         self._held = None
 
 
