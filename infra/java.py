@@ -7,15 +7,19 @@ A Java of the machine that refuses the argument is not used, for the same reason
 
 Why the choice is recorded: asking a Java for its version takes a tenth of a second, and the choice of
 set-up should not change with the PATH of the current terminal.
+
+A class-data archive holds the classes of a program's start in a form that the JVM only maps (made by
+jobs/engine/service/class_archive.py). It fits one Java and one list of jars, so its name is made of them.
 """
 
+import hashlib
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -103,6 +107,21 @@ def wrap(venv: Path, program: Path) -> Path:
     wrapper.write_text(WRAPPER.format(dropped=dropped, java=java))
     wrapper.chmod(0o755)
     return wrapper.parent.parent
+
+
+def archive(home: Path, jars: Sequence[Path], *more: str) -> Path:
+    """Return the path of the archive for a Java, some jars and what else the classes depend on."""
+    names = [str(home), *more, *(jar.name for jar in jars)]
+    mark = hashlib.sha256("\n".join(names).encode()).hexdigest()[:12]
+    return Path(sys.prefix) / "jvm" / f"{mark}.jsa"
+
+
+def archive_option(file: Path | None, draft: Path | None) -> list[str]:
+    """Return what makes a JVM use an archive if it is there, or write a draft of it instead."""
+    if draft is not None:
+        return [f"-XX:ArchiveClassesAtExit={draft}"]
+    is_there = file is not None and file.exists() and file.stat().st_size > 0
+    return [f"-XX:SharedArchiveFile={file}"] if is_there else []
 
 
 def _candidates() -> Iterator[Path]:

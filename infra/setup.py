@@ -164,13 +164,13 @@ def fetch_jars(name: str) -> Step:
 
 
 def archive_classes(place: Place, run: Runner) -> None:
-    """Start Spark once, so that every later start is faster (jobs/engine/service/class_archive.py); optional."""
+    """Start Spark and the broker once, so that later starts are faster (jobs/engine/service/class_archive.py); optional."""
     for stale in (place.venv / "jvm").glob("*.jsa"):
         stale.unlink()
     with contextlib.suppress(SetupError):  # the error is in the log
         run(
             [place.python, "-m", "jobs.engine.service.class_archive"],
-            doing="making the archive",
+            doing="making the archives",
             hint=RETRY,
         )
     (place.venv / "jvm").mkdir(exist_ok=True)
@@ -188,7 +188,7 @@ def _has_archive(place: Place) -> bool:
 
 
 def _archived_for(place: Place) -> str:
-    names = " ".join(jar.name for jar in jars.spark_jars(place.venv))
+    names = " ".join(jar.name for name in jars.SETS for jar in jars.jars(name, place.venv))
     return f"{place.wanted_packages()} {java.recorded(place.venv)} {names}"
 
 
@@ -209,7 +209,7 @@ def state(place: Place | None = None) -> list[Check]:
         "packages": f"pinned in {CONSTRAINTS}",
         "java": str(java.recorded(place.venv) or "none"),
         **{f"{name} jars": f"{len(jars.jars(name, place.venv))} jars" for name in jars.SETS},
-        "archive": "Spark starts fast" if _has_archive(place) else "none, so Spark starts slowly",
+        "archive": "JVMs start fast" if _has_archive(place) else "none, so JVMs start slowly",
     }
     own = ".".join(map(str, sys.version_info[:3]))
     python = Check(name="python", ok=sys.version_info >= OLDEST_PYTHON, detail=own)

@@ -51,8 +51,13 @@ class _State:
     pid: int | None = None
 
 
-def up(lake: Lake, port: int | None = None) -> Broker:
+def up(lake: Lake, port: int | None = None, *, archives: Place | None = None) -> Broker:
     """Start the lake's broker, or return the running one, once it answers.
+
+    Args:
+        lake: Whose folder has the broker's data.
+        port: Where it answers; without one, at the last port or a free one.
+        archives: Where to write an archive of the loaded classes at its end, instead of using one.
 
     Raises:
         DefinitionError: The folder cannot be written, the port cannot be used, or set-up is not done.
@@ -70,7 +75,13 @@ def up(lake: Lake, port: int | None = None) -> Broker:
         if _stop(home):  # one that still ran after its storage was deleted
             _set_aside(home)
         _format(home)
-        return _start(home, port)
+        return _start(home, port, archives)
+
+
+def archive() -> Place | None:
+    """Return the archive of the broker's classes, if set-up is done (jobs/engine/service/class_archive.py)."""
+    home, found = java.java_home(), jars.broker_jars()
+    return Place.of(java.archive(home, found)) if home and found else None
 
 
 def status(lake: Lake) -> Broker | None:
@@ -150,7 +161,7 @@ def _broker(home: Place, pid: int) -> Broker:
     return Broker(address=f"{recipe.HOST}:{port}", pid=pid, log=home / "broker.log")
 
 
-def _start(home: Place, port: int | None) -> Broker:
+def _start(home: Place, port: int | None, archives: Place | None) -> Broker:
     last = _read(home)
     for attempt in range(1, ATTEMPTS + 1):
         # Clients remember addresses, so the last port is used again if it is free.
@@ -159,7 +170,7 @@ def _start(home: Place, port: int | None) -> Broker:
             controller_port=ports.free(last.controller_port if last else 0),
         )
         try:
-            return _launch(home, state)
+            return _launch(home, state, archives)
         except TransientError as error:
             # Another program took the port between the check and the broker's start.
             if port is not None or attempt == ATTEMPTS or TAKEN not in error.message:
@@ -168,14 +179,14 @@ def _start(home: Place, port: int | None) -> Broker:
     raise AssertionError
 
 
-def _launch(home: Place, state: _State) -> Broker:
+def _launch(home: Place, state: _State, archives: Place | None) -> Broker:
     config = recipe.properties(port=state.port, controller_port=state.controller_port, data="data")
     (home / recipe.PROPERTIES).put(config)
     (home / "tmp").make()
     log = home / "broker.log"
     if log.exists():
         log.move(home / "broker.log.1")
-    command = recipe.start_command(_java(), _mark(home))
+    command = recipe.start_command(_java(archives), _mark(home))
     _write(home, state)
     pid = processes.spawn(command, folder=home.local, log=log.local)
     _write(home, _State(**{**asdict(state), "pid": pid}))
@@ -253,12 +264,13 @@ def _format(home: Place) -> None:
     workshop.remove(if_possible=True)
 
 
-def _java() -> list[str]:
+def _java(archives: Place | None = None) -> list[str]:
     home, found = java.java_home(), jars.broker_jars()
     if home is None or not found:
         missing = "Java 17 or 21 is" if home is None else "the broker's jars are"
         raise DefinitionError(f"{missing} missing", hint="run `make setup`.")
-    return recipe.java_with(home, found)
+    more = java.archive_option(java.archive(home, found), archives.local if archives else None)
+    return recipe.java_with(home, found, more)
 
 
 def _last_error(text: str) -> str:

@@ -3,7 +3,6 @@
 The figures were measured on 2 cores with warm batches of 100 rows.
 """
 
-import hashlib
 import os
 import shlex
 import signal
@@ -112,7 +111,7 @@ def start(
     log.parent.mkdir(parents=True, exist_ok=True)
     scratch = log.parent / "scratch"
     scratch.mkdir(exist_ok=True)
-    more = (list(QUICK) if is_brief else []) + _archive_option(archives)
+    more = (list(QUICK) if is_brief else []) + java.archive_option(archive(), archives)
     for name, value in {**TUNED, **_sized(settings), **placed(log, scratch, more)}.items():
         conf.set(name, value)
     os.environ["JAVA_HOME"] = str(_java_home())
@@ -240,17 +239,7 @@ def archive() -> Path | None:
     home, found = java.java_home(), jars.spark_jars()
     if home is None or not found:
         return None
-    versions = [str(home), pyspark.__version__, *(jar.name for jar in found)]
-    mark = hashlib.sha256("\n".join(versions).encode()).hexdigest()[:12]
-    return Path(sys.prefix) / "jvm" / f"{mark}.jsa"
-
-
-def _archive_option(draft: Path | None) -> list[str]:
-    if draft is not None:
-        return [f"-XX:ArchiveClassesAtExit={draft}"]
-    file = archive()
-    is_there = file is not None and file.exists() and file.stat().st_size > 0
-    return [f"-XX:SharedArchiveFile={file}"] if is_there else []
+    return java.archive(home, found, pyspark.__version__)
 
 
 def _java_home() -> Path:

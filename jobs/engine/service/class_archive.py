@@ -1,13 +1,14 @@
-"""Java's class-data archive for Spark's JVM: the classes of every start, in a form that the JVM only maps.
+"""Java's class-data archives for Spark's JVM and the broker's: the classes of every start, in a form that the JVM only maps.
 
 Without it every process parses and verifies the same classes anew: a `strandline run` with nothing to do took
-14.0 s, from an archive 8.8 s (medians of three, side by side on 2 cores).
+14.0 s, from an archive 8.8 s (medians of three, side by side on 2 cores). infra/broker.py has the figures of the broker.
 
-Set-up makes it once: it runs one table of each layer and way of emitting rows, whatever the domain, in a lake that is
-then removed. A Java that cannot make an archive leaves an empty file and starts as before. The JVM itself ignores a
-file that does not fit the Java or the jars.
+Set-up makes each once: it starts the broker, and runs one table of each layer and way of emitting rows, whatever the
+domain, in a lake that is then removed. A Java that cannot make an archive leaves an empty file and starts as before.
+The JVM itself ignores a file that does not fit the Java or the jars.
 """
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from jobs import catalog
@@ -15,6 +16,7 @@ from jobs.core.kind import Emit
 from jobs.core.modes import AvailableNow
 from jobs.core.received import RECEIVED
 from jobs.core.table import Ingested, Recomputed, Table, Upserted
+from jobs.engine.kafka import local_broker
 from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.runtime import spark_session
 from jobs.engine.runtime.settings import Settings
@@ -30,19 +32,31 @@ EXIT = 180
 
 
 def make() -> None:
-    """Make the archive unless it is there."""
-    named = spark_session.archive()
-    if named is None or (file := Place.of(named)).exists():
+    """Make the archives that are not there."""
+    spark = spark_session.archive()
+    _make(local_broker.archive(), _start_broker)
+    _make(Place.of(spark) if spark else None, _run_tables)
+
+
+def _make(file: Place | None, exercise: Callable[[Lake, Place], None]) -> None:
+    """Make an archive of what a JVM loads that is exercised in a lake of its own."""
+    if file is None or file.exists():
         return
     with scratch(file.parent) as folder:
         draft = folder / "draft.jsa"
-        _exercise(Lake(folder / "lake").open_for_writing(), draft)
+        exercise(Lake(folder / "lake").open_for_writing(), draft)
         if not draft.exists():
             draft.put("")
         draft.move(file)
 
 
-def _exercise(lake: Lake, draft: Place) -> None:
+def _start_broker(lake: Lake, draft: Place) -> None:
+    """Start the broker and stop it."""
+    local_broker.up(lake, archives=draft)
+    local_broker.down(lake)
+
+
+def _run_tables(lake: Lake, draft: Place) -> None:
     """Run the example tables, and wait until the JVM is gone."""
     # The operator's settings are for another lake, and may be wrong.
     sizes = Settings.model_construct(cores=2, memory="1g", shuffle_partitions=2)

@@ -1,23 +1,36 @@
-"""Set-up has made the class-data archive, and Spark's JVM uses it."""
+"""Set-up has made the class-data archives, and the JVMs of Spark and of the broker use them."""
 
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from jobs.engine.kafka import local_broker
 from jobs.engine.runtime import spark_session
+from jobs.engine.storage.lake import Lake
 
 
-def test_the_jvm_maps_the_archive_that_set_up_made(spark: SparkSession) -> None:
-    """An ignored option of the JVM would look the same from outside."""
-    file = spark_session.archive()
+def maps(pid: int, file: Path | None) -> bool:
+    """Return whether a process uses an archive: an ignored option of the JVM would look the same from outside."""
     assert file is not None
     assert file.exists(), (
         "set-up leaves a file, though an empty one where Java cannot make an archive"
     )
     if not file.stat().st_size:
         pytest.skip("this Java cannot make an archive")
+    return str(file) in Path(f"/proc/{pid}/maps").read_text()
 
+
+def test_spark_maps_the_archive_that_set_up_made(spark: SparkSession) -> None:
     pid = spark.sparkContext._gateway.proc.pid  # the only reference to it
 
-    assert str(file) in Path(f"/proc/{pid}/maps").read_text()
+    assert maps(pid, spark_session.archive())
+
+
+@pytest.mark.kafka
+def test_the_broker_maps_its_own(tmp_path: Path) -> None:
+    file, lake = local_broker.archive(), Lake(tmp_path / "lake")
+    try:
+        assert maps(local_broker.up(lake).pid, file.local if file else None)
+    finally:
+        local_broker.down(lake)
