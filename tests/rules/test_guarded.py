@@ -11,12 +11,23 @@ from jobs.rules.condition import AnyOf, Glob, Missing, Not, Text
 from jobs.rules.evaluate import holds
 from jobs.rules.guarded import FEW, GROUP, Numbered, _by_key
 from jobs.rules.one_plan import alerts
+from jobs.rules.sources import SOURCES
 from tests.benchmarks.generated_rules import Maker
 from tests.support.engine import as_in_production
 
-MAKER = Maker(3)
-RULES = MAKER.rules(150)
-SOURCE = RULES[0].source
+(SOURCE,) = (each for each in SOURCES if "process_creation" in each.categories)
+
+
+@pytest.fixture(scope="module")
+def maker() -> Maker:
+    """Choose the words of the generated rules and events."""
+    return Maker(3)
+
+
+@pytest.fixture(scope="module")
+def rules(maker: Maker) -> list[AlertRule]:
+    """Generate rules of every kind."""
+    return maker.rules(150)
 
 
 @pytest.fixture(scope="module")
@@ -57,11 +68,13 @@ def test_each_rule_is_behind_each_of_its_keys_once() -> None:
     assert len(groups) > 5
 
 
-def test_many_rules_fire_on_what_each_fires_on_alone(production: SparkSession) -> None:
+def test_many_rules_fire_on_what_each_fires_on_alone(
+    production: SparkSession, maker: Maker, rules: list[AlertRule]
+) -> None:
     """Generated rules of every kind, rules with shared keys, and rules that are asked of every event."""
     always = AlertRule(id="always", title="x", source=SOURCE, when=Not(Missing("Image")))
-    rules = [*RULES, *keyed(), always]
-    events = [dict(zip(SOURCE.fields.names, row, strict=True)) for row in MAKER.events(120)]
+    rules = [*rules, *keyed(), always]
+    events = [dict(zip(SOURCE.fields.names, row, strict=True)) for row in maker.events(120)]
     programs = ["cmd.exe", *(f"p{n}.exe" for n in range(2 * GROUP))]
     for number, name in enumerate(programs):
         events[number] |= {"Image": f"C:\\{name}"}
@@ -76,11 +89,13 @@ def test_many_rules_fire_on_what_each_fires_on_alone(production: SparkSession) -
     assert len(expected) > 300
 
 
-def test_no_method_is_too_large_for_the_jvm_to_compile(production: SparkSession) -> None:
+def test_no_method_is_too_large_for_the_jvm_to_compile(
+    production: SparkSession, rules: list[AlertRule]
+) -> None:
     """Whole stages are few and small; the answers of the rules are computed apart, in small methods."""
     frame = production.createDataFrame([], SOURCE.fields)
 
-    stages = alerts(frame, [*RULES, *keyed()])._jdf.queryExecution().debug().codegenToSeq()
+    stages = alerts(frame, [*rules, *keyed()])._jdf.queryExecution().debug().codegenToSeq()
 
     sizes = [stages.apply(n)._3().maxMethodCodeSize() for n in range(stages.size())]
     assert max(sizes, default=0) < 8_000

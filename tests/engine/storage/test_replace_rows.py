@@ -1,10 +1,12 @@
 """Rows are replaced in the files that hold them, and later replacements do not rewrite more and more."""
 
 import json
+import shutil
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -16,14 +18,16 @@ from jobs.engine.storage.read_version import rows_at
 from jobs.engine.storage.replace_rows import HOUR, Exchange, swap
 from tests.support.rows import NOON
 
-HOURS = 12
+HOURS = 4
 PER_HOUR = 6
 LATE = f"n % {HOURS * PER_HOUR // 2} = 0"
-"""The first row, and one of six hours later."""
+"""The first row, and one of two hours later."""
 
 
-def grown(spark: SparkSession, path: Place) -> None:
+@pytest.fixture(scope="module")
+def grown(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Create a table as a stream does, a file every ten minutes."""
+    path = Place.of(tmp_path_factory.mktemp("grown") / "table")
     for n in range(HOURS * PER_HOUR):
         row = [(n, NOON + timedelta(minutes=10 * n), 0)]
         rows = spark.createDataFrame(row, "n long, event_at timestamp, value long")
@@ -32,6 +36,13 @@ def grown(spark: SparkSession, path: Place) -> None:
         commit = delta_commit.Commit(spark, path)
         commit.write(rows.coalesce(1))
         commit.commit("")
+    return path.local
+
+
+@pytest.fixture
+def path(grown: Path, tmp_path: Path) -> Place:
+    """Return a copy of it, for one test alone."""
+    return Place.of(shutil.copytree(grown, tmp_path / "table"))
 
 
 def corrected(spark: SparkSession, path: Place, which: str) -> None:
@@ -61,12 +72,9 @@ def written(path: Place) -> list[int]:
 
 
 def test_rows_that_are_far_apart_stay_apart_however_often_they_are_corrected(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, path: Place
 ) -> None:
-    """One file with both would cover half a day, and every later replacement in between would rewrite all of it."""
-    path = Place.of(tmp_path / "table")
-    grown(spark, path)
-
+    """One file with both would cover two hours, and every later replacement in between would rewrite all of it."""
     for _ in range(3):
         corrected(spark, path, LATE)
         assert written(path) == [1, 1]
@@ -75,11 +83,8 @@ def test_rows_that_are_far_apart_stay_apart_however_often_they_are_corrected(
     assert found == {0: HOURS * PER_HOUR - 2, 3: 2}
 
 
-def test_files_of_an_hour_become_one(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_of_an_hour_become_one(spark: SparkSession, path: Place) -> None:
     """Corrections then leave fewer files, and none that covers a long time."""
-    path = Place.of(tmp_path / "table")
-    grown(spark, path)
-
     corrected(spark, path, "true")
 
     sizes = written(path)
