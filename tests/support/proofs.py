@@ -1,6 +1,7 @@
 """Proofs that are long by nature: hundreds of kills, hundreds of logs. The suite runs their short form, ``make prove`` the long one.
 
-``make prove`` keeps what it saw in tests/proofs.md, so that a reader need not wait for hours to know.
+``make prove`` keeps what it saw in tests/proofs.md, so that a reader need not wait for hours to know. It may be run in
+parts, or be ended early: what is there already about other tests stays.
 """
 
 import time
@@ -15,8 +16,8 @@ HEAD = """# Long proofs
 
 What `make prove` saw last: each test in its long form, which the suite runs in a short one.
 
-| test | how often | seconds | outcome |
-|---|---|---|---|
+| test | how often | seconds | outcome | day, seed |
+|---|---:|---:|---|---|
 """
 
 Times: TypeAlias = Callable[[int, int], int]
@@ -24,17 +25,17 @@ Times: TypeAlias = Callable[[int, int], int]
 
 
 class Proofs:
-    """Runs the long forms alone, and writes the report; a plugin of pytest."""
+    """Runs the long forms alone, and keeps the report; a plugin of pytest."""
 
     def __init__(self, share: float) -> None:
-        """Begin with an empty report.
+        """Begin without a test.
 
         Args:
-            share: How much of the long form; a tenth of it is more than the short one, and ends within the hour.
+            share: How much of the long form; a tenth of it is more than the short one.
         """
         self._share = share
         self._often: dict[str, int] = {}
-        self._rows: list[str] = []
+        self._seed: object = None
 
     def chosen(self, test: str, short: int, long: int) -> int:
         """Return the number of the long form, and note it."""
@@ -45,6 +46,7 @@ class Proofs:
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
         """Leave out what has no long form; give the others all the time there is."""
+        self._seed = config.getoption("randomly_seed", None)
         others = [item for item in items if not item.get_closest_marker("prove")]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if item.get_closest_marker("prove")]
@@ -52,15 +54,17 @@ class Proofs:
             item.add_marker(pytest.mark.timeout(0))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note how a test ended."""
+        """Keep how a test ended, in place of what was known about it."""
         if report.when == "call":
             often = self._often.get(report.nodeid, 1)
             name = report.nodeid.removeprefix("tests/")
-            self._rows.append(f"| {name} | {often:,} | {report.duration:,.0f} | {report.outcome} |")
+            when = f"{time.strftime('%-d %B %Y')}, {self._seed}"
+            ended = f"{often:,} | {report.duration:,.0f} | {report.outcome} | {when} |"
+            others = [line for line in _rows() if not line.startswith(f"| {name} |")]
+            REPORT.write_text(HEAD + "\n".join(sorted([*others, f"| {name} | {ended}"])) + "\n")
 
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write the report, on the day that the proof ended."""
-        if self._rows:
-            day = time.strftime("%-d %B %Y")
-            seed_line = f"\n{day}, seed {session.config.getoption('randomly_seed', None)}.\n"
-            REPORT.write_text(HEAD + "\n".join(sorted(self._rows)) + "\n" + seed_line)
+
+def _rows() -> list[str]:
+    """Return the lines of the report about tests."""
+    lines = REPORT.read_text().splitlines() if REPORT.exists() else []
+    return [line for line in lines if "::" in line]
