@@ -71,6 +71,7 @@ class Ear(threading.Thread):
         """Begin at the end of the topic."""
         super().__init__(daemon=True)
         self.came: dict[int, int] = {}
+        self.heard = 0
         self._end = threading.Event()
         self._consumer = Consumer(
             {
@@ -92,6 +93,7 @@ class Ear(threading.Thread):
             now = time.time_ns()
             if message is None or message.error() is not None:
                 continue
+            self.heard += 1
             found = STAMP.search(message.value() or b"")
             if found:
                 self.came.setdefault(int(found[1]), now)
@@ -119,9 +121,11 @@ class Wanted:
 
 
 @contextmanager
-def alerting(lake: Path, rules: Path, address: str, mode: str, every: str | None) -> Iterator[int]:
-    """Run ``strandline alerts`` until its query reads; yield its process id."""
-    words = [PROGRAM, "alerts", str(rules), "--mode", mode, "--lake", str(lake), "--json"]
+def alerting(
+    lake: Path, rules: Path, address: str, mode: str, every: str | None, *more: str
+) -> Iterator[int]:
+    """Run ``strandline alerts``; yield its process id."""
+    words = [PROGRAM, "alerts", str(rules), "--mode", mode, "--lake", str(lake), "--json", *more]
     words += ["--every", every] if every else []
     with lake.with_suffix(".log").open("wb") as log:
         process = subprocess.Popen(

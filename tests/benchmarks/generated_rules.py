@@ -102,8 +102,13 @@ class Maker:
 
     def rules(self, number: int, table: str = "process") -> list[AlertRule]:
         """Return rules about one table."""
+        written = self.documents(number, table)
+        return [read_rule(each, f"{table}-{n}.yml") for n, each in enumerate(written)]
+
+    def documents(self, number: int, table: str = "process") -> list[Document]:
+        """Return the same rules as they are written in YAML."""
         makers = {"process": self._process, "network": self._network}
-        return [read_rule(makers[table](n), f"{table}-{n}.yml") for n in range(number)]
+        return [makers[table](n) for n in range(number)]
 
     def events(self, number: int, table: str = "process") -> Iterator[Event]:
         """Yield rows of the table, in the order of its declared columns."""
