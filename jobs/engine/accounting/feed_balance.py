@@ -3,7 +3,8 @@
 A feed's entries follow each other without a gap, in the topics that it reads and in the topic that it writes
 (jobs/engine/pipeline/feed_ledger.py). What it wrote is counted a second time by the bronze table over its topic, which
 has each record once; so where that table has read as far as the feeds have counted, they cannot have written more
-records than it has. Whether the rules should have raised other alerts is for a backtest to say, not for the books.
+records than it has. What the bronze tables over the topics that it reads have beyond its last entry waits: it is not
+read yet, or of the epoch that runs. Whether the rules should have raised other alerts is for a backtest to say, not for the books.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from jobs.core.table import Ingested
 from jobs.engine.accounting.balance_sheet import Balance
 from jobs.engine.kafka.slices import part_of
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry, Offsets, entries, is_table
+from jobs.engine.storage.ledger import Entry, Offsets, entries, is_table, last_entry
 
 LIVE = Feed.layer
 
@@ -29,14 +30,39 @@ def feed_balances(lake: Lake) -> list[Balance]:
         if is_table(folder / name)
     }
     excess = _excess(found, lake)
-    return [_sheet(name, own, excess) for name, own in found.items()]
+    return [_sheet(name, own, _waiting(own, lake), excess) for name, own in found.items()]
 
 
-def _sheet(name: str, own: Sequence[Entry], excess: Sequence[str]) -> Balance:
+def _sheet(name: str, own: Sequence[Entry], waiting: int, excess: Sequence[str]) -> Balance:
     read = sum(entry.read for entry in own)
-    faults = [*_gaps(own), *excess]
-    written = sum(entry.written for entry in own)
-    return Balance(table=name, read=read, good=read, rows=written, batches=len(own), faults=faults)
+    return Balance(
+        table=name,
+        read=read,
+        good=read,
+        rows=sum(entry.written for entry in own),
+        waiting=waiting,
+        batches=len(own),
+        faults=[*_gaps(own), *excess],
+    )
+
+
+def _waiting(own: Sequence[Entry], lake: Lake) -> int:
+    """Return how many offsets the bronze tables have read beyond a feed's last entry."""
+    read = own[-1].offsets if own else {}
+    newest = [
+        last_entry(lake.table(table))
+        for table in _ingested(lake)
+        if {topic.name for topic in table.topics} & _topics(read)
+    ]
+    ends = {part: end for found in newest if found for part, (_, end) in found[1].offsets.items()}
+    return sum(max(0, end - read.get(part, (0, 0))[1]) for part, end in ends.items())
+
+
+def _ingested(lake: Lake) -> list[Ingested]:
+    """Return the bronze tables that exist."""
+    return [
+        table for table in catalog.tables() if isinstance(table, Ingested) and lake.exists(table)
+    ]
 
 
 def _gaps(own: Sequence[Entry]) -> Iterator[str]:
@@ -54,12 +80,7 @@ def _gaps(own: Sequence[Entry]) -> Iterator[str]:
 
 def _excess(found: Mapping[str, Sequence[Entry]], lake: Lake) -> list[str]:
     """Return a fault for each topic to which feeds wrote more than its table has, though it has read as far."""
-    return [
-        fault
-        for table in catalog.tables()
-        if isinstance(table, Ingested) and lake.exists(table)
-        for fault in _excess_of(table, found, lake)
-    ]
+    return [fault for table in _ingested(lake) for fault in _excess_of(table, found, lake)]
 
 
 def _excess_of(table: Ingested, found: Mapping[str, Sequence[Entry]], lake: Lake) -> Iterator[str]:

@@ -57,6 +57,23 @@ def test_sound_books_balance_whatever_bronze_has_read(tmp_path: Path, bronze: in
     assert (sheet.table, sheet.read, sheet.good, sheet.rows, sheet.batches) == (FEED, 7, 7, 3, 3)
 
 
+@pytest.mark.parametrize(
+    ("ends", "waiting"), [({0: 12}, 0), ({0: 10}, 0), ({0: 32}, 20), ({0: 12, 1: 3}, 3)]
+)
+def test_what_bronze_has_read_and_the_feed_has_not_waits(
+    tmp_path: Path, ends: Mapping[int, int], waiting: int
+) -> None:
+    """Books that balance would else hide a feed that reads nothing; a partition may be new to it."""
+    found = lake(tmp_path, *SOUND)
+    read = {f"process-events/{part}": (0, end) for part, end in ends.items()}
+    one = entry(process_events.TABLE, source="process-events", offsets=read)
+    written(found.table(process_events.TABLE), [], one.encoded())
+
+    (sheet,) = feed_balances(found)
+
+    assert (sheet.waiting, sheet.balanced) == (waiting, True)
+
+
 def test_a_lake_without_feeds_has_no_sheet(tmp_path: Path) -> None:
     assert feed_balances(Lake(tmp_path)) == []
 
