@@ -23,7 +23,7 @@ from tests.support.proofs import Times
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1200)]
 
-ALWAYS, ADDED, CHANGED = (f"00000000-0000-4000-8000-00000000000{n}" for n in range(3))
+ALWAYS, ADDED, CHANGED, COUNTED = (f"00000000-0000-4000-8000-00000000000{n}" for n in range(4))
 RULE = """
 title: {id}
 id: {id}
@@ -35,11 +35,35 @@ strandline:
 """
 
 
+COUNT = """
+title: A program starts
+name: started
+logsource: {{category: process_creation}}
+detection: {{a: {{Image|endswith: certutil.exe}}, condition: a}}
+---
+title: {id}
+id: {id}
+correlation:
+    type: event_count
+    rules: [started]
+    group-by: [Computer]
+    timespan: 10m
+    condition: {{gte: {number}}}
+"""
+
+
 def write(folder: Path, name: str, words: str = "certutil.exe") -> None:
     """Write a rule at once, as an editor does; other words make another version."""
     draft = folder.parent / "draft"
     draft.write_text(RULE.format(id=name, words=words))
     draft.replace(folder / f"{name}.yml")
+
+
+def write_count(folder: Path, number: int) -> None:
+    """Write a rule that counts; another number makes another version."""
+    draft = folder.parent / "draft"
+    draft.write_text(COUNT.format(id=COUNTED, number=number))
+    draft.replace(folder / f"{COUNTED}.yml")
 
 
 class Load(threading.Thread):
@@ -140,6 +164,40 @@ def test_each_event_meets_the_rules_of_its_offset_and_each_rule_once(
     assert by_rule[ADDED] == _from(lines["added"], everything) - _from(lines["muted"], everything)
     assert by_rule[CHANGED] == everything - _from(lines["removed"], everything)
     assert all(line["by"] and line["at"] for line in lines.values())
+
+
+@pytest.mark.prove(alone="a minute")
+def test_a_rule_that_counts_is_switched_within_ten_seconds(
+    fresh: Path, address: str, tmp_path: Path
+) -> None:
+    """It begins to count anew, and each version raises its alert once a window."""
+    rules = tmp_path / "rules"
+    rules.mkdir()
+    write_count(rules, 3)
+    took: dict[str, float] = {}
+
+    def versions() -> set[str]:
+        return {each["rule_version"] for each in alerts(address)}
+
+    def recorded(kind: str) -> float:
+        return wait(lambda: any(kind in line for line in changes(fresh)), fresh)
+
+    with raising(fresh, rules) as process, load(address):
+        wait(lambda: bool(versions()), fresh)
+        write_count(rules, 5)
+        took["changed"] = wait(lambda: len(versions()) > 1, fresh)
+        (rules / MUTED).write_text(f"{COUNTED}  # noise\n")
+        took["muted"] = recorded("muted")
+        (rules / f"{COUNTED}.yml").unlink()
+        took["removed"] = recorded("removed")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(120) == 0, log(fresh).read_text()[-3000:]
+
+    print(took)  # noqa: T201  # shown when the test fails
+    assert max(took.values()) <= 10, took
+    found = [(a["rule_version"], json.dumps(a["event"]), a["alert_id"]) for a in alerts(address)]
+    assert len({each[2] for each in found}) == len(found)
+    assert len(found) in range(2, 5), "two versions, in one window or in the two around its end"
 
 
 def _by_rule(found: list[dict[str, Any]]) -> dict[str, set[tuple[int, int]]]:
