@@ -32,14 +32,20 @@ class RuleSet:
     refused: tuple[RefusedRule, ...] = ()
 
     def changes(self, before: "RuleSet") -> dict[str, list[str]]:
-        """Return what is otherwise than before: rules by kind of change, each with its version."""
+        """Return what is otherwise than before: rules by kind of change, each with its version.
+
+        The removal of a muted rule changes nothing that is raised, but its record would end with "muted".
+        """
         new, old = ({rule.id: rule for rule in each.rules} for each in (self, before))
         silent = {rule.id for rule in self.muted}
+        gone = [
+            each for each in (*before.rules, *before.muted) if each.id not in new.keys() | silent
+        ]
         kinds = {
             "added": [new[name] for name in new.keys() - old.keys()],
             "changed": [new[n] for n in new.keys() & old.keys() if _differ(new[n], old[n])],
             "muted": [old[name] for name in old.keys() - new.keys() if name in silent],
-            "removed": [old[name] for name in old.keys() - new.keys() if name not in silent],
+            "removed": gone,
         }
         return {
             kind: sorted(f"{rule.id} {rule.version}" for rule in rules)

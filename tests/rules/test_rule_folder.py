@@ -79,6 +79,20 @@ def test_a_muted_rule_raises_nothing_until_its_line_is_gone(tmp_path: Path) -> N
     assert looked(found).changes(muted) == {"added": [f"{first.id} {first.version}"]}
 
 
+def test_a_muted_rule_that_is_removed_is_recorded_once(tmp_path: Path) -> None:
+    """Nothing that is raised changes, but who reads the record must see that it is gone."""
+    found = folder(tmp_path)
+    first = found.current.rules[0]
+    (tmp_path / MUTED).write_text(first.id)
+    muted = looked(found)
+
+    (tmp_path / first.origin).unlink()
+
+    gone = looked(found)
+    assert gone.changes(muted) == {"removed": [f"{first.id} {first.version}"]}
+    assert gone.changes(gone) == {}
+
+
 def test_a_file_that_cannot_be_read_leaves_its_rule_as_it_runs(tmp_path: Path) -> None:
     """And the others follow their files."""
     found = folder(tmp_path)
