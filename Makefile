@@ -48,9 +48,9 @@ guests:
 test: check guests ## lint, types, the direction of imports, and every test
 	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
-# Two hundred kills and two hundred logs take hours; the suite takes two of each (tests/support/proofs.py). A tenth of
-# the hours: `.venv/bin/python -m pytest --prove 0.1`.
-prove: setup ## run the long proofs and write tests/proofs.md
+# Two hundred kills and two hundred logs take hours; the suite takes one of each (tests/support/proofs.py). A tenth of
+# them: `.venv/bin/python -m pytest --prove 0.1`, with files or `-k` for a part; the report keeps what it has about others.
+prove: setup ## run the long proofs and keep what they show in tests/proofs.md
 	@$(BIN)/python -m pytest --prove
 
 check: setup ## lint, types and the direction of imports
