@@ -9,6 +9,7 @@ that part may be the password (jobs/engine/runtime/settings.py refuses such addr
 """
 
 import threading
+import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 
@@ -27,6 +28,8 @@ CORRECT = (
     "correct STRANDLINE_POSTGRES, or unset it, and the history is kept in the lake. "
     "It is not shown here, because it may hold a password."
 )
+RELEASE = 2.0
+"""Seconds in which the server releases the lock of a connection that was just lost, as after a kill and a quick start."""
 MAY_WRITE = """
     SELECT current_database(), current_user, to_regclass('runs') IS NOT NULL
         OR coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)
@@ -125,11 +128,17 @@ class Reservation:
 
 
 def _taken(url: SecretStr) -> Connection:
-    held = _connected(url)
-    if _row(held, "SELECT pg_try_advisory_lock(%s)", LOCK) == (True,):
-        return held
-    held.close()
-    raise SharedError(
+    held, deadline = _connected(url), time.monotonic() + RELEASE
+    while _row(held, "SELECT pg_try_advisory_lock(%s)", LOCK) != (True,):
+        if time.monotonic() > deadline:
+            held.close()
+            raise _shared()
+        time.sleep(0.1)
+    return held
+
+
+def _shared() -> SharedError:
+    return SharedError(
         "another `strandline ui` keeps its history in the database of STRANDLINE_POSTGRES",
         hint="give each lake a database of its own, or stop the other with Ctrl-C.",
     )
