@@ -10,7 +10,7 @@ from rich.table import Table as Grid
 from jobs.cli import alerts_background, engine, place, stopping
 from jobs.cli.place import LakeOption
 from jobs.cli.screen import grid, is_terminal, live, note, show
-from jobs.cli.stream_log import Log
+from jobs.cli.stream_log import Log, log_books
 from jobs.cli.streaming import logged, seconds
 from jobs.core.errors import DefinitionError
 from jobs.core.feed import Feed
@@ -205,6 +205,7 @@ def _unwatched(host: FeedHost, where: Lake, log: Log, mode: FeedMode) -> None:
 
     def look(host: FeedHost) -> None:
         bound(where.log(ALERTS.name).local)  # the log of a process in the background
+        log_books(log, host.closer.news())
         for pulse in host.pulses:
             now = (pulse.epoch, pulse.read, pulse.written, pulse.away)
             if shown.get(pulse.feed, (None, 0, 0, None)) == now:

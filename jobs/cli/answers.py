@@ -45,20 +45,34 @@ def register(app: typer.Typer) -> None:
     app.command("compare")(compare_)
 
 
+AuditOption = Annotated[
+    bool,
+    typer.Option(
+        "--audit",
+        help="Read every entry since the first commit, and compare with the books that were closed.",
+    ),
+]
+
+
 def ledger(
-    tables: TablesArgument = None, lake: LakeOption = None, as_json: JsonOption = False
+    tables: TablesArgument = None,
+    lake: LakeOption = None,
+    audit: AuditOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     r"""Prove where every event is: read = good + duplicates + quarantined + dropped, hop by hop.
 
     ``healed`` counts the good rows that were quarantined or dropped until a backfill or a replay brought them in.
     Exits with 4 when the sums differ, and names the batch.
+    The sums of older commits were carried forward when their books were closed; ``--audit`` adds them up again.
 
     \b
     strandline ledger
+    strandline ledger --audit
     strandline ledger silver.device_telemetry --json
     """
     _, where = place.existing(lake)
-    sheets = sheets_of(where, tables)
+    sheets = sheets_of(where, tables, audited=audit)
     if as_json:
         emit([_as_json(sheet) for sheet in sheets])
     else:
@@ -66,7 +80,9 @@ def ledger(
     refuse_imbalance(sheets)
 
 
-def sheets_of(where: Lake, names: list[str] | None = None) -> list[Balance]:
+def sheets_of(
+    where: Lake, names: list[str] | None = None, *, audited: bool = False
+) -> list[Balance]:
     """Return the balance sheets of the tables that exist.
 
     Raises:
@@ -76,8 +92,12 @@ def sheets_of(where: Lake, names: list[str] | None = None) -> list[Balance]:
     others = [name for name in names or () if name not in live]
     sheets = [] if live and not others else place.filled(where, others or None)
     return [
-        *(balance(table, where) for table in sheets),
-        *(sheet for sheet in feed_balances(where) if not names or sheet.table in live),
+        *(balance(table, where, audited=audited) for table in sheets),
+        *(
+            sheet
+            for sheet in feed_balances(where, audited=audited)
+            if not names or sheet.table in live
+        ),
     ]
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
+from jobs.engine.accounting.close_ledger import Closed
 from jobs.engine.service.failing import Failing
 from jobs.engine.service.stream_host import Pulse
 
@@ -114,6 +115,15 @@ class StreamLog:
             self._waited = names
             for why, tables in waiting.items():
                 self._log.warning("waiting", tables=tables, message=why)
+
+
+def log_books(log: Log, news: Iterable[Closed | Exception]) -> None:
+    """Log which books were closed, and which could not be."""
+    for each in news:
+        if isinstance(each, Closed):
+            log.info("books closed", table=each.table, version=each.until, entries=each.entries)
+        else:
+            log.warning("books stay open", message=str(each), exc_info=each)
 
 
 def waits_for(pulse: Pulse) -> str:

@@ -11,7 +11,7 @@ from jobs.cli import engine, place, stopping
 from jobs.cli.ending import exit_code, foreseen
 from jobs.cli.place import LakeOption, TablesArgument
 from jobs.cli.screen import grid, is_terminal, live, note, record, show
-from jobs.cli.stream_log import Log, StreamLog, waits_for
+from jobs.cli.stream_log import Log, StreamLog, log_books, waits_for
 from jobs.cli.work import MaxOffsets, refuse_early
 from jobs.core.errors import DefinitionError
 from jobs.core.modes import MicroBatch
@@ -81,6 +81,7 @@ def _unwatched(host: Host, where: Lake, log: Log) -> None:
 
     def look(host: Host) -> None:
         stream_log.look(host.pulses.values(), host.errors)
+        log_books(log, host.closer.news())
         bound(where.log("stream").local)  # the log of a background stream
 
     _serve(host, look)

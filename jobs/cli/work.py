@@ -135,6 +135,8 @@ def _note_batches(table: Table, minute: Throttle) -> Callable[[Entry], None]:
 
 
 def _note_done(report: Report) -> None:
+    if report.books_open:
+        note(f"the books of {report.table} stay open until the next run: {report.books_open}")
     """Print the result of a table to a log; a terminal has shown its batches."""
     if not is_watched():
         batches, seconds = report.batches, report.seconds

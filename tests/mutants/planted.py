@@ -152,10 +152,24 @@ MUTANTS = (
     ),
     Mutant(
         "an entry that accounts for too little balances",
-        "jobs/engine/accounting/balance_sheet.py",
+        "jobs/engine/accounting/table_books.py",
         "if entry.read != entry.accounted:",
         "if entry.read < entry.accounted:",
         ("tests/engine/accounting/test_balance_sheet.py",),
+    ),
+    Mutant(
+        "closed books forget a fault",
+        "jobs/engine/accounting/plain_books.py",
+        'self.faults = [*sheet.get("faults", ())]',
+        "self.faults = []",
+        ("tests/engine/accounting/test_table_books.py",),
+    ),
+    Mutant(
+        "an entry is copied again when books are closed",
+        "jobs/engine/accounting/close_ledger.py",
+        "first = entries.claimed(subject) + 1",
+        "first = max(entries.claimed(subject), 0)",
+        ("tests/engine/accounting/test_close_ledger.py",),
     ),
     Mutant(
         "rows below the watermark are no fault",

@@ -7,55 +7,59 @@ records than it has. What the bronze tables over the topics that it reads have b
 read yet, or of the epoch that runs. Whether the rules should have raised other alerts is for a backtest to say, not for the books.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from jobs import catalog
 from jobs.core.feed import Feed
 from jobs.core.table import Ingested
+from jobs.engine.accounting.audit_books import compared
 from jobs.engine.accounting.balance_sheet import Balance
+from jobs.engine.accounting.feed_books import FeedBooks
 from jobs.engine.kafka.slices import part_of
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry, Offsets, entries, is_table, last_entry
+from jobs.engine.storage.ledger import Offsets, is_table, last_entry
+from jobs.engine.storage.ledger_snapshot import sums_of
 
 LIVE = Feed.layer
 
 
-def feed_balances(lake: Lake) -> list[Balance]:
+def feed_balances(lake: Lake, *, audited: bool = False) -> list[Balance]:
     """Return the balance sheet of each feed that ever ran; ``rows`` are the records that it wrote."""
     folder = lake.root / LIVE
     found = {
-        f"{LIVE}.{name}": [entry for _, entry in entries(folder / name)]
+        f"{LIVE}.{name}": FeedBooks(folder / name, from_start=audited)
         for name in folder.names()
         if is_table(folder / name)
     }
-    excess = _excess(found, lake)
-    return [_sheet(name, own, _waiting(own, lake), excess) for name, own in found.items()]
+    faults = {name: [*compared(books, lake)] if audited else [] for name, books in found.items()}
+    for books in found.values():
+        books.follow()
+    excess = _excess(list(found.values()), lake)
+    return [_sheet(n, books, lake, [*faults[n], *excess]) for n, books in found.items()]
 
 
-def _sheet(name: str, own: Sequence[Entry], waiting: int, excess: Sequence[str]) -> Balance:
-    read = sum(entry.read for entry in own)
+def _sheet(name: str, books: FeedBooks, lake: Lake, faults: Sequence[str]) -> Balance:
     return Balance(
         table=name,
-        read=read,
-        good=read,
-        rows=sum(entry.written for entry in own),
-        waiting=waiting,
-        batches=len(own),
-        faults=[*_gaps(own), *excess],
+        read=books.sums.read,
+        good=books.sums.read,
+        rows=books.sums.written,
+        waiting=_waiting(books, lake),
+        batches=books.sums.batches,
+        faults=[*books.faults, *faults],
     )
 
 
-def _waiting(own: Sequence[Entry], lake: Lake) -> int:
+def _waiting(books: FeedBooks, lake: Lake) -> int:
     """Return how many offsets the bronze tables have read beyond a feed's last entry."""
-    read = own[-1].offsets if own else {}
+    topics = _topics(books.read)
     newest = [
         last_entry(lake.table(table))
         for table in _ingested(lake)
-        if {topic.name for topic in table.topics} & _topics(read)
+        if {topic.name for topic in table.topics} & topics
     ]
     ends = {part: end for found in newest if found for part, (_, end) in found[1].offsets.items()}
-    return sum(max(0, end - read.get(part, (0, 0))[1]) for part, end in ends.items())
+    return sum(max(0, end - books.read.get(part, 0)) for part, end in ends.items())
 
 
 def _ingested(lake: Lake) -> list[Ingested]:
@@ -65,41 +69,28 @@ def _ingested(lake: Lake) -> list[Ingested]:
     ]
 
 
-def _gaps(own: Sequence[Entry]) -> Iterator[str]:
-    for before, after in pairwise(own):
-        for what, old, new in (
-            ("read", before.offsets, after.offsets),
-            ("counted", before.sent, after.sent),
-        ):
-            yield from (
-                f"epoch {after.batch} {what} {part} from offset {new[part][0]}, where the one before ended at {end}"
-                for part, (_, end) in old.items()
-                if part in new and new[part][0] != end
-            )
-
-
-def _excess(found: Mapping[str, Sequence[Entry]], lake: Lake) -> list[str]:
+def _excess(feeds: Sequence[FeedBooks], lake: Lake) -> list[str]:
     """Return a fault for each topic to which feeds wrote more than its table has, though it has read as far."""
-    return [fault for table in _ingested(lake) for fault in _excess_of(table, found, lake)]
+    return [fault for table in _ingested(lake) for fault in _excess_of(table, feeds, lake)]
 
 
-def _excess_of(table: Ingested, found: Mapping[str, Sequence[Entry]], lake: Lake) -> Iterator[str]:
+def _excess_of(table: Ingested, all_feeds: Sequence[FeedBooks], lake: Lake) -> Iterator[str]:
     topics = {topic.name for topic in table.topics}
-    feeds = [own for own in found.values() if own and topics & _topics(own[-1].sent)]
+    feeds = [books for books in all_feeds if topics & _topics(books.counted)]
     if not feeds:
         return
-    read = [entry for _, entry in entries(lake.table(table))]
-    if not read or any(_is_beyond(own[-1].sent, read[-1].offsets) for own in feeds):
+    newest = last_entry(lake.table(table))
+    if newest is None or any(_is_beyond(books.counted, newest[1].offsets) for books in feeds):
         return
-    written = sum(entry.written for own in feeds for entry in own)
-    there = sum(entry.read for entry in read)
+    written = sum(books.sums.written for books in feeds)
+    there = sums_of(lake.table(table)).read
     if written > there:
         yield f"feeds wrote {written:,} records for {table.id}, which has {there:,}"
 
 
-def _topics(offsets: Offsets) -> set[str]:
-    return {part_of(name)[0] for name in offsets}
+def _topics(parts: Iterable[str]) -> set[str]:
+    return {part_of(name)[0] for name in parts}
 
 
-def _is_beyond(counted: Offsets, read: Offsets) -> bool:
-    return any(end > read.get(part, (0, 0))[1] for part, (_, end) in counted.items())
+def _is_beyond(counted: Mapping[str, int], read: Offsets) -> bool:
+    return any(end > read.get(part, (0, 0))[1] for part, end in counted.items())

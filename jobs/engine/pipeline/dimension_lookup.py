@@ -22,7 +22,8 @@ from jobs.engine.storage.file_index import FileIndex
 from jobs.engine.storage.join_by_key import by_key
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import LOOKED_AGAIN, Entry, between, is_table, latest_version
-from jobs.engine.storage.ledger_tail import Tail
+from jobs.engine.storage.ledger_snapshot import snapshot
+from jobs.engine.storage.ledger_sums import Sums, follow
 from jobs.engine.storage.locks import turn
 from jobs.engine.storage.read_version import OPEN
 from jobs.engine.storage.replace_rows import TRIES, Exchange, came_and_gone, changes, swap
@@ -83,13 +84,13 @@ class Again:
     spark: SparkSession
     table: Computed
     lake: Lake
-    _tail: Tail = field(init=False)
+    _sums: Sums = field(init=False)
     _own: FileIndex = field(init=False)
     _dimensions: dict[Computed, FileIndex] = field(init=False)
 
     def __post_init__(self) -> None:
         """Follow the table's own ledger, which backfills write to as well."""
-        self._tail = Tail(self.lake.table(self.table))
+        self._sums = snapshot(self.lake.table(self.table)).sums
         self._own = FileIndex.of(self.spark, self.table, self.lake)
         wanted = self.table.dimension
         sources = [wanted.source] if wanted else []
@@ -121,8 +122,8 @@ class Again:
         return None
 
     def _looked_until(self) -> int:
-        self._tail.follow()
-        return self._tail.right_until
+        follow(self.lake.table(self.table), self._sums)
+        return self._sums.right_until
 
     def _span(self, source: Computed, before: int, now: int) -> Reach | None:
         """Return the time range in which the dimension changed between two versions; everything if unknown."""

@@ -21,7 +21,8 @@ from jobs.engine.pipeline.make_table import make
 from jobs.engine.pipeline.plan import emits_over_time, shaped
 from jobs.engine.runtime.spark_session import for_rows_alone, for_sorted_state
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import last_entry, was_rewritten
+from jobs.engine.storage.ledger import last_entry
+from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.relocate_checkpoint import settle
 from jobs.engine.storage.spark_checkpoint import (
@@ -157,7 +158,7 @@ def _session(spark: SparkSession, table: Table) -> SparkSession:
 def _begins_whole(table: Table, lake: Lake) -> bool:
     """Return whether a stream begins with a snapshot of its sources, because their past was computed again."""
     checkpoint = lake.checkpoint(table)
-    if is_new(checkpoint) and any(was_rewritten(lake.table(s)) for s in table.upstream):
+    if is_new(checkpoint) and any(sums_of(lake.table(s)).was_rewritten for s in table.upstream):
         begin_whole(checkpoint)
     return begins_whole(checkpoint)
 

@@ -22,6 +22,8 @@ class Report:
     dropped_by_watermark: int = 0
     written: int = 0
     seconds: float = 0.0
+    books_open: str = ""
+    """Why the books could not be closed, which costs readers of the ledger time."""
 
     def add(self, entry: Entry) -> None:
         """Add the figures of one batch."""

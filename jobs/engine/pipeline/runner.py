@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from jobs.core.errors import DefinitionError, LakeError
 from jobs.core.modes import AvailableNow, Batch, MicroBatch, Mode
 from jobs.core.table import Computed, Ingested, Recomputed, Streamed, Table
+from jobs.engine.accounting.close_ledger import close_or_reason
 from jobs.engine.gates.batch_check import Guard
 from jobs.engine.gates.gate_files import GateShutError, stops
 from jobs.engine.pipeline import masked_columns
@@ -145,6 +146,7 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and four
                 patience.outlast(work)
             case _:
                 soon(work)
+                report.books_open = close_or_reason(table, lake)
     return report
 
 

@@ -14,12 +14,11 @@ from jobs.core.errors import DefinitionError, TransientError
 from jobs.core.feed import Feed
 from jobs.core.table import Table
 from jobs.engine.accounting.balance_sheet import in_force
-from jobs.engine.accounting.healed_rows import healed
 from jobs.engine.runtime.holders import own
 from jobs.engine.storage.file_lock import HeldError, hold
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, entries
-from jobs.engine.storage.ledger_tail import right_until
+from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.locks import refuse_if_taken
 from jobs.engine.storage.open_table import live_rows
 from jobs.engine.storage.place import Place
@@ -138,12 +137,11 @@ def summed(path: Place, mark: str, until: int | None = None) -> Entry:
     valid = [entry for _, entry in in_force(numbered)]
     streamed = [entry for entry in valid if not entry.is_backfill]
     first, last = streamed[0], streamed[-1]
-    held: Counter[str] = Counter()
     broke: Counter[str] = Counter()
     for entry in valid:
-        held.update(entry.quarantined)
         broke.update(entry.broke)
-    back = healed(valid).dropped
+    sums = sums_of(path, until)
+    back = sums.dropped_and_healed
     names = {name for entry in streamed for name in entry.versions}
     begun = first.versions if first.whole else {}
     ends = {n: max(e.versions[n][1] for e in streamed if n in e.versions) for n in names}
@@ -154,11 +152,11 @@ def summed(path: Place, mark: str, until: int | None = None) -> Entry:
         batch=last.batch,
         source=last.source,
         versions={name: (begun.get(name, (0, 0))[0], end) for name, end in ends.items()},
-        read=sum(entry.read for entry in valid),
-        good=sum(entry.good for entry in valid),
-        duplicates=sum(entry.duplicates for entry in valid) + back,
-        quarantined={why: n for why, n in held.items() if n},
-        dropped_by_watermark=sum(entry.dropped_by_watermark for entry in valid) - back,
+        read=sums.read,
+        good=sums.good,
+        duplicates=sums.duplicates + back,
+        quarantined=sums.held,
+        dropped_by_watermark=sums.dropped - back,
         written=live_rows(path, until),
         broke=dict(broke),
         failed=tuple(dict.fromkeys(name for entry in valid for name in entry.failed)),
@@ -169,7 +167,7 @@ def summed(path: Place, mark: str, until: int | None = None) -> Entry:
         whole=first.whole,
         promoted=mark,
         # For the rows that an undo restores, the dimension's version is not known any more.
-        looked={n: right_until(path) if until is None else -1 for e in streamed for n in e.looked},
+        looked={n: sums.right_until if until is None else -1 for e in streamed for n in e.looked},
         watermark=last.watermark,
         code=last.code,
     )

@@ -44,7 +44,7 @@ def admitted(spark: SparkSession, table: Table, lake: Lake, version: int) -> Dat
     resolutions = rows_at(spark, path, version)
     was_disordered = F.col("reasons") == F.array(F.lit(DISORDERED))
     is_released = F.col("status").isin(*(status.value for status in RELEASED))
-    is_of_now = F.col("generation") == generation(lake.quarantine(table)).begun
+    is_of_now = F.col("generation") == generation(lake.quarantine(table))
     places = resolutions.where(was_disordered & is_released & is_of_now).select(*PLACE).distinct()
     return None if places.isEmpty() else places
 

@@ -14,9 +14,9 @@ from jobs.engine.quarantine.resolutions import State, offer, refuse_unheld
 from jobs.engine.storage.arrow_data_set import rows_where
 from jobs.engine.storage.duckdb_session import Duck, session
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import entries, is_table
-from jobs.engine.storage.log_actions import added
+from jobs.engine.storage.ledger import entry_at, is_table
 from jobs.engine.storage.place import Place
+from jobs.engine.storage.version_of_file import version_of
 from jobs.engine.storage.window_index import EPOCH
 
 KafkaPlace: TypeAlias = tuple[str, int, int]
@@ -201,19 +201,27 @@ def _batches(
     if not records:
         return {}
     path = lake.quarantine(table)
-    by_file: dict[str, str] = {}
-    for version, entry in entries(path):
-        name = entry.mode if entry.is_backfill else f"batch {entry.batch}"
-        by_file |= {Place(file).name: name for file in added(path, version).files}
     offsets = pa.array([row["_offset"] for row in records])
     is_near = pc.field("_offset").isin(offsets)
     found = rows_where(path, is_near, [*PLACE, "reasons", "__filename"])
-    order = {name: number for number, name in enumerate(by_file)}
-    in_order = sorted(found, key=lambda row: order.get(Place(row["__filename"]).name, -1))
+    versions = {name: _version(path, name) for name in {row["__filename"] for row in found}}
+    in_order = sorted(found, key=lambda row: versions[row["__filename"]])
     return {
-        (*_place(row), tuple(row["reasons"])): by_file.get(Place(row["__filename"]).name, "unknown")
+        (*_place(row), tuple(row["reasons"])): _batch(path, versions[row["__filename"]])
         for row in in_order
     }
+
+
+def _version(path: Place, file: str) -> int:
+    found = version_of(path, path / Place(file).name)  # a quarantine has no folders
+    return -1 if found is None else found
+
+
+def _batch(path: Place, version: int) -> str:
+    entry = entry_at(path, version)
+    if entry is None:
+        return "unknown"
+    return entry.mode if entry.is_backfill else f"batch {entry.batch}"
 
 
 def _done(

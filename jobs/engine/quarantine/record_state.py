@@ -42,8 +42,8 @@ def done_about(silver: Table, lake: Lake, row: dict[str, Any]) -> list[dict[str,
 
 def _resolutions(silver: Table, lake: Lake, place: tuple[Any, ...]) -> list[dict[str, Any]]:
     """Return the resolutions of the event at a place in Kafka."""
-    begun = generation(lake.quarantine(silver)).begun
-    where = Where(equal={**dict(zip(PLACE, place, strict=True)), "generation": begun})
+    since = generation(lake.quarantine(silver))
+    where = Where(equal={**dict(zip(PLACE, place, strict=True)), "generation": since})
     return [found.row for found in look(lake.resolutions(silver), where)]
 
 

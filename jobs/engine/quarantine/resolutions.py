@@ -17,8 +17,8 @@ So each resolution names its generation of records; an undo restores the former 
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -28,7 +28,8 @@ from jobs.core.table import Judged, Table
 from jobs.engine.storage.duckdb_session import Duck, session
 from jobs.engine.storage.duckdb_view import register
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry, entries, is_table
+from jobs.engine.storage.ledger import Entry, entries, entry_at, is_table
+from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.place import Place
 
 REPLAY = "replay"
@@ -89,34 +90,9 @@ AND q.reasons = s.reasons AND q.event_at IS NOT DISTINCT FROM s.event_at
 """One SQL text for DuckDB and Spark, so both return the same open records."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Generation:
-    """The records of a quarantine since it was last replaced as a whole.
-
-    Args:
-        begun: The version of that replacement.
-        entries: The ledger's entries of the commits since.
-    """
-
-    begun: int
-    entries: tuple[Entry, ...]
-
-
-def generation(path: Place, until: int | None = None) -> Generation:
-    """Return the generation of records that a quarantine has, or had at a version."""
-    begun, commits = [0], [list[Entry]()]
-    for version, entry in entries(path):
-        if until is not None and version > until:
-            break
-        if not entry.replaced:
-            commits[-1].append(entry)
-        elif (entry.promoted or "").startswith("undo ") and len(begun) > 1:
-            begun.pop()
-            commits.pop()
-        else:
-            begun.append(version)
-            commits.append([entry])
-    return Generation(begun=begun[-1], entries=tuple(commits[-1]))
+def generation(path: Place, until: int | None = None) -> int:
+    """Return the generation of records that a quarantine has, or had at a version, as the version at which it begins."""
+    return sums_of(path, until).begun
 
 
 def resolved(table: Table, lake: Lake) -> list[Entry]:
@@ -124,7 +100,7 @@ def resolved(table: Table, lake: Lake) -> list[Entry]:
     path = lake.resolutions(table)
     if not is_table(path):
         return []
-    now, name = generation(lake.quarantine(table)).begun, f"quarantine.{table.name}"
+    now, name = generation(lake.quarantine(table)), f"quarantine.{table.name}"
     return [entry for _, entry in entries(path) if entry.versions.get(name, (0, 0))[0] == now]
 
 
@@ -140,8 +116,8 @@ def unfinished(table: Table, lake: Lake) -> Entry | None:
     """
     if not isinstance(table, Judged):
         return None
-    done = {entry.stream for _, entry in entries(lake.table(table)) if entry.is_backfill}
-    commits = (*resolved(table, lake), *generation(lake.quarantine(table)).entries)
+    done = sums_of(lake.table(table)).repairs
+    commits = (*resolved(table, lake), *_repairs(lake.quarantine(table)))
     half = [entry for entry in commits if entry.is_backfill and entry.stream not in done]
     if not half:
         return None
@@ -151,17 +127,26 @@ def unfinished(table: Table, lake: Lake) -> Entry | None:
     return replace(half[-1], quarantined=dict(held))
 
 
-def unfollowed(table: Table, lake: Lake, own: Sequence[Entry]) -> Entry | None:
-    """Return the replay after which the tables above were not computed again.
+def _repairs(path: Place) -> Iterator[Entry]:
+    """Yield an entry for each backfill or replay that changed the present generation of a quarantine, with its sums."""
+    sums = sums_of(path)
+    for repair in sums.repairs.values():
+        is_of_now = repair.generation == sums.begun
+        entry = entry_at(path, repair.last) if is_of_now else None
+        if entry is not None:
+            yield replace(entry, quarantined=repair.held)
 
-    Args:
-        table: A judged table.
-        lake: Its lake.
-        own: The entries of the table that are in force.
-    """
+
+def unfollowed(table: Table, lake: Lake) -> Entry | None:
+    """Return the replay after which the tables above were not computed again."""
+    path = lake.table(table)
+    sums = sums_of(path)  # first: one that commits meanwhile may be followed at once
     done = {entry.stream for entry in resolved(table, lake) if entry.mode == FOLLOWED}
-    changed = (entry for entry in own if entry.mode == REPLAY and (entry.came or entry.gone))
-    return next((entry for entry in changed if entry.stream not in done), None)
+    for stream, repair in sums.repairs.items():
+        is_replay = repair.mode == REPLAY and repair.first >= sums.replaced_at
+        if is_replay and repair.moved and stream not in done:
+            return entry_at(path, repair.last)
+    return None
 
 
 def refuse_unheld(table: Table, lake: Lake) -> Judged:
@@ -185,7 +170,7 @@ def refuse_unheld(table: Table, lake: Lake) -> Judged:
     return table
 
 
-def statement(quarantine: str, resolutions: str, begun: int) -> str:
+def statement(quarantine: str, resolutions: str, since: int) -> str:
     """Return the SQL for all records of a quarantine, each with its state in ``_state``."""
     record = ", ".join(RECORD)
     return STATES.format(
@@ -196,7 +181,7 @@ def statement(quarantine: str, resolutions: str, begun: int) -> str:
         statuses=", ".join(f"'{status}'" for status in RELEASED),
         quarantine=quarantine,
         resolutions=resolutions,
-        generation=begun,
+        generation=since,
     )
 
 
@@ -226,8 +211,8 @@ def offer(  # noqa: PLR0913, PLR0917  # what, where, at which versions, and how 
     question = f"SELECT *, 'open' AS _state FROM \"__{name}\""  # noqa: S608  # no user's text
     if is_table(resolutions) and (at[1] is None or at[1] >= 0):
         read(connection, f"__resolved_{name}", resolutions, at[1])
-        begun = generation(quarantine, at[0]).begun
-        question = statement(f'"__{name}"', f'"__resolved_{name}"', begun)
+        since = generation(quarantine, at[0])
+        question = statement(f'"__{name}"', f'"__resolved_{name}"', since)
     connection.execute(f'CREATE VIEW "{name}" AS {question}')
 
 

@@ -42,7 +42,7 @@ def records(spark: SparkSession, table: Table, lake: Lake) -> DataFrame:
     rows = spark.read.format("delta").load(str(path))
     if not is_table(resolutions):
         return rows.withColumn("_state", F.lit(State.OPEN.value))
-    question = statement("{quarantine}", "{resolutions}", generation(path).begun)
+    question = statement("{quarantine}", "{resolutions}", generation(path))
     known = spark.sql(
         question, quarantine=rows, resolutions=spark.read.format("delta").load(str(resolutions))
     )
@@ -77,7 +77,7 @@ def resolve(  # noqa: PLR0913  # the table, the records, the decision, and its l
     """
     path, quarantine = lake.resolutions(table), lake.quarantine(table)
     create_table.create(spark, path, RESOLUTION, properties={"delta.appendOnly": "true"})
-    begun, now = generation(quarantine).begun, latest_version(quarantine)
+    begun, now = generation(quarantine), latest_version(quarantine)
     became = status if isinstance(status, Column) else F.lit(status.value)
     values = {
         "generation": F.lit(begun),

@@ -28,7 +28,6 @@ from pyspark.sql import functions as F
 from jobs.core.errors import DefinitionError
 from jobs.core.received import PLACE
 from jobs.core.table import Judged, Table
-from jobs.engine.accounting.balance_sheet import in_force
 from jobs.engine.pipeline.shadow_lake import refuse_half_done
 from jobs.engine.quarantine.resolutions import (
     FOLLOWED,
@@ -62,7 +61,7 @@ from jobs.engine.repair.replay_plan import Choice, Fate, Healing, Replayed, heal
 from jobs.engine.runtime.meter import Meter, code_version
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry, entries, last_entry, latest_version
+from jobs.engine.storage.ledger import Entry, last_entry, latest_version
 from jobs.engine.storage.locks import lease
 from jobs.engine.storage.open_table import live_rows
 from jobs.engine.storage.replace_rows import Exchange, swap
@@ -271,10 +270,9 @@ def _finish(work: Work) -> None:
                     hint="finish it with the code that began it.",
                     table=table.id,
                 )
-            begun = replace(half, quarantined={}, versions={}, written=0)
-            _bring(work, healed, begun, half.quarantined)
-    written = [entry for _, entry in in_force(list(entries(lake.table(table))))]
-    while (unled := unfollowed(table, lake, written)) is not None:
+            again = replace(half, quarantined={}, versions={}, written=0)
+            _bring(work, healed, again, half.quarantined)
+    while (unled := unfollowed(table, lake)) is not None:
         _follow(work, unled)
 
 
@@ -293,7 +291,7 @@ def _follow(work: Work, done: Entry) -> None:
         stream=done.stream,
         batch=0,
         source=name,
-        versions={name: (generation(quarantine).begun, latest_version(quarantine))},
+        versions={name: (generation(quarantine), latest_version(quarantine))},
         since=done.since,
         until=done.until,
     )

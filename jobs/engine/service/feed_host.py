@@ -17,14 +17,17 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 
 from jobs.core.errors import LakeError
 from jobs.core.feed import Feed
 from jobs.core.modes import FeedMode
+from jobs.engine.accounting.close_ledger import close_feeds
 from jobs.engine.pipeline import feed_query
 from jobs.engine.pipeline.runner import Site
 from jobs.engine.runtime.holders import own
 from jobs.engine.runtime.outage import without_room
+from jobs.engine.service.book_closer import BookCloser
 from jobs.engine.service.feed_run import FeedPulse, FeedRun, Handover
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.locks import lease
@@ -69,6 +72,7 @@ class FeedHost:
             FeedRun(feed, mode, lake, site, from_the_first=from_the_first) for feed in feeds
         ]
         self._error: Exception | None = None
+        self.closer = BookCloser(partial(close_feeds, lake))
 
     @property
     def pulses(self) -> list[FeedPulse]:
@@ -90,12 +94,14 @@ class FeedHost:
                 self._error = error
                 raise
             finally:
+                self.closer.end()
                 for run in self._runs:
                     run.end()
                 with without_room():
                     self._beat(is_alive=False)
 
     def _serve(self, look: Callable[["FeedHost"], None], held: ExitStack) -> None:
+        self.closer.start()
         due = 0.0
         ends = feed_query.ends(self._mode)
         while not self._stop.is_set() and not (ends and all(run.is_done for run in self._runs)):

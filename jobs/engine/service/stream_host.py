@@ -17,17 +17,19 @@ from functools import partial
 
 from jobs.core.errors import DefinitionError, LakeError
 from jobs.core.modes import Mode
-from jobs.core.table import Ingested, Recomputed, Table
+from jobs.core.table import Ingested, Table
+from jobs.engine.accounting.close_ledger import close
 from jobs.engine.gates.gate_files import GateShutError
 from jobs.engine.kafka.lag_gauge import Gauge
 from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.runtime.holders import own
 from jobs.engine.runtime.jvm import gone, has_ended, loss
 from jobs.engine.runtime.outage import without_room
+from jobs.engine.service.book_closer import BookCloser
 from jobs.engine.service.failing import Failing, failing
+from jobs.engine.service.open_books import OpenBooks
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
-from jobs.engine.storage.ledger_tail import Tail
 from jobs.engine.storage.locks import HasWriterError
 
 POLL = 0.1
@@ -82,7 +84,6 @@ class Host:
         self._waiting_for_sources: set[str] = set()
         """The tables that wait for a source to be made."""
         self.pulses = {table.id: Pulse(table=table.id) for table in tables}
-        folders = {t.id: lake.table(t) for table in tables for t in (table, *table.upstream)}
         bronze = [table for table in tables if isinstance(table, Ingested)]
         self._gauge = Gauge(
             bronze,
@@ -91,7 +92,8 @@ class Host:
             options=site.options,
             stop=stop,
         )
-        self._tails = {name: Tail(path) for name, path in folders.items()}
+        self._books = OpenBooks(tables, lake)
+        self.closer = BookCloser(partial(close, lake, tables))
 
     def serve(self, look: Callable[["Host"], None]) -> None:
         """Run until stopped; ``look`` is called about once a second.
@@ -106,6 +108,7 @@ class Host:
         for thread in threads:
             thread.start()
         self._gauge.start()
+        self.closer.start()
         due = 0.0
         try:
             while any(thread.is_alive() for thread in threads):
@@ -117,6 +120,7 @@ class Host:
                 self._end_without_any()
                 time.sleep(POLL)
         finally:
+            self.closer.end()
             with without_room():
                 self._beat(is_alive=False)
         left = [self._ended_by, *self.errors.values()]
@@ -210,8 +214,7 @@ class Host:
 
     def _measure(self) -> None:
         now = time.monotonic()
-        for tail in self._tails.values():
-            tail.follow()
+        self._books.follow()
         for table in self._tables:
             pulse = self.pulses[table.id]
             pulse.recent = [(at, rows) for at, rows in pulse.recent if now - at < RATE_OVER]
@@ -228,10 +231,7 @@ class Host:
             return self._gauge.lags[table.id]
         if not self._lake.exists(table):
             return None
-        tails = [self._tails[source.id] for source in table.upstream]
-        is_afresh = isinstance(table, Recomputed)
-        available = sum(tail.written if is_afresh else tail.appended for tail in tails)
-        return available - self._tails[table.id].read
+        return self._books.unread(table)
 
     def _beat(self, *, is_alive: bool) -> None:
         at: datetime = self._site.clock()

@@ -1,4 +1,4 @@
-"""The time of a commit, read from the commit itself: a file's own time is that of the copy or of the restore."""
+"""The time of a commit, read from the commit itself: a file's own time may be that of a copy or of a restore."""
 
 from datetime import UTC, datetime
 
@@ -15,3 +15,8 @@ def committed_at(path: Place, version: int) -> datetime:
     known = [info[name] for name in FIELDS if info.get(name) is not None]
     seconds = known[0] / 1000 if known else commit_file(path, version).local.stat().st_mtime
     return datetime.fromtimestamp(seconds, tz=UTC)
+
+
+def modified_at(file: Place) -> datetime:
+    """Return when a file was written, or copied; it says about when its commit was, and proves nothing."""
+    return datetime.fromtimestamp(file.local.stat().st_mtime, tz=UTC)

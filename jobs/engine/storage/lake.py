@@ -104,6 +104,11 @@ class Lake:
         """Return the folder of the table with the figures of every commit."""
         return self.root / "quality" / "history"
 
+    @property
+    def closed_entries(self) -> Place:
+        """Return the folder of the table with the ledger entries of closed books."""
+        return self.root / "ledger" / "entries"
+
     def report(self, day: str) -> Place:
         """Return the file for a report that begins on a day."""
         return self.root / "quality" / f"report-{day}.html"

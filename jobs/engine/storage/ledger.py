@@ -172,18 +172,6 @@ def is_passed_over(path: Place, version: int) -> bool:
     return any(entry.is_passed_over for entry in between(path, version, version))
 
 
-def was_rewritten(path: Place) -> bool:
-    """Return whether any commit replaced or removed rows, with or without a ledger entry."""
-    return any(_rewrites(path, version) for version in versions(path))
-
-
-def _rewrites(path: Place, version: int) -> bool:
-    entry = entry_at(path, version)
-    if entry is not None:
-        return entry.is_passed_over
-    return any(each.body.get("dataChange") for each in actions(path, version, Kind.REMOVE))
-
-
 def last_entry(path: Place) -> tuple[int, Entry] | None:
     """Return the newest entry of the table's own writer; backfills and maintenance commits are skipped."""
     for version in range(latest_version(path), -1, -1):

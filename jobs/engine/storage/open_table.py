@@ -48,13 +48,18 @@ def earliest(path: Place, column: str) -> datetime | None:
 
 
 def missing_files(path: Place) -> Iterator[tuple[int, Entry, str]]:
-    """Yield the files of a table that are gone from the disk, each with the version and the entry that added it."""
-    if not live_rows(path):
+    """Yield the files of a table that are gone from the disk, each with the version and the entry that added it.
+
+    Which are gone is seen from the files of the latest version; the log is read only to name their batches.
+    """
+    if not is_table(path):
         return
-    present = {Place(name).name for name in opened(path).file_uris()}
+    gone = {place.name for name in live_files(opened(path)) if not (place := Place(name)).exists()}
+    if not gone:
+        return
     for version, entry in entries(path):
         for file in map(Place, added(path, version).files):
-            if file.name in present and not file.exists():
+            if file.name in gone:
                 yield version, entry, file.name
 
 

@@ -14,9 +14,9 @@ Only the scheme ``file`` can be used today.
 import os
 import re
 import shutil
-import threading
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from uuid import uuid4
 
 from jobs.core.errors import DefinitionError
 
@@ -123,13 +123,13 @@ class Place:
 
     def put(self, text: str) -> None:
         """Write a file; a reader sees the old text or the new, never a mix."""
-        draft = self.parent.make().local / f".{self.name}.{os.getpid()}"
+        draft = self.parent.make().local / f".{self.name}.{uuid4().hex}"
         draft.write_text(text, encoding="utf-8")
         draft.replace(self.local)
 
     def create(self, text: str) -> bool:
         """Write a file that does not exist, whole; return False where it exists, also by another process meanwhile."""
-        draft = self.parent.make().local / f".{self.name}.{os.getpid()}.{threading.get_ident()}"
+        draft = self.parent.make().local / f".{self.name}.{uuid4().hex}"
         draft.write_text(text, encoding="utf-8")
         try:
             self.local.hardlink_to(draft)

@@ -5,16 +5,19 @@ from datetime import datetime
 from typing import Any
 
 from jobs.core.table import Recomputed, Table
-from jobs.engine.accounting.balance_sheet import in_force, read_until
+from jobs.engine.accounting.balance_sheet import read_until
 from jobs.engine.quarantine.resolutions import FOLLOWED, REPLAY, resolved
 from jobs.engine.storage.commit_time import committed_at
 from jobs.engine.storage.find_rows import Found, Where, look, typed
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry, entries, entry_at
+from jobs.engine.storage.ledger import Entry, entry_at
+from jobs.engine.storage.ledger_search import first_reaching
+from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.open_table import kinds
+from jobs.engine.storage.version_of_file import version_of
 from jobs.engine.storage.window_index import MICROSECOND
 from jobs.engine.trace.explain_unread import explain_gate, explain_waiting
-from jobs.engine.trace.locate import Removed, first_version, reading_batch, removed_row, version_of
+from jobs.engine.trace.locate import Removed, first_version, reading_batch, removed_row
 from jobs.engine.trace.row_lineage import (
     Step,
     emitted_by,
@@ -144,19 +147,22 @@ def _has_taken_in(step: Step, version: int, entry: Entry) -> bool:
     table, source, lake = step.table, step.source, step.lake
     if isinstance(table, Recomputed):
         return True
-    valid = in_force(list(entries(lake.table(table))))
-    if valid and _began_with(valid[0][1], source, version):
+    path = lake.table(table)
+    sums = sums_of(path)
+    begun = first_reaching(path, 0, lambda _: 0, max(sums.replaced_at, 0))
+    if begun and _began_with(begun[1], source, version):
         return True
     if entry.mode == REPLAY:
         done = {each.stream for each in resolved(source, lake) if each.mode == FOLLOWED}
         return entry.stream in done
     moment = step.row[str(source.event_at)].isoformat()
     came = committed_at(lake.table(source), version)
+    versions = [each.last for each in sums.repairs.values() if each.first >= sums.replaced_at]
     return any(
-        each.is_backfill
-        and str(each.since) <= moment < str(each.until)
-        and committed_at(lake.table(table), at) > came
-        for at, each in valid
+        (repair := entry_at(path, at))
+        and str(repair.since) <= moment < str(repair.until)
+        and committed_at(path, at) > came
+        for at in versions
     )
 
 

@@ -18,6 +18,7 @@ from jobs.engine.storage.find_rows import Found, Where, look, typed
 from jobs.engine.storage.ledger import Entry, entry_at
 from jobs.engine.storage.open_table import kinds
 from jobs.engine.storage.place import Place
+from jobs.engine.storage.version_of_file import version_of
 from jobs.engine.trace.explain_gold import explain_removed
 from jobs.engine.trace.explain_unread import explain_not_in_bronze, explain_waiting
 from jobs.engine.trace.locate import (
@@ -34,7 +35,6 @@ from jobs.engine.trace.locate import (
     removed_row,
     silver_row,
     taken_in,
-    version_of,
 )
 from jobs.engine.trace.verdict import (
     Finding,

@@ -46,7 +46,7 @@ def explain_gate(table: Table, source: Table, lake: Lake) -> Finding | None:
 
 def explain_not_in_bronze(table: Table, bronze: Table, spot: Spot, world: World) -> Finding:
     """Explain why an offset is not in bronze."""
-    held = offsets_read(world.lake.table(bronze), spot)
+    held = offsets_read(bronze, world.lake, spot)
     evidence = {"offset": str(spot), "bronze": held and {"from": held[0], "until": held[1]}}
     if held and spot.offset < held[1]:
         sentence = (

@@ -10,24 +10,21 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from jobs.core.received import IDENTITY, PLACE
 from jobs.core.table import Judged, Table
-from jobs.engine.accounting.balance_sheet import in_force
+from jobs.engine.accounting.table_books import Books
 from jobs.engine.quarantine.record_state import still_held
 from jobs.engine.storage.find_rows import Found, Where, look
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import (
-    LOOKED_AGAIN,
-    Entry,
-    between,
-    entries,
-    entry_at,
-    latest_version,
-)
-from jobs.engine.storage.log_actions import added, existing, files_between, is_added
+from jobs.engine.storage.ledger import LOOKED_AGAIN, Entry, between, entry_at, latest_version
+from jobs.engine.storage.ledger_search import first_reaching, newest_first
+from jobs.engine.storage.ledger_snapshot import sums_of
+from jobs.engine.storage.log_actions import added, existing, files_between
 from jobs.engine.storage.place import Place
+from jobs.engine.storage.version_of_file import version_of
 
 PLAIN = re.compile(r"[\w .:@-]+", re.ASCII)
 
@@ -83,30 +80,39 @@ class Removed:
 
 def taken_in(bronze: Place, spot: Spot) -> TakenIn | None:
     """Return the commit that took in an offset; None if none did."""
-    for version, entry in entries(bronze):
-        start, end = entry.offsets.get(spot.part, (0, 0))
-        if start <= spot.offset < end:
-            among = (
-                existing(added(bronze, version).files) or None
-            )  # if they are gone, the rows were rewritten into other files
-            rows = look(bronze, Where(equal=spot.where), among=among)
-            return TakenIn(version=version, entry=entry, record=rows[0] if rows else None)
-    return None
+
+    def read_until(entry: Entry) -> int | None:
+        return entry.offsets[spot.part][1] if spot.part in entry.offsets else None
+
+    found = first_reaching(bronze, spot.offset + 1, read_until)
+    if found is None or spot.offset < found[1].offsets[spot.part][0]:
+        return None
+    version, entry = found
+    # If its files are gone, the rows were rewritten into other files.
+    among = existing(added(bronze, version).files) or None
+    rows = look(bronze, Where(equal=spot.where), among=among)
+    return TakenIn(version=version, entry=entry, record=rows[0] if rows else None)
 
 
-def offsets_read(bronze: Place, spot: Spot) -> tuple[int, int] | None:
+def offsets_read(bronze: Table, lake: Lake, spot: Spot) -> tuple[int, int] | None:
     """Return the first offset of a partition that bronze read, and the one after the last."""
-    ranges = [e.offsets[spot.part] for _, e in entries(bronze) if spot.part in e.offsets]
-    return (ranges[0][0], ranges[-1][1]) if ranges else None
+    sheet = Books(bronze, lake).follow().sheet
+    return (sheet.starts[spot.part], sheet.ends[spot.part]) if spot.part in sheet.ends else None
 
 
 def reading_batch(table: Place, source: Table, version: int) -> tuple[int, Entry] | None:
     """Return the batch of a table that read a version of its source; None if none has."""
-    for number, entry in in_force(list(entries(table))):
-        first, last = entry.versions.get(source.id, (0, -1))
-        if version <= last and (version >= first or entry.whole or entry.replaced):
-            return number, entry
-    return None
+
+    def read_until(entry: Entry) -> int | None:
+        return entry.versions[source.id][1] if source.id in entry.versions else None
+
+    in_force = max(sums_of(table).replaced_at, 0)
+    found = first_reaching(table, version, read_until, in_force)
+    if found is None:
+        return None
+    entry = found[1]
+    has_read = version >= entry.versions[source.id][0] or entry.whole or entry.replaced
+    return found if has_read else None
 
 
 def rows_since(source: Place, first: int) -> int:
@@ -116,31 +122,32 @@ def rows_since(source: Place, first: int) -> int:
 
 def rows_per_second(table: Place) -> float | None:
     """Return how many rows a second a table read in its recent batches; None if it never ran."""
-    batches = [e for _, e in entries(table) if not e.is_passed_over and e.read and e.duration_ms]
-    recent = batches[-RECENT:]
+    batches = (
+        entry
+        for _, entry in newest_first(table)
+        if not entry.is_passed_over and entry.read and entry.duration_ms
+    )
+    recent = [*islice(batches, RECENT)]
     seconds = sum(entry.duration_ms for entry in recent) / 1000
     return sum(entry.read for entry in recent) / seconds if recent else None
-
-
-def version_of(table: Place, file: Place) -> int | None:
-    """Return the version that added a file to its table."""
-    versions = range(latest_version(table), -1, -1)
-    return next((version for version in versions if is_added(table, version, file)), None)
 
 
 def first_version(table: Table, path: Place, row: Found) -> int | None:
     """Return the version in which a row first came, before all commits that only rewrote its file."""
     names = PLACE if isinstance(table, Judged) else (*table.key, str(table.event_at))
     same = Where(equal={name: row.row[name] for name in names})
+    until: int | None = (
+        None  # an undo adds a file again, and only an earlier version is asked for then
+    )
     while True:
-        version = version_of(path, row.file)
+        version = version_of(path, row.file, until)
         entry = entry_at(path, version) if version else None
         if not version or entry is None or not (entry.is_passed_over or entry.replaced):
             return version
         before = look(path, same, names, version=version - 1)
         if not before:
             return version
-        row = before[0]
+        row, until = before[0], version - 1
 
 
 def silver_row(silver: Judged, lake: Lake, record: Mapping[str, Any]) -> Found | None:
@@ -246,7 +253,10 @@ def _longest_plain_piece(key: Sequence[str]) -> str:
 
 def removed_row(table: Place, where: Where) -> Removed | None:
     """Return a removed row, with the last commit that replaced it."""
-    for version, entry in reversed(list(entries(table))):
+    sums = sums_of(table)
+    if not sums.was_rewritten and sums.replaced_at < 0:
+        return None
+    for version, entry in newest_first(table):
         removes_rows = entry.is_passed_over or entry.replaced
         # A repeated look-up keeps every row and changes only the columns of the dimension.
         if not removes_rows or entry.mode == LOOKED_AGAIN:

@@ -17,7 +17,7 @@ from jobs import catalog
 from jobs.core.table import Appended, Ingested, Judged, Recomputed, Table, Upserted, Windowed
 from jobs.engine.storage.find_rows import Found, Where, look
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import entries
+from jobs.engine.storage.ledger_search import newest_first
 from jobs.engine.storage.open_table import kinds
 from jobs.engine.storage.window_index import MICROSECOND
 
@@ -158,8 +158,9 @@ def emitted_by(step: Step) -> datetime | None:
 
 def last_watermark(table: Table, lake: Lake) -> datetime | None:
     """Return the watermark of the last batch that a table's stream wrote."""
-    watermarks = [entry.watermark for _, entry in entries(lake.table(table)) if entry.watermark]
-    return datetime.fromisoformat(watermarks[-1]) if watermarks else None
+    marks = (entry.watermark for _, entry in newest_first(lake.table(table)) if entry.watermark)
+    newest = next(marks, None)
+    return datetime.fromisoformat(newest) if newest else None
 
 
 def readers_of(table: Table, lake: Lake) -> list[Table]:

@@ -9,7 +9,7 @@ Kafka has or had, files that are gone, keys that payloads do not contain) makes 
 stop searching otherwise.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -17,11 +17,11 @@ from itertools import islice
 from jobs.core.received import IDENTITY
 from jobs.core.table import Ingested, Judged, Table
 from jobs.engine.accounting.balance_sheet import held_rows, waiting
+from jobs.engine.accounting.table_books import Books
 from jobs.engine.storage.find_rows import Range, Where, heap, look, typed
-from jobs.engine.storage.ledger import entries
+from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.log_actions import existing
 from jobs.engine.storage.open_table import kinds
-from jobs.engine.storage.place import Place
 from jobs.engine.trace.explain_silver import explain_spot
 from jobs.engine.trace.explain_unread import unread_in_kafka
 from jobs.engine.trace.locate import Spot, contains_key, has_another, records_with_key
@@ -99,7 +99,7 @@ def records_not_in_bronze(judges: Sequence[Judged], world: World) -> tuple[list[
         gaps.append(f"Kafka could not be asked for records that bronze has not read: {left}")
     elif left:
         gaps.append(f"it may be among the {left:,} records in Kafka that bronze has not read")
-    missed = sum(_offsets_skipped(world.lake.table(bronze)) for bronze in sources)
+    missed = sum(Books(bronze, world.lake).follow().sheet.skipped for bronze in sources)
     if missed:
         gaps.append(f"{missed:,} records had expired in Kafka before bronze read them")
     return gaps, left
@@ -116,7 +116,7 @@ def pending_below(table: Table, judges: Sequence[Judged], world: World) -> list[
         rows = waiting(each, world.lake)
         if rows > 0:
             gaps.append(f"{each.id} has not read {rows:,} rows")
-        dropped = sum(entry.dropped_by_watermark for _, entry in entries(world.lake.table(each)))
+        dropped = sums_of(world.lake.table(each)).dropped
         if dropped:
             gaps.append(f"the state of {each.id} refused {dropped:,} rows")
     return gaps
@@ -165,19 +165,3 @@ def _payloads_contain_keys(silver: Judged, bronze: Table, world: World) -> bool:
         return True
     words = [row.row[name] for name in silver.key if isinstance(row.row[name], str | int)]
     return all(contains_key(record.row["_payload"] or b"", str(word)) for word in words)
-
-
-def _offsets_skipped(path: Place) -> int:
-    """Return how many offsets before and between its slices bronze has not read."""
-    ends: dict[str, int] = {}
-    missed = 0
-    for part, start, end in _ranges(path):
-        missed += start - ends.get(part, 0)
-        ends[part] = end
-    return missed
-
-
-def _ranges(path: Place) -> Iterator[tuple[str, int, int]]:
-    for _, entry in entries(path):
-        for part, (start, end) in entry.offsets.items():
-            yield part, start, end

@@ -23,6 +23,11 @@ from jobs.engine.storage.duckdb_view import register
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_table
 
+NO_ENTRIES = """
+    SELECT '' AS "table", '' AS log, 0::BIGINT AS version, '' AS entry WHERE false
+"""
+"""The closed entries of a lake that is too young to have some."""
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -74,7 +79,7 @@ def _make_views(
     *,
     unmasked: bool,
 ) -> dict[str, list[str]]:
-    """Make a view of each table, and ``quarantine.<table>`` of the open rows of each quarantine.
+    """Make a view of each table, ``quarantine.<table>`` of the open rows of each quarantine, and ``ledger.entries``.
 
     Returns:
         The masked columns of each view.
@@ -99,6 +104,12 @@ def _make_views(
             known[name] = [] if unmasked else _columns_to_mask(connection, rows, secret)
             connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
             connection.execute(f'CREATE VIEW "{schema}"."{view}" AS {_masked(rows, known[name])}')
+    if is_table(lake.closed_entries):
+        register(connection, "__ledger_entries", lake.closed_entries)
+    else:
+        connection.execute(f'CREATE VIEW "__ledger_entries" AS {NO_ENTRIES}')
+    connection.execute("CREATE SCHEMA ledger")
+    connection.execute('CREATE VIEW ledger.entries AS FROM "__ledger_entries"')
     return known
 
 

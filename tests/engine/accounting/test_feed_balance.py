@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from jobs.bronze import alerts, process_events
+from jobs.engine.accounting.close_ledger import close_feeds
 from jobs.engine.accounting.feed_balance import feed_balances
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
+from jobs.engine.storage.ledger_snapshot import snapshot_file
 from tests.engine.written import entry, numbers, written
 
 FEED = "live.process_events"
@@ -106,3 +108,41 @@ def test_a_record_that_bronze_has_passed_over_is_a_fault(tmp_path: Path) -> None
     (sheet,) = feed_balances(found)
 
     assert sheet.faults == ["feeds wrote 3 records for bronze.alerts, which has 2"]
+
+
+def test_closed_books_of_a_feed_give_the_sheet_of_its_whole_log(tmp_path: Path) -> None:
+    """A feed that ends an epoch every second has a million entries within a fortnight."""
+    found = lake(tmp_path, *SOUND, bronze=3)
+    before = feed_balances(found)
+
+    closed = close_feeds(found, every=1)
+
+    assert [(each.table, each.until, each.entries) for each in closed] == [(FEED, 2, 3)]
+    assert feed_balances(found) == before == feed_balances(found, audited=True)
+
+
+def test_a_gap_behind_closed_books_is_found(tmp_path: Path) -> None:
+    """They carry forward where the last epoch ended."""
+    found = lake(tmp_path, *SOUND, bronze=3)
+    close_feeds(found, every=1)
+    gap = epoch(3, **next_one(14, 15, sent=(3, 3), wrote=0))
+    written(found.root / "live" / "process_events", [], gap.encoded())
+
+    (sheet,) = feed_balances(found)
+
+    (fault,) = sheet.faults
+    assert "epoch 3 read process-events/0 from offset 14, where the one before ended at 12" in fault
+
+
+def test_closed_sums_of_a_feed_that_were_changed_are_found_by_an_audit(tmp_path: Path) -> None:
+    """Its sheet alone would believe them."""
+    found = lake(tmp_path, *SOUND, bronze=3)
+    close_feeds(found, every=1)
+    file = snapshot_file(found.root / "live" / "process_events")
+    file.put((file.text() or "").replace('"written": 3', '"written": 2'))
+
+    (sheet,) = feed_balances(found)
+    (audited,) = feed_balances(found, audited=True)
+
+    assert (sheet.rows, sheet.balanced) == (2, True)
+    assert "`written` up to version 2 is 3, but 2 was closed" in audited.faults

@@ -8,7 +8,6 @@ from deltalake import DeltaTable
 
 from jobs.core.errors import DataError
 from jobs.engine.storage.ledger import Entry, entries, last_entry, latest_version
-from jobs.engine.storage.ledger_tail import Tail
 from jobs.engine.storage.log_actions import added
 from jobs.engine.storage.place import Place
 from tests.engine.written import BRONZE, SILVER, entry, numbers, written
@@ -120,28 +119,6 @@ def test_the_latest_version_is_found_from_a_checkpoint_on(tmp_path: Path) -> Non
     assert latest_version(Place.of(tmp_path)) == 4
     assert found is not None
     assert found[1].batch == 4
-
-
-def test_a_tail_reads_each_commit_once_and_starts_again_when_all_is_replaced(
-    tmp_path: Path,
-) -> None:
-    """The lag of a stream is the difference of two tails."""
-    tail = Tail(Place.of(tmp_path))
-    tail.follow()
-    assert (tail.read, tail.written) == (0, 0)
-    for batch in range(2):
-        written(tmp_path, numbers(1), entry(BRONZE, batch=batch, read=10, written=8).encoded())
-    written(tmp_path, numbers(1), "maintenance")
-
-    tail.follow()
-    tail.follow()
-    assert (tail.read, tail.written) == (20, 16)
-
-    replacing = entry(BRONZE, batch=2, read=5, written=4, replaced=True)
-    written(tmp_path, numbers(1), replacing.encoded(), mode="overwrite")
-    tail.follow()
-
-    assert (tail.read, tail.written) == (5, 4)
 
 
 def test_what_a_version_added_is_returned_whole_or_file_by_file(tmp_path: Path) -> None:

@@ -1,0 +1,206 @@
+"""What the entries of a table add up to, entry by entry: the figures of a million commits in one small value.
+
+No reader should read the entries of years for a sum. So the sums are carried forward: they are written
+down from time to time (jobs/engine/storage/ledger_snapshot.py), and a reader begins there and adds what came after.
+All readers add in this one way, so their figures cannot differ.
+
+``in force`` are the entries since the last batch that replaced the whole table, and that batch itself.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from jobs.engine.storage.commit_log import Kind, actions, is_commit
+from jobs.engine.storage.ledger import LOOKED_AGAIN, Entry, entry_at
+from jobs.engine.storage.place import Place
+
+UNDO = "undo "
+"""The begin of ``promoted`` in the entry of a promotion that was undone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repair:
+    """A backfill or a replay: what its entries in one table add up to.
+
+    All are kept: they are asked for by persons and once a night, and ten years of nights are a megabyte.
+
+    Args:
+        generation: The generation of rows that it changed.
+        first: The version of its first entry.
+        last: The version of its last entry.
+        mode: The mode that wrote it.
+        moved: The rows that came or went.
+        held: What it changed in the quarantine, by reason.
+    """
+
+    generation: int
+    first: int
+    last: int
+    mode: str
+    moved: int
+    held: dict[str, int]
+
+
+@dataclass(slots=True)
+class Sums:
+    """The sums up to a version.
+
+    Args:
+        version: The last version that is included; -1 for none.
+        replaced_at: The version of the last batch that replaced the whole table; -1 for none.
+        generations: The versions at which it was replaced and not given back by an undo; 0 is the first.
+        batches: Entries in force.
+        read: Rows read, of the entries in force, as are the next ones.
+        good: Rows accepted.
+        duplicates: Copies.
+        dropped: Rows that the watermark refused.
+        held: Rows held back, by reason.
+        written: Rows written, which a reader of the whole table finds if none was replaced.
+        healed: Good rows that backfills and replays added, which had been held back or dropped.
+        back: Of these, as many as made the number of copies negative.
+        looked: The dimension's version up to which every row is joined correctly; None when none is.
+        appended: The rows that a stream has received which reads the table from its first version.
+        moved: Rows that were ever written, added or removed.
+        was_rewritten: Whether any commit replaced or removed rows, with or without an entry.
+        seen: The last version read of each source.
+        repairs: Backfills and replays, by their streams.
+    """
+
+    version: int = -1
+    replaced_at: int = -1
+    generations: list[int] = field(default_factory=lambda: [0])
+    batches: int = 0
+    read: int = 0
+    good: int = 0
+    duplicates: int = 0
+    dropped: int = 0
+    held: dict[str, int] = field(default_factory=dict)
+    written: int = 0
+    healed: int = 0
+    back: int = 0
+    looked: int | None = None
+    appended: int = 0
+    moved: int = 0
+    was_rewritten: bool = False
+    seen: dict[str, int] = field(default_factory=dict)
+    repairs: dict[str, Repair] = field(default_factory=dict)
+
+    @property
+    def begun(self) -> int:
+        """Return the version at which the present generation of rows begins."""
+        return self.generations[-1]
+
+    @property
+    def dropped_and_healed(self) -> int:
+        """Return how many of the healed rows the watermark had dropped.
+
+        The entry of a backfill counts changes: how many good rows more, how many held rows fewer, and the rest counts as
+        copies. No entry names the rows that the watermark had dropped, so they fall into that rest: a lake in which a
+        backfill added 50 of them showed 50 dropped rows and -50 copies. The sum was right, but no reader understood it.
+        So an added row that makes the number of copies negative counts as dropped before. Where one backfill both adds
+        dropped rows and holds copies back, the ledger cannot distinguish the two, and both count as dropped.
+        """
+        return min(self.back, self.dropped)
+
+    @property
+    def right_until(self) -> int:
+        """Return the dimension's version up to which every row is joined correctly; -1 when none is."""
+        return -1 if self.looked is None else self.looked
+
+    def add(self, version: int, entry: Entry) -> None:
+        """Add the next entry."""
+        if entry.replaced:
+            self._begin_again(version, entry)
+        self.batches += 1
+        self.read += entry.read
+        self.good += entry.good
+        self.duplicates += entry.duplicates
+        self.dropped += entry.dropped_by_watermark
+        self.written += entry.written
+        _count(self.held, entry.quarantined)
+        self.appended += entry.appended
+        self.was_rewritten |= entry.is_passed_over
+        for source, (_, last) in entry.versions.items():
+            self.seen[source] = max(last, self.seen.get(source, 0))
+        self._look(entry)
+        if entry.is_backfill:
+            self._repair(version, entry)
+        else:
+            self.moved += entry.written
+        self.version = version
+
+    def _begin_again(self, version: int, entry: Entry) -> None:
+        self.batches = self.read = self.good = self.duplicates = self.dropped = self.written = 0
+        self.healed = self.back = 0
+        self.held = {}
+        self.replaced_at = version
+        if (entry.promoted or "").startswith(UNDO) and len(self.generations) > 1:
+            self.generations.pop()
+        else:
+            self.generations.append(version)
+
+    def _look(self, entry: Entry) -> None:
+        if entry.replaced or entry.mode == LOOKED_AGAIN:
+            self.looked = None
+        known = [] if self.looked is None else [self.looked]
+        self.looked = min([*entry.looked.values(), *known], default=None)
+
+    def _repair(self, version: int, entry: Entry) -> None:
+        moved = entry.came + entry.gone
+        self.moved += moved
+        self.healed += max(0, entry.good)
+        self.back += min(max(0, -entry.duplicates), entry.came)
+        if entry.mode == LOOKED_AGAIN:
+            return
+        before = self.repairs.pop(entry.stream, None)
+        if before and before.generation != self.begun:
+            before = None
+        held = dict(before.held) if before else {}
+        _count(held, entry.quarantined)
+        self.repairs[entry.stream] = Repair(
+            generation=self.begun,
+            first=before.first if before else version,
+            last=version,
+            mode=entry.mode,
+            moved=moved + (before.moved if before else 0),
+            held=held,
+        )
+
+
+def follow(
+    path: Place,
+    sums: Sums,
+    until: int | None = None,
+    on_entry: Callable[[int, Entry], None] = lambda *_: None,
+) -> None:
+    """Add the entries of a table's later versions, to the latest or to a given one.
+
+    Args:
+        path: The table.
+        sums: What they are added to.
+        until: The last version to add.
+        on_entry: Called with each version and its entry, once it is added.
+    """
+    while (until is None or sums.version < until) and is_commit(path, sums.version + 1):
+        version = sums.version + 1
+        entry = entry_at(path, version)
+        if entry is None:
+            sums.was_rewritten |= _removes_rows(path, version)
+            sums.version = version
+        else:
+            sums.add(version, entry)
+            on_entry(version, entry)
+
+
+def _removes_rows(path: Place, version: int) -> bool:
+    return any(each.body.get("dataChange") for each in actions(path, version, Kind.REMOVE))
+
+
+def _count(sums: dict[str, int], more: Mapping[str, int]) -> None:
+    """Add counts; a reason whose rows are all released is left out."""
+    for name, rows in more.items():
+        total = sums.get(name, 0) + rows
+        if total:
+            sums[name] = total
+        else:
+            sums.pop(name, None)
