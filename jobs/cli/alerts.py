@@ -121,9 +121,10 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         for feed in sources:
             refuse_if_taken(feed, where)
         site = _ready(found, where, how)
-        rules = LiveRules(rules_at, site.spark, log)
+        rules = LiveRules(rules_at, where, site.spark, log)
+        begun = rules.feeds()
         host = FeedHost(
-            rules.feeds(),
+            begun,
             how,
             where,
             site,
@@ -131,6 +132,8 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
             from_the_first=from_beginning,
             renewed=rules.renewed,
             handover=rules.handover,
+            keep=rules.keep,
+            ends=rules.ends,
         )
         try:
             if is_terminal() and not as_json:

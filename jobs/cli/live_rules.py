@@ -8,10 +8,14 @@ from pyspark.sql import SparkSession
 from jobs.cli.stream_log import Log
 from jobs.core.errors import DefinitionError
 from jobs.core.feed import Feed
+from jobs.engine.kafka.slices import part_of
 from jobs.engine.runtime.outage import first_line
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import last_entry
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.examples import broken
 from jobs.rules.handover import Offsets, Rule
+from jobs.rules.kept_rules import decoded, encoded
 from jobs.rules.live import feeds, handover
 from jobs.rules.remembered import LARGEST
 from jobs.rules.rule_folder import RuleFolder, RuleSet
@@ -23,20 +27,25 @@ from jobs.rules.threshold_rule import ThresholdRule
 class LiveRules:
     """The rules that run, and what becomes of a change of their folder."""
 
-    def __init__(self, where: Callable[[], Path], spark: SparkSession, log: Log) -> None:
+    def __init__(
+        self, where: Callable[[], Path], lake: Lake, spark: SparkSession, log: Log
+    ) -> None:
         """Nothing is read yet.
 
         Args:
             where: Returns the folder, which is another one after a promotion.
+            lake: Where the rules that run are kept.
             spark: What runs examples.
             log: Where it is logged what becomes of a change.
         """
-        self._where, self._spark, self._log = where, spark, log
+        self._where, self._lake, self._spark, self._log = where, lake, spark, log
         self._folder = RuleFolder(where(), self._unsound)
         self._refused: tuple[RefusedRule, ...] = ()
+        self.ends: Mapping[str, Offsets] = {}
+        """By feed the offsets at which the last process stopped; empty after a crash."""
 
     def feeds(self) -> list[Feed]:
-        """Return the feeds to begin with.
+        """Return the feeds to begin with: those of the last process, if there was one; ``renewed`` returns those of the folder.
 
         Raises:
             DefinitionError: No rule is sound.
@@ -48,7 +57,23 @@ class LiveRules:
                 "no rule can run",
                 hint="`strandline rules test` and `lint` name each with its reason.",
             )
-        return feeds(found.rules)
+        kept = decoded(self._lake.live_rules.text(), found.rules, self._done)
+        self.ends = kept.ends
+        if not kept.feeds:
+            return feeds(found.rules)
+        self._folder.goes_on_with(kept.rules)
+        return [*kept.feeds]
+
+    def keep(self, running: Sequence[Feed], ends: Mapping[str, Offsets]) -> None:
+        """Keep the rules that run, and the offsets at which they stopped, for the next process."""
+        self._lake.live_rules.put(encoded(running, ends))
+
+    def _done(self, feed: Feed) -> Offsets | None:
+        """Return the offsets at which a feed goes on; None where it never ran."""
+        newest = last_entry(self._lake.table(feed))
+        if newest is None:
+            return None
+        return {part_of(name): end for name, (_, end) in newest[1].offsets.items()}
 
     def renewed(self) -> tuple[list[Feed], Mapping[str, object]] | None:
         """Return other feeds if the folder has changed in what is raised, and what to record about that."""

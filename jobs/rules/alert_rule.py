@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from jobs.core.errors import DefinitionError
 from jobs.rules.condition import Condition, columns, simplified
@@ -52,6 +53,7 @@ class AlertRule:
         about: More than the title.
         tags: Such as ``attack.t1059.001``.
         origin: Where it was declared.
+        document: What it was read from.
 
     Raises:
         DefinitionError: The condition names no column of the table, or an example is no row of it.
@@ -69,6 +71,7 @@ class AlertRule:
     about: str = ""
     tags: tuple[str, ...] = ()
     origin: str = ""
+    document: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Bring condition and examples into the form in which they are used, and refuse those that have none."""

@@ -62,13 +62,17 @@ class Staged(Generic[R]):
             since: The offsets of the first events that they judge.
             done: The offsets of the checkpoint; stages that ended before them are not needed.
         """
+        added = Stage(rules=tuple(rules), since=since)
+        return replace(self, stages=(*self.from_offsets(done).stages, added))
+
+    def from_offsets(self, done: Offsets) -> Self:
+        """Return the same without the stages that ended before some offsets."""
         needed = [
             stage
             for stage, after in pairwise(self.stages)
             if any(done.get(part, 0) < end for part, end in after.since.items())
         ]
-        added = Stage(rules=tuple(rules), since=since)
-        return replace(self, stages=(*needed, self.stages[-1], added))
+        return replace(self, stages=(*needed, self.stages[-1]))
 
     def of_their_stage(self, found: DataFrame) -> DataFrame:
         """Keep what rules find in events of their own stages.

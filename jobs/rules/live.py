@@ -77,6 +77,18 @@ def handover(old: Feed, new: Feed | None, since: Offsets, done: Offsets) -> Feed
     return cast(Feed, replace(goes_on, transform=function))
 
 
+def continued(feed: Feed, stages: tuple[Stage[Any], ...], done: Offsets) -> Feed:
+    """Return a feed of alerts with the stages that it needs to go on at some offsets."""
+    changed: Any = feed
+    function = replace(_staged(feed), stages=stages).from_offsets(done)
+    return cast(Feed, replace(changed, transform=function))
+
+
+def stages_of(feed: Feed) -> tuple[Stage[Any], ...]:
+    """Return the stages of a feed of alerts."""
+    return _staged(feed).stages
+
+
 def _staged(feed: Feed) -> Staged[Any]:
     """Return the function of a feed of alerts."""
     function = getattr(feed, "transform", None)

@@ -67,11 +67,16 @@ class RuleFolder:
         self.folder, self._check = folder, check
         self._seen: dict[str, tuple[int, int]] | None = None
         self.current = RuleSet()
+        self._read: RuleSet | None = None
+        """What the folder has, where other rules run."""
         self.by: tuple[str, ...] = ()
         """The owners of the files that changed last."""
 
     def look(self) -> RuleSet | None:
         """Return the rules that run from now on if the files have changed since the last look; otherwise None."""
+        if self._read is not None:
+            self.current, self._read = self._read, None
+            return self.current
         seen = state(self.folder)
         if seen == self._seen:
             return None
@@ -104,6 +109,17 @@ class RuleFolder:
             refused=tuple(refused),
         )
         return self.current
+
+    def goes_on_with(self, rules: Sequence[Rule]) -> None:
+        """Take rules for those that run; the next look returns what the folder has, whether or not it changed.
+
+        Where a rule of the folder is refused, the next look reads all of it again: another version of it may go on.
+        """
+        if self.current.refused:
+            self._seen = None
+        else:
+            self._read = self.current
+        self.current = RuleSet(rules=tuple(rules))
 
     def _refused(self, reason: str) -> RuleSet:
         """Keep the rules that run, because the folder as a whole cannot be read."""

@@ -5,9 +5,11 @@ events. ``jobs/rules/windows.py`` defines exactly when it fires.
 """
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
+from typing import Any
 
 from jobs.core.errors import DefinitionError
 from jobs.rules.alert_rule import AlertRule, Event, Severity
@@ -89,6 +91,7 @@ class ThresholdRule:
         about: More than the title.
         tags: Such as ``attack.t1110``.
         origin: Where it was declared.
+        document: What it was read from.
 
     Raises:
         DefinitionError: It has no part, or an example is of no table of its parts.
@@ -110,6 +113,7 @@ class ThresholdRule:
     about: str = ""
     tags: tuple[str, ...] = ()
     origin: str = ""
+    document: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse what cannot be asked, and bring examples into the form of rows."""

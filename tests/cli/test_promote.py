@@ -133,7 +133,10 @@ def test_a_running_process_takes_a_promotion_over(
     (folder / DECODES.origin).write_text((STARTER / DECODES.origin).read_text())
     write(folder, 1)
     rules = LiveRules(
-        lambda: chosen_rules.promoted_folder(lake) if live_rules(lake) else folder, spark, Logged()
+        lambda: chosen_rules.promoted_folder(lake) if live_rules(lake) else folder,
+        lake,
+        spark,
+        Logged(),
     )
     rules.feeds()
     put_live(lake, write(tmp_path / "rules", 1, "/k"))

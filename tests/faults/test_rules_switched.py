@@ -200,6 +200,54 @@ def test_a_rule_that_counts_is_switched_within_ten_seconds(
     assert len(found) in range(2, 5), "two versions, in one window or in the two around its end"
 
 
+def test_a_rule_that_is_changed_while_the_process_is_down_raises_nothing_twice(
+    fresh: Path, address: str, tmp_path: Path
+) -> None:
+    """A start judges again what came after the last checkpoint: here once after a stop, and once after ``kill -9``."""
+    rules = tmp_path / "rules"
+    rules.mkdir()
+    write(rules, ALWAYS)
+    write(rules, CHANGED)
+
+    def alerted(count: int) -> None:
+        wait(lambda: len({(a["rule_id"], a["event_key"]) for a in alerts(address)}) == count, fresh)
+
+    with raising(fresh, rules) as process:
+        _sent(address, range(10))
+        alerted(20)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(120) == 0, log(fresh).read_text()[-3000:]
+    write(rules, CHANGED, words="'util.exe'")
+    _sent(address, range(10, 20))
+    with raising(fresh, rules):
+        alerted(40)  # and then it is killed
+    write(rules, CHANGED, words="'til.exe'")
+    with raising(fresh, rules):
+        wait(lambda: len(changes(fresh)) == 2, fresh)
+        _sent(address, range(20, 30))
+        alerted(60)
+
+    found = alerts(address)
+    everything = {(number % 2, number // 2) for number in range(30)}
+    assert _by_rule(found) == {ALWAYS: everything, CHANGED: everything}
+    versions = {
+        (a["event_partition"], a["event_offset"]): a["rule_version"]
+        for a in found
+        if a["rule_id"] == CHANGED
+    }
+    third = [{versions[n % 2, n // 2] for n in range(start, start + 10)} for start in (0, 10, 20)]
+    assert [len(each) for each in third] == [1, 1, 1]
+    assert len(set.union(*third)) == 3
+
+
+def _sent(address: str, numbers: range) -> None:
+    """Send events on which every rule fires, to one partition and the other."""
+    for number in numbers:
+        now = datetime.now(UTC)  # noqa: TID251  # an event that just happened
+        payload = start(f"g{number}", fires=True, at=now)
+        send(address, EVENTS, [payload], at=now, partition=number % 2)
+
+
 def _by_rule(found: list[dict[str, Any]]) -> dict[str, set[tuple[int, int]]]:
     """Return the events that each rule has alerted on, having seen that each has one id, in one version."""
     ids = defaultdict(set)

@@ -167,3 +167,30 @@ def test_a_threshold_rule_is_changed_by_a_change_of_the_rule_that_it_counts(tmp_
         "removed": 1,
     }
     assert {kind: len(names) for kind, names in changed.changes(added).items()} == {"changed": 1}
+
+
+def test_a_start_goes_on_with_other_rules_and_then_with_those_of_the_folder(tmp_path: Path) -> None:
+    """The difference between the two is a change like any other; the files are not read again for it."""
+    found = folder(tmp_path)
+    kept, gone = found.current.rules
+    read = found.current
+
+    found.goes_on_with([kept])
+
+    assert found.current.rules == (kept,)
+    assert looked(found) is read
+    assert read.changes(RuleSet(rules=(kept,))) == {"added": [f"{gone.id} {gone.version}"]}
+    assert found.look() is None
+
+
+def test_a_rule_whose_file_was_broken_meanwhile_goes_on_after_a_start(tmp_path: Path) -> None:
+    """As it does in a process that runs."""
+    before = folder(tmp_path).current
+    (tmp_path / FILES[0]).write_text("title: [")
+    found = RuleFolder(tmp_path, sound)
+    assert len(looked(found).rules) == 1
+
+    found.goes_on_with(before.rules)
+
+    assert looked(found).changes(before) == {}
+    assert len(found.current.rules) == 2

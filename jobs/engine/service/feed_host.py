@@ -23,6 +23,7 @@ from jobs.core.errors import LakeError
 from jobs.core.feed import Feed
 from jobs.core.modes import FeedMode
 from jobs.engine.accounting.close_ledger import close_feeds
+from jobs.engine.kafka.slices import Positions
 from jobs.engine.pipeline import feed_query
 from jobs.engine.pipeline.runner import Site
 from jobs.engine.runtime.holders import own
@@ -53,6 +54,8 @@ class FeedHost:
         from_the_first: bool = False,
         renewed: Callable[[], Renewed | None] = lambda: None,
         handover: Handover = lambda old, new, *_: new or old,
+        keep: Callable[[Sequence[Feed], Mapping[str, Positions]], None] = lambda *_: None,
+        ends: Mapping[str, Positions] | None = None,
     ) -> None:
         """Prepare; nothing runs yet.
 
@@ -65,12 +68,14 @@ class FeedHost:
             from_the_first: Whether a feed that runs for the first time reads what its topics hold already.
             renewed: Asked about once a second for other feeds.
             handover: Lets a feed of another version take over.
+            keep: Called with the feeds that run, before each start and at the end, then with the offsets at which they
+                stopped.
+            ends: The offsets at which feeds of the process before this one stopped.
         """
         self._mode, self._lake, self._site, self._stop = mode, lake, site, stop
-        self._renewed, self._handover = renewed, handover
-        self._runs = [
-            FeedRun(feed, mode, lake, site, from_the_first=from_the_first) for feed in feeds
-        ]
+        self._renewed, self._handover, self._keep = renewed, handover, keep
+        self._from_the_first = from_the_first
+        self._runs = [self._run(feed, (ends or {}).get(feed.id)) for feed in feeds]
         self._error: Exception | None = None
         self.closer = BookCloser(partial(close_feeds, lake))
 
@@ -98,10 +103,14 @@ class FeedHost:
                 for run in self._runs:
                     run.end()
                 with without_room():
+                    self._keep(self._feeds(), self._ends())
                     self._beat(is_alive=False)
 
     def _serve(self, look: Callable[["FeedHost"], None], held: ExitStack) -> None:
         self.closer.start()
+        self._renew(held)
+        self._keep(self._feeds(), {})
+        self._from_the_first = False
         due = 0.0
         ends = feed_query.ends(self._mode)
         while not self._stop.is_set() and not (ends and all(run.is_done for run in self._runs)):
@@ -133,11 +142,21 @@ class FeedHost:
                 begun[new.id] = run.take_over(new, self._handover)
         for feed in wanted.values():
             held.enter_context(lease(self._site.spark, feed, self._lake))
-            run = FeedRun(feed, self._mode, self._lake, self._site, from_the_first=False)
-            self._runs.append(run)
+            self._runs.append(self._run(feed, None))
             begun[feed.id] = {}
+        self._keep(self._feeds(), {})
         line = {"at": self._site.clock().isoformat(), **record, "since": begun}
         self._lake.rule_changes.append(json.dumps(line))
+
+    def _run(self, feed: Feed, ended: Positions | None) -> FeedRun:
+        first = self._from_the_first
+        return FeedRun(feed, self._mode, self._lake, self._site, from_the_first=first, ended=ended)
+
+    def _feeds(self) -> list[Feed]:
+        return [run.feed for run in self._runs]
+
+    def _ends(self) -> dict[str, Positions]:
+        return {run.feed.id: run.ended for run in self._runs if run.ended is not None}
 
     def _beat(self, *, is_alive: bool) -> None:
         failed = self._error

@@ -50,16 +50,34 @@ class FeedPulse:
 class FeedRun:
     """One feed, across all starts of its query."""
 
-    def __init__(
-        self, feed: Feed, mode: FeedMode, lake: Lake, site: Site, *, from_the_first: bool
+    def __init__(  # noqa: PLR0913  # what, how, where, with what, from where
+        self,
+        feed: Feed,
+        mode: FeedMode,
+        lake: Lake,
+        site: Site,
+        *,
+        from_the_first: bool,
+        ended: Positions | None = None,
     ) -> None:
-        """Prepare; nothing runs yet."""
+        """Prepare; nothing runs yet.
+
+        Args:
+            feed: What to run.
+            mode: How.
+            lake: Where.
+            site: With what.
+            from_the_first: Whether a feed that runs for the first time reads what its topics hold already.
+            ended: The offsets before which the process before this one has judged every event, if that is known.
+        """
         self.feed = feed
         self.pulse = FeedPulse(feed=feed.id, rules=feed.version)
         self.is_done = False
         self._mode = feed_query.mode_of(feed, mode)
         self._lake, self._site = lake, site
         self._from_the_first = from_the_first
+        self.ended = ended
+        """The offsets before which every event was judged; None while the query runs, and where it is unknown."""
         self._query: StreamingQuery | None = None
         self._ledger: FeedLedger | None = None
         self._pause, self._due = FIRST, 0.0
@@ -94,9 +112,11 @@ class FeedRun:
 
     def end(self) -> None:
         """Stop the query and account for its last epoch; without Kafka the next start does that."""
-        if self._query is not None:
-            self._query.stop()
         try:
+            if self._query is not None:
+                feed_query.stop(self._site.spark, self.feed, self._query)
+            if self._ledger is not None:
+                self.ended = self._ledger.ends()
             self._close(settles=True)
         except Exception as error:
             if absence(error) is None:
@@ -112,7 +132,8 @@ class FeedRun:
         self.is_done, self._due = new is None, 0.0
         try:
             ledger = self._ledger or self._opened()
-            since, done = ledger.ends(), ledger.read()
+            since, done = self.ended or ledger.ends(), ledger.read()
+            self.ended = None
             self._close(settles=True)
         except Exception as error:
             if absence(error) is None:
@@ -134,6 +155,7 @@ class FeedRun:
         return self._ledger
 
     def _start(self) -> None:
+        self.ended = None
         begins = self._opened().begin(from_the_first=self._from_the_first)
         address = self._site.kafka(self.feed.id)
         self._query = feed_query.start(
@@ -158,7 +180,10 @@ class FeedRun:
         if failure is not None:
             raise failure
         self.is_done = True
-        self._close(settles=True)
+        if self._ledger is not None:
+            self._account(self._ledger.settle(at_once=True))
+            self.ended = self._ledger.read()
+        self._close(settles=False)
 
     def _wait(self, away: TransientError) -> None:
         if self._query is not None:

@@ -144,6 +144,11 @@ class Lake:
         return self.root / "_rule_changes.jsonl"
 
     @property
+    def live_rules(self) -> Place:
+        """Return the file with the alert rules that ran last, and where they stopped."""
+        return self.root / "_live_rules.json"
+
+    @property
     def rules(self) -> Place:
         """Return the folder with the versions of the alert rules that were promoted."""
         return self.root / "_rules"

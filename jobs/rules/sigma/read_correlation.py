@@ -94,6 +94,7 @@ def _read(
         about=parsed.description or "",
         tags=tuple(str(tag) for tag in parsed.tags),
         origin=origin,
+        document=document,
         **own_fields(document, _events),
     )
 

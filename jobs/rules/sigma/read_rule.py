@@ -70,6 +70,7 @@ def read_rule(document: Mapping[str, Any], origin: str) -> AlertRule:
             about=parsed.description or "",
             tags=tuple(str(tag) for tag in parsed.tags),
             origin=origin,
+            document=document,
             **own_fields(document, _events),
         )
     except UnsupportedError:
