@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from jobs.cli.stream_log import Log
 from jobs.core.errors import DefinitionError
 from jobs.core.feed import Feed
-from jobs.engine.kafka.slices import part_of
+from jobs.engine.kafka.slices import range_ends
 from jobs.engine.runtime.outage import first_line
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import last_entry
@@ -71,9 +71,7 @@ class LiveRules:
     def _done(self, feed: Feed) -> Offsets | None:
         """Return the offsets at which a feed goes on; None where it never ran."""
         newest = last_entry(self._lake.table(feed))
-        if newest is None:
-            return None
-        return {part_of(name): end for name, (_, end) in newest[1].offsets.items()}
+        return range_ends(newest[1].offsets) if newest else None
 
     def renewed(self) -> tuple[list[Feed], Mapping[str, object]] | None:
         """Return other feeds if the folder has changed in what is raised, and what to record about that."""

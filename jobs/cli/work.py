@@ -135,9 +135,9 @@ def _note_batches(table: Table, minute: Throttle) -> Callable[[Entry], None]:
 
 
 def _note_done(report: Report) -> None:
+    """Print the result of a table to a log; a terminal has shown its batches."""
     if report.books_open:
         note(f"the books of {report.table} stay open until the next run: {report.books_open}")
-    """Print the result of a table to a log; a terminal has shown its batches."""
     if not is_watched():
         batches, seconds = report.batches, report.seconds
         note(f"{report.table}: {batches:,} batches, {report.read:,} read, {seconds:,.1f} s")

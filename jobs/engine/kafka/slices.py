@@ -19,6 +19,7 @@ from confluent_kafka import Message
 
 from jobs.core.topic import Topic
 from jobs.engine.kafka.topic_log import Log
+from jobs.engine.storage.ledger import Offsets
 
 Part: TypeAlias = tuple[str, int]
 """A topic's name and the number of one of its partitions."""
@@ -125,6 +126,11 @@ def part_of(name: str) -> Part:
     """Return the partition of a name."""
     topic, _, number = name.rpartition("/")
     return topic, int(number)
+
+
+def range_ends(ranges: Offsets) -> dict[Part, int]:
+    """Return the ends of the ranges of a ledger entry."""
+    return {part_of(name): end for name, (_, end) in ranges.items()}
 
 
 def _within(positions: Positions, topic: str) -> dict[int, int]:

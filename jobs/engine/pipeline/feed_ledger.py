@@ -21,7 +21,7 @@ from pyspark.sql.types import StringType, StructType
 
 from jobs.core.feed import Feed
 from jobs.core.modes import FeedMode
-from jobs.engine.kafka.slices import Backlog, Part, Positions, name_of, part_of
+from jobs.engine.kafka.slices import Backlog, Positions, name_of, range_ends
 from jobs.engine.kafka.topic_log import check_positions
 from jobs.engine.pipeline.feed_query import FEED
 from jobs.engine.pipeline.ingest import identity, refuse_unlike
@@ -85,7 +85,7 @@ class FeedLedger:
             ends = {part: end for part, (_, end) in self._sink.bounds().items()}
             self._commit(-1, {name_of(p): (at, at) for p, at in begins.items()}, _empty(ends), 0)
             return begins
-        read = _ends(newest[1].offsets)
+        read = range_ends(newest[1].offsets)
         check_positions(self._feed.id, read, bounds)
         return {part: read.get(part, first) for part, (first, _) in bounds.items()}
 
@@ -99,13 +99,13 @@ class FeedLedger:
         found, newest = kafka_ends(self._checkpoint), last_entry(self._path)
         if newest is None or not (at_once or time.monotonic() > self._at + OFTEN):
             return None
-        before = _ends(newest[1].offsets)
+        before = range_ends(newest[1].offsets)
         epoch, done = newest[1].batch, before  # until a first epoch is committed
         if found is not None:
             epoch, topics = found
             done = {(t, int(p)): end for t, ends in topics.items() for p, end in ends.items()}
         offsets = {name_of(part): (before.get(part, 0), done[part]) for part in sorted(done)}
-        began = _ends(newest[1].sent)
+        began = range_ends(newest[1].sent)
         ends = {part: end for part, (_, end) in self._sink.bounds().items()}
         if done == before and not at_once:
             return None
@@ -122,7 +122,7 @@ class FeedLedger:
     def read(self) -> Positions:
         """Return the offsets up to which the ledger has them."""
         newest = last_entry(self._path)
-        return _ends(newest[1].offsets) if newest else {}
+        return range_ends(newest[1].offsets) if newest else {}
 
     def lag(self) -> int:
         """Return the offsets that no entry has yet: those that wait, and those of the epoch that runs."""
@@ -158,10 +158,6 @@ class FeedLedger:
         delta_commit.Commit(self._spark, self._path).commit(entry.encoded())
         self._at = time.monotonic()
         return entry
-
-
-def _ends(offsets: Offsets) -> dict[Part, int]:
-    return {part_of(name): end for name, (_, end) in offsets.items()}
 
 
 def _empty(ends: Positions) -> dict[str, tuple[int, int]]:

@@ -20,7 +20,7 @@ from jobs.core.received import RECEIVED
 from jobs.core.table import Table
 from jobs.engine.kafka import topic_log
 from jobs.engine.kafka.beyond_calendar import FEW, as_spark_reads, is_beyond, within_calendar
-from jobs.engine.kafka.slices import Backlog, Bounds, Part, Positions, name_of, part_of
+from jobs.engine.kafka.slices import Backlog, Bounds, Part, Positions, name_of, range_ends
 from jobs.engine.pipeline.newest_arrival import newest_before, newest_with
 from jobs.engine.runtime.meter import Meter, code_version
 from jobs.engine.storage import create_table, delta_commit
@@ -119,7 +119,7 @@ class Intake:
         positions = {part: first for part, (first, _) in bounds.items()}
         newest = last_entry(self._path)
         if newest is not None:
-            positions |= {part_of(name): end for name, (_, end) in newest[1].offsets.items()}
+            positions |= range_ends(newest[1].offsets)
         return positions
 
     def _refuse_another_topic(self) -> None:

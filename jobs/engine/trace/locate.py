@@ -136,9 +136,7 @@ def first_version(table: Table, path: Place, row: Found) -> int | None:
     """Return the version in which a row first came, before all commits that only rewrote its file."""
     names = PLACE if isinstance(table, Judged) else (*table.key, str(table.event_at))
     same = Where(equal={name: row.row[name] for name in names})
-    until: int | None = (
-        None  # an undo adds a file again, and only an earlier version is asked for then
-    )
+    until: int | None = None  # after a step back only earlier versions: an undo adds a file again
     while True:
         version = version_of(path, row.file, until)
         entry = entry_at(path, version) if version else None
