@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from jobs.core.errors import DataError
 from jobs.engine.storage.files_at_version import table_id
 from jobs.engine.storage.ledger import is_passed_over
 from jobs.engine.storage.log_actions import Added, added
@@ -130,6 +131,45 @@ def kafka_ends(checkpoint: Place) -> tuple[int, dict[str, dict[str, int]]] | Non
     }
 
 
+def unread_from(checkpoint: Place) -> Positions | None:
+    """Return where a stream over tables reads on, by the id of each source; None where it is no such stream.
+
+    That is the end of its last committed batch: a batch that was planned and not committed is read again. Of all files of
+    the checkpoint two are read, and its folders are listed, in which Spark keeps about a hundred batches. A source from
+    which nothing was read yet is left out; it is read from its first version on.
+
+    Raises:
+        DataError: The checkpoint cannot be read, so what it needs is unknown.
+    """
+    try:
+        return _unread_from(checkpoint)
+    except (ValueError, KeyError, TypeError, FileNotFoundError) as error:
+        raise DataError(
+            f"the checkpoint {checkpoint} cannot be read: {error}",
+            hint="if its stream starts all the same, try again; otherwise restore the folder, or remove it with its table, "
+            "and the table is made anew.",
+            checkpoint=str(checkpoint),
+        ) from error
+
+
+def _unread_from(checkpoint: Place) -> Positions | None:
+    if stream_id(checkpoint) is None:
+        return None
+    done = _newest(checkpoint, "commits")
+    if done is not None:
+        return _read_batch(checkpoint, done)[1] if _reads_tables(checkpoint, done) else None
+    planned_first = _newest(checkpoint, "offsets")
+    if planned_first is None:
+        return {}
+    if not _reads_tables(checkpoint, planned_first):
+        return None
+    if not begins_whole(checkpoint):
+        return {}
+    # The planned batch reads a snapshot, and ends after it.
+    ends = _read_batch(checkpoint, planned_first)[1]
+    return {name: Position(max(end.version - 1, 0)) for name, end in ends.items()}
+
+
 def is_ahead(checkpoint: Place, newest: int | None, sources: Sequence[Place]) -> bool:
     """Return whether the checkpoint has committed batches with rows that the table's ledger lacks.
 
@@ -200,6 +240,12 @@ def _versions_between(
         last = end.files if version == end.version else None
         if last is None or last > first:
             yield version, (first, None if last is not None and last >= WHOLE else last)
+
+
+def _reads_tables(checkpoint: Place, number: int) -> bool:
+    """Return whether the sources of a batch are Delta tables, and not topics of Kafka."""
+    _, _, *offsets = _lines(checkpoint, "offsets", number)
+    return all("reservoirId" in json.loads(text) for text in offsets if text != NOTHING_YET)
 
 
 def _read_batch(checkpoint: Place, number: int) -> tuple[int, dict[str, Position]]:

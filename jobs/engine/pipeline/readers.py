@@ -1,0 +1,154 @@
+"""Who still reads the log of a table, and from which version on; nothing of a log may go that a reader needs.
+
+Readers are found by what they left in the lake and not by the catalog alone, so a table that was paused for months, or
+whose module is gone, keeps what it needs: the checkpoints of streams, of rebuilds, and those that an undo of a promotion
+brings back; the last version that recomputed windows were computed from; the version of a dimension at which rows were
+looked up. The last two matter most, because a missing commit is no error to them: they would miss its change silently.
+
+A reader that never began is none, because it can begin with a snapshot of its sources.
+
+What is needed of a table are the commits from a version on, and every file that one of them adds or removes. A ledger needs
+more: closed books begin where they were closed (jobs/engine/accounting/table_books.py).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import reduce
+
+from jobs import catalog
+from jobs.core.kind import Layer
+from jobs.core.table import Recomputed, Table
+from jobs.engine.pipeline import shadow_lake
+from jobs.engine.pipeline.shadow_lake import Shadow
+from jobs.engine.storage.files_at_version import table_id
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import is_table, last_entry
+from jobs.engine.storage.ledger_snapshot import name_of, sums_of
+from jobs.engine.storage.place import Place
+from jobs.engine.storage.spark_checkpoint import NOWHERE, unread_from
+
+
+class How(StrEnum):
+    """How a reader reads."""
+
+    STREAM = "stream"
+    """The table's own stream."""
+    REBUILD = "rebuild"
+    """The stream of a shadow that may be promoted."""
+    UNDO = "undo"
+    """The stream and the rows that an undo of the last promotion would bring back."""
+    WINDOWS = "windows"
+    """Windows that are computed again where a source changed."""
+    DIMENSION = "dimension"
+    """Rows that are looked up again where a dimension changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """One reader of tables.
+
+    Args:
+        table: The table that it fills.
+        how: How it reads.
+        needs: For each table that it reads, the first version that it needs; the one after the newest, where it has read
+            everything.
+    """
+
+    table: str
+    how: How
+    needs: Mapping[str, int]
+
+
+def needed_versions(lake: Lake) -> dict[str, int]:
+    """Return for each table that has a reader the smallest version that any of them needs."""
+    return reduce(_lowest, (reader.needs for reader in readers(lake)), {})
+
+
+def readers(lake: Lake) -> list[Reader]:
+    """Return all readers of the lake's tables."""
+    names = _names(lake)
+    tables = {table.id: table for table in catalog.tables()}
+    # A promotion moves checkpoints: from the table to the shadow's folder, then from the shadow to the table. With the
+    # tables' folders read before and after, none can be missed on its way.
+    seen = [
+        *_streams(lake, names, tables),
+        *_shadows(lake, names, tables),
+        *_streams(lake, names, tables),
+        *_followers(lake, list(tables.values())),
+    ]
+    found: dict[tuple[str, How], Reader] = {}
+    for each in seen:
+        before = found.get((each.table, each.how), each)
+        found[each.table, each.how] = replace(each, needs=_lowest(before.needs, each.needs))
+    return [*found.values()]
+
+
+def _lowest(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {**one, **{name: min(at, one.get(name, at)) for name, at in other.items()}}
+
+
+def _names(lake: Lake) -> dict[str, str]:
+    """Return the names of the lake's tables by the ids that Delta gave to them."""
+    folders = (lake.root / layer for layer in Layer)
+    paths = [folder / name for folder in folders for name in folder.names()]
+    return {table_id(path): name_of(path) for path in paths if is_table(path)}
+
+
+def _streams(lake: Lake, names: Mapping[str, str], tables: Mapping[str, Table]) -> Iterator[Reader]:
+    folder = lake.root / "_checkpoints"
+    for table in folder.names():
+        needs = _needs(folder / table, names, tables.get(table))
+        if needs:
+            yield Reader(table=table, how=How.STREAM, needs=needs)
+
+
+def _shadows(lake: Lake, names: Mapping[str, str], tables: Mapping[str, Table]) -> Iterator[Reader]:
+    for name in (lake.root / "_rebuild").names():
+        if name in tables:
+            yield from _of_shadow(Shadow.of(tables[name], lake), lake, names)
+
+
+def _of_shadow(made: Shadow, lake: Lake, names: Mapping[str, str]) -> Iterator[Reader]:
+    table = made.own
+    if needs := _needs(made.checkpoint(table), names, table):
+        yield Reader(table=table.id, how=How.REBUILD, needs=needs)
+    promotion = shadow_lake.read(made)
+    if promotion is None or promotion.undone:
+        return
+    before = zip(lake.folders(table), promotion.before, strict=False)
+    rows = {name_of(path): version for path, version in before}
+    yield Reader(
+        table=table.id,
+        how=How.UNDO,
+        needs={**_needs(made.put_away(promotion.mark), names, table), **rows},
+    )
+
+
+def _followers(lake: Lake, tables: Sequence[Table]) -> Iterator[Reader]:
+    """Yield the readers without a checkpoint, which note in their ledger what they have read."""
+    for table in tables:
+        if not lake.exists(table):
+            continue
+        if isinstance(table, Recomputed):
+            newest = last_entry(lake.table(table))
+            seen = newest[1].versions if newest else {}
+            needs = {name: last + 1 for name, (_, last) in seen.items()}
+            if needs:
+                yield Reader(table=table.id, how=How.WINDOWS, needs=needs)
+        elif table.dimension is not None:
+            looked = sums_of(lake.table(table)).right_until
+            if looked >= 0:
+                needs = {table.dimension.source.id: looked + 1}
+                yield Reader(table=table.id, how=How.DIMENSION, needs=needs)
+
+
+def _needs(checkpoint: Place, names: Mapping[str, str], table: Table | None) -> dict[str, int]:
+    """Return the first version of each source that a stream needs; nothing where it is no stream over tables."""
+    found = unread_from(checkpoint)
+    if found is None:
+        return {}
+    at = {names[source]: position for source, position in found.items() if source in names}
+    unread = {source.id: NOWHERE for source in table.upstream} if table else {}
+    there = set(names.values())
+    return {name: each.version for name, each in {**unread, **at}.items() if name in there}
