@@ -16,6 +16,7 @@ from orchestration.reporting import REPORT, every_morning
 from orchestration.resources import RESOURCES
 from orchestration.schedules import CATCH_UP, every_quarter_of_an_hour
 from orchestration.topics import look_at_topics, topics
+from orchestration.upkeep import maintain_often, maintenance
 from orchestration.vitals import look_at_tables
 from orchestration.watchdog import watchdog
 from orchestration.written import look_at_the_stream
@@ -25,8 +26,14 @@ ALERTING = alerting()
 DEFINITIONS = Definitions(
     assets=[*topics(ALERTING.sources), *assets(), *ALERTING.assets],
     asset_checks=[*vitals.checks(), *ALERTING.checks],
-    jobs=[CATCH_UP, RE_READ, certify, REPORT, *JOBS, *ALERTING.jobs],
-    schedules=[every_quarter_of_an_hour, re_read_nightly, CERTIFY_NIGHTLY, every_morning],
+    jobs=[CATCH_UP, RE_READ, certify, REPORT, maintenance, *JOBS, *ALERTING.jobs],
+    schedules=[
+        every_quarter_of_an_hour,
+        re_read_nightly,
+        CERTIFY_NIGHTLY,
+        every_morning,
+        maintain_often,
+    ],
     sensors=[
         look_at_topics,
         look_at_the_stream,

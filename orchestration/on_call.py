@@ -27,7 +27,6 @@ from jobs.core.table import Table
 from jobs.engine.repair.rewind import rewind
 from jobs.engine.runtime.log_records import last_error
 from jobs.engine.service.background_stream import Always
-from jobs.engine.service.orphan_files import left, take_away
 from jobs.engine.service.stream_health import Ill
 from jobs.engine.storage.ledger import Entry
 from orchestration.catch_up import bring_up
@@ -131,19 +130,6 @@ def go_back(
                 context.log_event(_again(each, entry))
     except LakeError as error:
         raise failure(error) from error
-
-
-@op(description="Delete what killed batches and proofs left behind.")
-def tidy_up(context: OpExecutionContext, lake: LakeResource) -> None:
-    """Tidy up."""
-    try:
-        found = list(left(lake.lake(), place.now()))
-    except LakeError as error:
-        raise failure(error) from error
-    for each in found:
-        take_away(each)
-        context.log.info("%s: %s bytes, %s", each.path, each.size, each.why)
-    context.log.info("%s deleted", len(found))
 
 
 def _again(table: Table, entry: Entry) -> AssetMaterialization:
@@ -251,10 +237,4 @@ def rewind_job() -> None:
     go_back()
 
 
-@job(name="maintenance", description="Delete files that belong to nothing.")
-def maintenance() -> None:
-    """Maintain."""
-    tidy_up()
-
-
-JOBS: list[JobDefinition] = [restart, drain, pause, resume, rewind_job, maintenance, revive]
+JOBS: list[JobDefinition] = [restart, drain, pause, resume, rewind_job, revive]

@@ -8,10 +8,11 @@ import typer
 from rich.table import Table as Grid
 
 from jobs.cli import alerts_background, engine, place, stopping
+from jobs.cli.duration import seconds
 from jobs.cli.place import LakeOption
 from jobs.cli.screen import grid, is_terminal, live, note, show
 from jobs.cli.stream_log import Log, log_books
-from jobs.cli.streaming import logged, seconds
+from jobs.cli.streaming import logged
 from jobs.core.errors import DefinitionError
 from jobs.core.feed import Feed
 from jobs.core.modes import Continuous, FeedMode, MicroBatch, RealTime

@@ -11,9 +11,10 @@ from rich.table import Table as Grid
 from jobs.bronze import alerts as bronze
 from jobs.cli import place, stopping
 from jobs.cli.chosen_rules import live_folder
+from jobs.cli.duration import seconds
 from jobs.cli.rule_words import RuleTexts
 from jobs.cli.screen import grid, is_terminal, live, note, show
-from jobs.cli.streaming import logged, seconds
+from jobs.cli.streaming import logged
 from jobs.core.errors import DefinitionError
 from jobs.engine.kafka import admin, local_broker
 from jobs.engine.runtime.settings import Settings

@@ -55,7 +55,7 @@ VERBS = {
     "promote": "anew",
     "undo": "anew",
     "quarantine": "quarantine",
-    "tidy": "upkeep",
+    "maintain": "upkeep",
     "new": "new",
     "doctor": "doctor",
 }

@@ -5,9 +5,10 @@ from typing import Annotated
 import typer
 
 from jobs.cli import place
+from jobs.cli.duration import seconds
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.screen import emit, note, say
-from jobs.cli.streaming import EVERY, seconds
+from jobs.cli.streaming import EVERY
 from jobs.cli.work import MaxOffsets, catch_up
 from jobs.engine.runtime.settings import Settings, environment
 from jobs.engine.service.background_stream import Always

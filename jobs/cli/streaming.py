@@ -8,12 +8,12 @@ import typer
 from rich.table import Table as Grid
 
 from jobs.cli import engine, place, stopping
+from jobs.cli.duration import seconds
 from jobs.cli.ending import exit_code, foreseen
 from jobs.cli.place import LakeOption, TablesArgument
 from jobs.cli.screen import grid, is_terminal, live, note, record, show
 from jobs.cli.stream_log import Log, StreamLog, log_books, waits_for
 from jobs.cli.work import MaxOffsets, refuse_early
-from jobs.core.errors import DefinitionError
 from jobs.core.modes import MicroBatch
 from jobs.core.table import Ingested, Table
 from jobs.engine.kafka import local_broker
@@ -132,18 +132,3 @@ def _pulses(host: Host) -> Grid:
         for p in host.pulses.values()
     ]
     return grid(None, columns, rows)
-
-
-def seconds(text: str) -> float:
-    """Parse a time from batch to batch.
-
-    Raises:
-        DefinitionError: It is not one.
-    """
-    for suffix, factor in (("ms", 0.001), ("s", 1.0), ("m", 60.0)):
-        digits = text.removesuffix(suffix)
-        if text.endswith(suffix) and digits.replace(".", "", 1).isdigit() and float(digits) > 0:
-            return float(digits) * factor
-    raise DefinitionError(
-        f"{text!r} is no time from batch to batch", hint="write it like 500ms, 5s or 1m."
-    )

@@ -1,48 +1,105 @@
-"""``tidy``: show and delete the files of a lake that belong to nothing."""
+"""``maintain``: put small files together, keep logs short, delete what no reader needs, beside running streams."""
 
+import os
+import time
+from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import timedelta
 from typing import Annotated
 
 import typer
 
 from jobs.cli import place
+from jobs.cli.duration import seconds
 from jobs.cli.place import JsonOption, LakeOption
-from jobs.cli.screen import emit, say, show
-from jobs.engine.service.orphan_files import left, take_away
+from jobs.cli.screen import emit, note, say, show
+from jobs.engine.service.maintain import Maintained, Policy, maintain
+from jobs.engine.service.orphan_files import Left, left, take_away
+from jobs.engine.storage.lake import Lake
+
+GENTLE = 10
+"""By how much the process lowers its priority, so that a stream on the same cores goes first."""
+
+COLUMNS = (
+    "table",
+    "files merged",
+    "into",
+    "bytes saved",
+    "commits moved",
+    "files deleted",
+    "bytes freed",
+)
+ORPHANS = ("left behind", "bytes", "why")
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("tidy")(tidy)
+    app.command("maintain")(maintain_lake)
 
 
-def tidy(
-    go: Annotated[
-        bool, typer.Option("--go", help="Delete it; without this it is only shown.")
+def maintain_lake(
+    keep: Annotated[
+        str, typer.Option(help="How long files stay that a later version replaced: 1h, 7d.")
+    ] = "1d",
+    most: Annotated[
+        str, typer.Option("--for", help="No step begins after this time; the next run goes on.")
+    ] = "10m",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be done.")
     ] = False,
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Show what killed batches and proofs left behind, and with --go delete it.
+    r"""Put small files together, keep logs short, and delete what no reader needs.
 
-    Only files that no version of a table ever named and that were not changed for a day. Streams may run meanwhile.
+    Streams may run meanwhile. No row changes, and the ledger stays whole: commits that leave a table's log are
+    packed beside it. A file is deleted when all streams have read past it, and what a promotion replaced after a
+    week. What killed batches left behind goes when it is a day old. Dagster does all this every quarter of an hour.
 
     \b
-    strandline tidy
-    strandline tidy --go
+    strandline maintain --dry-run
+    strandline maintain
+    strandline maintain --keep 1h --for 1m
     """
     _, where = place.existing(lake)
-    found = list(left(where, place.now()))
+    os.nice(GENTLE)
+    done = []
+    for each in maintain(where, place.now(), policy_of(keep, most, go=not dry_run)):
+        done.append(each)
+        if each.left:
+            note(each.sentence)
+    orphans = _orphans(where, go=not dry_run)
     if as_json:
-        emit([{**asdict(each), "path": str(each.path)} for each in found])
+        found = [{**asdict(each), "path": str(each.path)} for each in orphans]
+        emit({"tables": [asdict(each) for each in done], "left_behind": found})
     else:
-        rows = [(each.path.below(where.root), each.size, each.why) for each in found]
-        if rows:
-            show(None, ("what", "bytes", "why"), rows)
-        else:
-            say("nothing is left behind")
-    if go:
-        for each in found:
-            take_away(each)
-        if not as_json:
-            say(f"{len(found)} deleted")
+        _show(done, orphans, where)
+
+
+def policy_of(keep: str, most: str, *, go: bool = True) -> Policy:
+    """Return what maintenance may do: how long replaced files stay, and how long it may take from now on."""
+    until = time.monotonic() + seconds(most)
+    return Policy(
+        keep=timedelta(seconds=seconds(keep)), is_over=lambda: time.monotonic() > until, go=go
+    )
+
+
+def _orphans(where: Lake, *, go: bool) -> list[Left]:
+    found = list(left(where, place.now()))
+    for each in found if go else ():
+        take_away(each)
+    return found
+
+
+def _show(done: Sequence[Maintained], orphans: Sequence[Left], where: Lake) -> None:
+    rows = [
+        (e.table, e.merged, e.into, e.saved, e.commits, e.deleted, e.freed)
+        for e in done
+        if e.merged or e.commits or e.deleted
+    ]
+    if rows:
+        show(None, COLUMNS, rows)
+    if orphans:
+        show(None, ORPHANS, [(e.path.below(where.root), e.size, e.why) for e in orphans])
+    if not rows and not orphans:
+        say("nothing to do")

@@ -20,7 +20,7 @@ from tests.support.rows import NOON
     [
         (("{empty}",), "no rule of"),
         (("{empty}/none",), "there is no folder"),
-        (("--every", "soon"), "no time from batch to batch"),
+        (("--every", "soon"), "no length of time"),
         (("--mode", "batch"), "Invalid value"),
         ((), "no broker runs"),
     ],

@@ -146,7 +146,7 @@ MUTANTS = (
     Mutant(
         "a commit does not wait for its turn",
         f"{STORAGE}/locks.py",
-        "            _await_turn(path, file)\n",
+        "            _await_turn(path, lambda: file.getChannel().tryLock() is not None)\n",
         "",
         ("tests/engine/storage/test_locks.py", "tests/engine/storage/test_replace_rows_beside.py"),
     ),

@@ -2,7 +2,8 @@
 
 Every source is read from ``startingVersion=0``: the initial snapshot of a Delta source comes in the order of
 files, not of commits, and with a watermark that loses rows. Only a new stream over a source whose past was computed
-again (a backfill, a promotion) begins with the snapshot, all of it in one batch, in which no watermark has moved yet.
+again (a backfill, a promotion), or whose first files are gone (jobs/engine/storage/dead_files.py), begins with the snapshot,
+all of it in one batch, in which no watermark has moved yet.
 """
 
 import time
@@ -20,6 +21,9 @@ from jobs.engine.pipeline.dimension_lookup import unknown
 from jobs.engine.pipeline.make_table import make
 from jobs.engine.pipeline.plan import emits_over_time, shaped
 from jobs.engine.runtime.spark_session import for_rows_alone, for_sorted_state
+from jobs.engine.storage.cut_log import begins_at, bring_back
+from jobs.engine.storage.dead_files import swept
+from jobs.engine.storage.files_at_version import table_id
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import last_entry
 from jobs.engine.storage.ledger_snapshot import sums_of
@@ -32,6 +36,7 @@ from jobs.engine.storage.spark_checkpoint import (
     is_idle,
     is_new,
     stream_id,
+    unread_from,
 )
 
 EVERYTHING = 2**31 - 1
@@ -57,6 +62,7 @@ def start(
     """
     refuse_strangers(table, lake)
     settle(lake.checkpoint(table))
+    _bring_back(table, lake)
     session = _session(spark, table)
     whole = _begins_whole(table, lake)
     sources = [_followed(session, lake.table(source), whole=whole) for source in table.upstream]
@@ -155,12 +161,28 @@ def _session(spark: SparkSession, table: Table) -> SparkSession:
     return spark if emits_over_time(table) else for_rows_alone(spark)
 
 
+def _bring_back(table: Table, lake: Lake) -> None:
+    """Bring commits back into the logs of sources, which a stream has not read and which were moved out of them.
+
+    Maintenance leaves those that a stream of the lake needs; this one is of a rebuild, or was brought back by an undo.
+    """
+    unread = unread_from(lake.checkpoint(table)) or {}
+    for source in table.upstream:
+        path = lake.table(source)
+        if (position := unread.get(table_id(path))) is not None:
+            bring_back(path, position.version)
+
+
 def _begins_whole(table: Table, lake: Lake) -> bool:
-    """Return whether a stream begins with a snapshot of its sources, because their past was computed again."""
+    """Return whether a stream begins with a snapshot of its sources, because their past cannot be read as it was."""
     checkpoint = lake.checkpoint(table)
-    if is_new(checkpoint) and any(sums_of(lake.table(s)).was_rewritten for s in table.upstream):
+    if is_new(checkpoint) and any(map(_lacks_past, map(lake.table, table.upstream))):
         begin_whole(checkpoint)
     return begins_whole(checkpoint)
+
+
+def _lacks_past(path: Place) -> bool:
+    return sums_of(path).was_rewritten or swept(path).deletes or begins_at(path) > 0
 
 
 def _followed(spark: SparkSession, path: Place, *, whole: bool) -> DataFrame:

@@ -25,7 +25,8 @@ from jobs.engine.repair.closed_range import Span
 from jobs.engine.repair.downstream import led
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_passed_over, latest_version
-from jobs.engine.storage.log_actions import files_between
+from jobs.engine.storage.log_actions import changes_rows, files_between
+from jobs.engine.storage.place import Place
 from jobs.engine.storage.read_version import rows_at
 from quality.expectations import Expectation, Finding, Share, Within, shares
 from quality.rules import Severity
@@ -235,9 +236,7 @@ def _stale(table: Table, lake: Lake) -> Iterator[Finding]:
     latest = latest_version(path)
     for other in led(table, lake):
         first = read_until(other, table, lake) + 1
-        each = [files_between(path, version, version) for version in range(first, latest + 1)]
-        appended = {file for came, went in each if not went for file in came}
-        if appended & {file for _, went in each for file in went}:
+        if _removes_appended(path, first, latest):
             yield Finding(
                 name=f"{READ_AS_IT_WAS}{other.id}",
                 severity=Severity.CRITICAL,
@@ -270,3 +269,15 @@ def _refers(column: str) -> str:
 def as_record(result: Audit) -> dict[str, Any]:
     """Return an audit for programs."""
     return {**asdict(result), "believed": not result.critical}
+
+
+def _removes_appended(path: Place, first: int, last: int) -> bool:
+    """Return whether a version removed a row that another of these versions appended."""
+    appended: set[str] = set()
+    for version in range(first, last + 1):
+        came, went = files_between(path, version, version)
+        if not went or (went <= appended and not changes_rows(path, version)):
+            appended |= came  # the second is their rows put together
+        elif went & appended and changes_rows(path, version):
+            return True
+    return False

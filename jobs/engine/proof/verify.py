@@ -31,6 +31,7 @@ from jobs.engine.runtime.meter import code_version
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries, last_entry, latest_version
 from jobs.engine.storage.linked_files import link_folder
+from jobs.engine.storage.pinned_versions import pin_versions
 from jobs.engine.storage.scratch import scratch
 
 Note = Callable[[str], None]
@@ -84,11 +85,12 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
     needed = _with_sources(tables, lake)
     derived = [table for table in needed if not isinstance(table, Ingested)]
     refuse_unsettled(derived, lake)
+    kept = {path: latest_version(path) for table in needed for path in lake.books(table)}
     logs = [_log(table, needed, lake) for table in needed if isinstance(table, Ingested)]
     versions = {table: [latest_version(path) for path in lake.books(table)] for table in tables}
     disordered = _admitted(derived, lake, site)
-    pinned()
-    with scratch(lake.scratch) as root:
+    with pin_versions(lake.root, kept), scratch(lake.scratch) as root:
+        pinned()
         cut = Lake(root / "log").open_for_writing()
         for log in logs:
             note(f"{log.table.id}: cutting its log …")

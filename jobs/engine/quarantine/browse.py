@@ -12,6 +12,7 @@ from jobs.core.received import PLACE
 from jobs.core.table import Table
 from jobs.engine.quarantine.resolutions import State, offer, refuse_unheld
 from jobs.engine.storage.arrow_data_set import rows_where
+from jobs.engine.storage.batch_of_offset import batch_of
 from jobs.engine.storage.duckdb_session import Duck, session
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entry_at, is_table
@@ -204,16 +205,25 @@ def _batches(
     offsets = pa.array([row["_offset"] for row in records])
     is_near = pc.field("_offset").isin(offsets)
     found = rows_where(path, is_near, [*PLACE, "reasons", "__filename"])
-    versions = {name: _version(path, name) for name in {row["__filename"] for row in found}}
-    in_order = sorted(found, key=lambda row: versions[row["__filename"]])
+    known = {name: _version(path, name) for name in {row["__filename"] for row in found}}
+    versions = [_version_of_row(table, lake, row, known[row["__filename"]]) for row in found]
+    in_order = sorted(zip(versions, found, strict=True), key=lambda each: each[0])
     return {
-        (*_place(row), tuple(row["reasons"])): _batch(path, versions[row["__filename"]])
-        for row in in_order
+        (*_place(row), tuple(row["reasons"])): _batch(path, version) for version, row in in_order
     }
 
 
-def _version(path: Place, file: str) -> int:
-    found = version_of(path, path / Place(file).name)  # a quarantine has no folders
+def _version(path: Place, file: str) -> int | None:
+    return version_of(path, path / Place(file).name)  # a quarantine has no folders
+
+
+def _version_of_row(table: Table, lake: Lake, row: Mapping[str, Any], version: int | None) -> int:
+    """Return the version that held a record back; where its file was put together with others, by its offset."""
+    if version is not None:
+        return version
+    (bronze,) = table.upstream
+    part = f"{row['_topic']}/{row['_partition']}"
+    found = batch_of(lake.quarantine(table), lake.table(bronze), part, row["_offset"])
     return -1 if found is None else found
 
 

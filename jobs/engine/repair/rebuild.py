@@ -9,7 +9,7 @@ The rows that came between a promotion and its undo are not lost: the old checkp
 """
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
@@ -25,12 +25,14 @@ from jobs.engine.pipeline.shadow_lake import Promotion, Shadow, summed
 from jobs.engine.repair.backfill import ROLE
 from jobs.engine.runtime.meter import code_version
 from jobs.engine.storage import delta_commit
-from jobs.engine.storage.files_at_version import TableFiles, table_files
+from jobs.engine.storage.dead_files import UNDOABLE, swept
+from jobs.engine.storage.files_at_version import TableFiles, table_files, table_id
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry, entries, last_entry, latest_version
+from jobs.engine.storage.ledger import Entry, entry_at, last_entry, latest_version
 from jobs.engine.storage.linked_files import link_files
 from jobs.engine.storage.locks import lease
 from jobs.engine.storage.place import Place
+from jobs.engine.storage.spark_checkpoint import unread_from
 
 OnCommit = Callable[[Entry], None]
 
@@ -87,10 +89,10 @@ def promote(table: Table, lake: Lake, site: Site, on_commit: OnCommit = lambda _
             shadow_lake.refuse_half_done(table, lake)
         entry = summed(made.table(table), known.mark)
         # The quarantine first and the table last, as in every batch.
-        for source, target in zip(
-            made.folders(table)[::-1], lake.folders(table)[::-1], strict=True
+        for source, target, version in zip(
+            made.folders(table)[::-1], lake.folders(table)[::-1], known.before[::-1], strict=True
         ):
-            _take_over(spark, source, target, entry)
+            _take_over(spark, source, target, entry, version)
         _exchange(lake.checkpoint(table), made.checkpoint(table), made.put_away(known.mark))
         for side in (Where.BEFORE, Where.RANGE):  # the rows that they concern were judged anew
             gate_files.clear(table, lake, side)
@@ -149,11 +151,17 @@ def undo(spark: SparkSession, table: Table, lake: Lake) -> Entry:
         known = refuse_without_promotion(table, lake)
         if not known.done and not known.undoing:
             shadow_lake.refuse_half_done(table, lake)
+        versions = {
+            path: _last_before(path, known.mark, version)
+            for path, version in zip(lake.folders(table), known.before, strict=True)
+        }
+        if not known.undoing:
+            _refuse_deleted(table, lake, made.put_away(known.mark), versions)
         known.done, known.undoing = False, True
         shadow_lake.write(made, known)
         mark = f"undo {known.mark}"
         entry = summed(lake.table(table), mark, until=known.before[0])
-        for path, version in zip(lake.folders(table)[::-1], known.before[::-1], strict=True):
+        for path, version in [*versions.items()][::-1]:
             _go_back(spark, path, version, entry)
         _exchange(lake.checkpoint(table), made.put_away(known.mark), made.put_away(mark))
         gate_files.clear(table, lake, Where.BEFORE)
@@ -162,9 +170,11 @@ def undo(spark: SparkSession, table: Table, lake: Lake) -> Entry:
         return entry
 
 
-def _take_over(spark: SparkSession, source: Place, target: Place, entry: Entry) -> None:
+def _take_over(
+    spark: SparkSession, source: Place, target: Place, entry: Entry, before: int
+) -> None:
     """Replace all files of one table by those of another."""
-    if _has(target, entry):
+    if _done_at(target, entry.promoted, before) is not None:
         return
     coming = table_files(source, latest_version(source))
     link_files(source, target, map(unquote, coming.files))
@@ -173,8 +183,40 @@ def _take_over(spark: SparkSession, source: Place, target: Place, entry: Entry) 
 
 def _go_back(spark: SparkSession, path: Place, version: int, entry: Entry) -> None:
     """Restore the files of a version."""
-    if not _has(path, entry):
+    if _done_at(path, entry.promoted, version) is None:
         _replace_all(spark, path, table_files(path, version), entry)
+
+
+def _last_before(path: Place, mark: str, since: int) -> int:
+    """Return the last version before a promotion; maintenance may have put files together since it began."""
+    done_at = _done_at(path, mark, since)
+    return since if done_at is None else done_at - 1
+
+
+def _refuse_deleted(
+    table: Table, lake: Lake, checkpoint: Place, versions: Mapping[Place, int]
+) -> None:
+    """Refuse an undo whose rows, or what its stream has not read yet of its sources, were deleted.
+
+    Raises:
+        DefinitionError: Files are gone.
+    """
+    unread = unread_from(checkpoint) or {}
+    sources = [(path, unread.get(table_id(path))) for path in map(lake.table, table.upstream)]
+    is_read = all(at is None or swept(path).version < at.version for path, at in sources)
+    rows = (
+        path / unquote(each)
+        for path, at in versions.items()
+        for each in table_files(path, at).files
+    )
+    if is_read and all(file.exists() for file in rows):
+        return
+    raise DefinitionError(
+        f"the promotion of {table.id} cannot be undone any more: files from before it are deleted",
+        hint=f"a promotion can be undone for {UNDOABLE.days} days; compute the table again with the code of before: "
+        f"`strandline rebuild {table.id}`.",
+        table=table.id,
+    )
 
 
 def _replace_all(spark: SparkSession, path: Place, coming: TableFiles, entry: Entry) -> None:
@@ -184,9 +226,10 @@ def _replace_all(spark: SparkSession, path: Place, coming: TableFiles, entry: En
     commit.commit(entry.encoded())
 
 
-def _has(path: Place, entry: Entry) -> bool:
-    """Return whether this step was done before the process was killed."""
-    return any(each.promoted == entry.promoted for _, each in entries(path))
+def _done_at(path: Place, mark: str | None, since: int) -> int | None:
+    """Return the version after a given one that has a mark; None where a process was killed before that commit."""
+    later = ((each, entry_at(path, each)) for each in range(since + 1, latest_version(path) + 1))
+    return next((each for each, entry in later if entry and entry.promoted == mark), None)
 
 
 def _exchange(used: Place, coming: Place, away: Place) -> None:

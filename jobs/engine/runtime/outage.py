@@ -96,7 +96,7 @@ def _away(error: BaseException) -> TransientError | None:
 def _no_room() -> TransientError:
     return TransientError(
         "the disk has no room left",
-        hint="make room (`df`, then `strandline tidy` shows what belongs to nothing); nothing is lost or "
+        hint="make room (`df`, then `strandline maintain --dry-run` shows what belongs to nothing); nothing is lost or "
         "repeated, a stream goes on by itself, and any other command is typed again.",
     )
 

@@ -1,8 +1,7 @@
 """Orphans in a lake: files that a killed batch left, scratch lakes that a killed verification left.
 
-Every file that a table's log ever named stays, also when later versions do not name it: a new stream reads a table
-from its first version on, ``why`` finds the batch that wrote a row by the row's file, a promotion can be undone. So
-files are not compacted and old versions are not deleted; disk is cheaper than an answer that cannot be given.
+What a commit named and a later one replaced is no orphan; it is deleted when no reader needs it any more
+(jobs/engine/storage/dead_files.py).
 
 A file is an orphan only when it was untouched for a day. No batch takes that long, and a move (a promotion moves files
 before it commits them) counts as a touch.

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 from jobs.core.table import Computed, Recomputed, Upserted
 from jobs.engine.storage.join_by_key import by_key
-from jobs.engine.storage.ledger import between
-from jobs.engine.storage.log_actions import files_between
+from jobs.engine.storage.ledger import entry_at
+from jobs.engine.storage.log_actions import changes_rows, files_between
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.read_version import OPEN
 from jobs.engine.storage.replace_rows import changes
@@ -29,12 +29,20 @@ def changed_span(
     spark: SparkSession, source: Computed, path: Place, before: int, now: int
 ) -> Reach | None:
     """Return the range in which two versions of a table differ; None when they are equal."""
-    ranges = [entry.changed for entry in between(path, before + 1, now)]
+    ranges = [_range_of(path, version) for version in range(before + 1, now + 1)]
     known = [reach for reach in ranges if reach is not None]
     if len(known) == now - before:
         return hull([reach for reach in known if reach != NO_TIME])
     rows = _changed_rows(spark, path, before, now)
     return None if rows is None else reach_of(rows, source)
+
+
+def _range_of(path: Place, version: int) -> Reach | None:
+    """Return the range that a version changed; None if its entry does not say."""
+    entry = entry_at(path, version)
+    if entry is not None:
+        return entry.changed
+    return None if changes_rows(path, version) else NO_TIME
 
 
 def hull(reaches: Sequence[Reach]) -> Reach | None:

@@ -2,6 +2,8 @@
 
 Only lines of the wanted kinds are parsed. A commit of a busy table has hundreds of ``add`` lines, and a reader that looks
 for its schema needs none of them.
+
+A commit is read alike whether it is in the log or was moved out of it (jobs/engine/storage/old_commits.py).
 """
 
 import json
@@ -10,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from jobs.engine.storage.old_commits import PACKED, is_old, old_commit
 from jobs.engine.storage.place import Place
 
 
@@ -55,11 +58,29 @@ def sum_file(path: Place, version: int) -> Place:
 
 def is_commit(path: Place, version: int) -> bool:
     """Return whether a table has a version."""
-    return commit_file(path, version).exists()
+    return commit_file(path, version).exists() or is_old(path, version)
+
+
+def commit_text(path: Place, version: int) -> str | None:
+    """Return the text of a commit; None where a table has no such version."""
+    text = commit_file(path, version).text()
+    # A commit is moved between the two looks at most once, and it is in its pack before it leaves the log.
+    return text if text is not None else old_commit(path, version)
 
 
 def versions(path: Place) -> list[int]:
-    """Return the versions of a table, from a listing of its log, which holds other files as well."""
+    """Return the versions of a table; its log is listed, which holds other files as well."""
+    in_log = logged_versions(path)
+    if not in_log or not is_old(path, in_log[0] - 1):
+        return in_log
+    first = in_log[0] - 1
+    while is_old(path, first - PACKED):
+        first -= PACKED
+    return [*range(first - first % PACKED, in_log[0]), *in_log]
+
+
+def logged_versions(path: Place) -> list[int]:
+    """Return the versions whose commits are in the log itself, as Delta sees it."""
     names = (name.removesuffix(".json") for name in log_of(path).names() if name.endswith(".json"))
     return [int(name) for name in names if name.isdigit()]
 
@@ -67,11 +88,26 @@ def versions(path: Place) -> list[int]:
 def actions(path: Place, version: int, *kinds: Kind) -> Iterator[Action]:
     """Yield the actions of some kinds in one version of a table, in the order of its log."""
     starts = tuple(f'{{"{kind}":' for kind in kinds)
-    with commit_file(path, version).local.open() as log:
-        for line in log:
-            if line.startswith(starts):
-                ((kind, body),) = json.loads(line).items()
-                yield Action(Kind(kind), body, line.strip())
+    for line in _lines(path, version):
+        if line.startswith(starts):
+            ((kind, body),) = json.loads(line).items()
+            yield Action(Kind(kind), body, line.strip())
+
+
+def _lines(path: Place, version: int) -> Iterator[str]:
+    """Yield the lines of a commit; the first of a large one is there before the others are read.
+
+    Raises:
+        FileNotFoundError: A table has no such version.
+    """
+    try:
+        with commit_file(path, version).local.open() as log:
+            yield from log
+    except FileNotFoundError:
+        text = old_commit(path, version)
+        if text is None:
+            raise
+        yield from text.split("\n")
 
 
 def added_file(line: str) -> Mapping[str, Any]:

@@ -82,11 +82,24 @@ def look(
     parts = {}
     for action in _actions(table, ranges):
         file = str(path / unquote(action["path"]))
-        is_searched = (among is None or file in among) and _may_hold(action, ranges)
-        if is_searched and Place(file).exists():
+        if (among is None or file in among) and _may_hold(action, ranges):
             parts[file] = _partition(action)
+    return look_in(parts, where, columns or _names(table))
+
+
+def look_in(
+    files: Mapping[str, Mapping[str, Any]], where: Where, columns: Collection[str]
+) -> list[Found]:
+    """Return rows of some files; one that is missing on disk has none.
+
+    Args:
+        files: The values of each file's partition columns.
+        where: Which rows.
+        columns: Which columns.
+    """
+    parts = {file: dict(values) for file, values in files.items() if Place(file).exists()}
     divided = next(iter(parts.values()), {})
-    wanted = [name for name in columns or _names(table) if name not in divided]
+    wanted = [name for name in columns if name not in divided]
     sql = _select(wanted, where, parts, divided)
     return [
         Found(Place(file), {**dict(zip(wanted, map(_aware, values), strict=True)), **parts[file]})

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from jobs.engine.storage.commit_log import Kind, actions, commit_file, is_commit
+from jobs.engine.storage.commit_log import Kind, actions, commit_text, is_commit
 from jobs.engine.storage.files_at_version import table_id
 from jobs.engine.storage.ledger_sums import Repair, Sums, follow
 from jobs.engine.storage.place import Place
@@ -92,7 +92,7 @@ def entry_text(path: Place, version: int) -> str:
 
 def fingerprint(path: Place, version: int) -> str:
     """Return a hash of a commit; empty where there is no such version."""
-    text = commit_file(path, version).text() if version >= 0 else None
+    text = commit_text(path, version)
     return hashed("", text) if text else ""
 
 

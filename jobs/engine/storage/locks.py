@@ -18,7 +18,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -88,25 +88,58 @@ def turn(spark: SparkSession, path: Place) -> Iterator[None]:
     Raises:
         TransientError: Another process holds it for too long.
     """
+
+    @contextmanager
+    def locked() -> Iterator[None]:
+        file = jvm(spark).java.io.RandomAccessFile(str(path / COMMIT_LOCK), "rw")
+        try:
+            _await_turn(path, lambda: file.getChannel().tryLock() is not None)
+            yield
+        finally:
+            file.close()  # which releases the lock
+
+    with _turn(path, locked):
+        yield
+
+
+@contextmanager
+def turn_without_jvm(path: Place) -> Iterator[None]:
+    """Hold the same lock in a process that commits without a JVM.
+
+    Raises:
+        TransientError: Another process holds it for too long.
+    """
+
+    @contextmanager
+    def locked() -> Iterator[None]:
+        with (path / COMMIT_LOCK).local.open("a+") as file:
+            _await_turn(path, lambda: _could_lock(file))
+            yield
+
+    with _turn(path, locked):
+        yield
+
+
+@contextmanager
+def _turn(path: Place, locked: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+    """Let one thread of this process at a time take the lock: Java refuses a second one as "overlapping"."""
     with _GUARD:
         mine = _TURNS.setdefault(path.local.resolve(), _Turn())
-    with mine.lock:  # Java refuses a second lock of the same process as "overlapping"
+    with mine.lock:
         if mine.is_taken:  # by this thread, in an outer block
             yield
             return
-        file = jvm(spark).java.io.RandomAccessFile(str(path / COMMIT_LOCK), "rw")
-        try:
-            _await_turn(path, file)
+        with locked():
             mine.is_taken = True
-            yield
-        finally:
-            mine.is_taken = False
-            file.close()  # which releases the lock
+            try:
+                yield
+            finally:
+                mine.is_taken = False
 
 
-def _await_turn(path: Place, file: Any) -> None:  # noqa: ANN401  # a Java object
+def _await_turn(path: Place, attempt: Callable[[], bool]) -> None:
     deadline = time.monotonic() + TURN
-    while file.getChannel().tryLock() is None:
+    while not attempt():
         if time.monotonic() > deadline:
             raise TransientError(
                 f"another process has been committing to {path} for {TURN:.0f} s",

@@ -7,7 +7,8 @@ from itertools import islice
 from typing import Any
 from urllib.parse import unquote
 
-from jobs.engine.storage.commit_log import Kind, actions, commit_file
+from jobs.engine.storage.commit_log import Kind, actions, commit_text
+from jobs.engine.storage.ledger import latest_version
 from jobs.engine.storage.place import Place
 
 
@@ -51,9 +52,29 @@ def files_between(path: Place, first: int, last: int) -> tuple[set[str], set[str
     return came, went
 
 
+def added_since(path: Place, first: int) -> set[str]:
+    """Return the paths, as in the log, of the files that were added from a version on."""
+    later = range(first, latest_version(path) + 1)
+    return {each.body["path"] for version in later for each in actions(path, version, Kind.ADD)}
+
+
+def changes_rows(path: Place, version: int) -> bool:
+    """Return whether a version changed the rows of its table; to put files together changes none."""
+    changes = actions(path, version, Kind.ADD, Kind.REMOVE)
+    return any(each.body.get("dataChange", True) for each in changes)
+
+
+def removed(path: Place, version: int) -> dict[str, Mapping[str, Any]]:
+    """Return the files that a version removed, each with the values of its partition columns."""
+    return {
+        file_of(path, each.body): dict(each.body.get("partitionValues") or {})
+        for each in actions(path, version, Kind.REMOVE)
+    }
+
+
 def is_added(path: Place, version: int, file: Place) -> bool:
     """Return whether a version added a file; the names of most versions are compared as text, without parsing."""
-    text = commit_file(path, version).text() or ""
+    text = commit_text(path, version) or ""
     return file.name in text and str(file) in added(path, version).files
 
 

@@ -16,11 +16,14 @@ import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import TypeAlias
 from uuid import uuid4
 
 from jobs.core.errors import DefinitionError
 
 FILE = "file"
+Content: TypeAlias = bytes
+"""A file's content; within ``Place`` the name ``bytes`` is that of a method."""
 URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<path>.*)", re.DOTALL)
 
 
@@ -123,8 +126,12 @@ class Place:
 
     def put(self, text: str) -> None:
         """Write a file; a reader sees the old text or the new, never a mix."""
+        self.put_bytes(text.encode("utf-8"))
+
+    def put_bytes(self, content: Content) -> None:
+        """Write a file that is no text in the same way."""
         draft = self.parent.make().local / f".{self.name}.{uuid4().hex}"
-        draft.write_text(text, encoding="utf-8")
+        draft.write_bytes(content)
         draft.replace(self.local)
 
     def create(self, text: str) -> bool:

@@ -1,26 +1,37 @@
-"""The data files in a table's folder that no commit ever named, and how large and how old files are."""
+"""The data files in a table's folder that no commit names, and how large and how old files are.
+
+What commits removed was deleted up to a version (jobs/engine/storage/dead_files.py), so only the latest version and the commits
+since then are read, and not all that ever were.
+"""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from urllib.parse import unquote
 
-from jobs.engine.storage.commit_log import Kind, actions, is_commit, log_of, versions
+from jobs.engine.storage.commit_log import Kind, actions, is_commit, log_of
+from jobs.engine.storage.dead_files import swept
+from jobs.engine.storage.ledger import latest_version
+from jobs.engine.storage.live_files import live_files
 from jobs.engine.storage.place import Place
 
 
 def uncommitted(path: Place) -> Iterator[Place]:
-    """Yield the data files of a table that no version ever added, sorted."""
-    if not is_commit(path, 0):  # no table of ours, or its log was cut: unknown
+    """Yield the data files of a table that no version added, sorted."""
+    if not is_commit(path, 0):  # no table of ours, or its first commits are lost: unknown
         return
-    named = {
-        unquote(each.body["path"])
-        for version in versions(path)
-        for each in actions(path, version, Kind.ADD)
-    }
+    named = {unquote(each) for each in (*live_files(path).files, *_named_since(path))}
     for file in sorted(path.local.rglob("*.parquet")):
         place = Place(str(file))
         if log_of(path).local not in file.parents and place.below(path) not in named:
             yield place
+
+
+def _named_since(path: Place) -> Iterator[str]:
+    """Yield the files that the commits name whose removed files are still there."""
+    state = swept(path)
+    for version in (*state.later, *range(state.version + 1, latest_version(path) + 1)):
+        for action in actions(path, version, Kind.ADD, Kind.REMOVE):
+            yield action.body["path"]
 
 
 def touched_at(place: Place) -> datetime:

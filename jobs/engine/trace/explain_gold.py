@@ -7,6 +7,7 @@ from typing import Any
 from jobs.core.table import Recomputed, Table
 from jobs.engine.accounting.balance_sheet import read_until
 from jobs.engine.quarantine.resolutions import FOLLOWED, REPLAY, resolved
+from jobs.engine.storage.batch_of_offset import reading_batch
 from jobs.engine.storage.commit_time import committed_at
 from jobs.engine.storage.find_rows import Found, Where, look, typed
 from jobs.engine.storage.lake import Lake
@@ -17,7 +18,7 @@ from jobs.engine.storage.open_table import kinds
 from jobs.engine.storage.version_of_file import version_of
 from jobs.engine.storage.window_index import MICROSECOND
 from jobs.engine.trace.explain_unread import explain_gate, explain_waiting
-from jobs.engine.trace.locate import Removed, first_version, reading_batch, removed_row
+from jobs.engine.trace.locate import Removed, first_version, removed_row
 from jobs.engine.trace.row_lineage import (
     Step,
     emitted_by,
@@ -51,7 +52,7 @@ def follow_row(step: Step, version: int | None, world: World) -> tuple[Finding, 
 def rows_above(source: Table, row: Found, world: World) -> list[dict[str, object]]:
     """Return what became of a row in each table above it, through all layers."""
     steps: list[dict[str, object]] = []
-    version = first_version(source, world.lake.table(source), row)
+    version = first_version(source, world.lake, row)
     for table in readers_of(source, world.lake):
         step = Step(source=source, row=row.row, table=table, lake=world.lake)
         result = follow_row(step, version, world)
@@ -190,7 +191,7 @@ def _explain_no_row(step: Step, version: int | None, world: World) -> Finding:
     gone = removed_row(lake.table(table), where) if where else None
     if gone is not None:
         return explain_removed(table, gone)
-    read = None if version is None else reading_batch(lake.table(table), source, version)
+    read = None if version is None else reading_batch(lake.table(table), source.id, version)
     if read is not None and read[1].dropped_by_watermark:
         sentence = f"it was below the watermark of {table.id}, which dropped rows of that batch"
         return make_finding(table, Verdict.DROPPED, sentence, dropped=read[1].dropped_by_watermark)
@@ -258,7 +259,7 @@ def _explain_by_source(
     if not rows:
         return None
     newest = max(rows, key=lambda each: each.row[str(source.event_at)])
-    version = first_version(source, world.lake.table(source), newest)
+    version = first_version(source, world.lake, newest)
     step = Step(source=source, row=newest.row, table=table, lake=world.lake)
     result = follow_row(step, version, world)
     return None if result is None or result[1] else result[0].also(rows_of_source=len(rows))

@@ -14,8 +14,11 @@ from jobs.core.table import Judged
 from jobs.engine.accounting.balance_sheet import read_until
 from jobs.engine.quarantine.record_state import done_about, still_held
 from jobs.engine.quarantine.resolutions import Status
+from jobs.engine.storage.batch_of_offset import reading_batch
+from jobs.engine.storage.dead_files import EXPLAINED, swept
 from jobs.engine.storage.find_rows import Found, Where, look, typed
 from jobs.engine.storage.ledger import Entry, entry_at
+from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.open_table import kinds
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.version_of_file import version_of
@@ -30,7 +33,6 @@ from jobs.engine.trace.locate import (
     has_fields,
     held_record,
     original,
-    reading_batch,
     records_with_key,
     removed_row,
     silver_row,
@@ -76,7 +78,7 @@ def explain_spot(silver: Judged, spot: Spot, world: World) -> Explained:
     kept = held_record(silver, world.lake, record)
     if kept is not None:
         return _explain_held(silver, kept, world).also(**evidence), None
-    read = reading_batch(world.lake.table(silver), bronze, taken.version)
+    read = reading_batch(world.lake.table(silver), bronze.id, taken.version)
     if read is None:
         return explain_waiting(silver, bronze, world).also(**evidence), None
     return _explain_absent(silver, record, read, world).also(**evidence), None
@@ -100,7 +102,7 @@ def _explain_present(silver: Judged, row: Found, world: World) -> Finding:
     path = world.lake.table(silver)
     commit = {
         **_commit_of_file(path, row),
-        **_commit_fields(path, first_version(silver, path, row)),
+        **_commit_fields(path, first_version(silver, world.lake, row)),
     }
     sentence = f"it is in {silver.id}"
     return make_finding(
@@ -201,6 +203,13 @@ def _explain_absent(
     if entry.duplicates > 0 and not has_fields(record["_payload"] or b"", silver.key):
         sentence = f"it is a copy of a row of {silver.id}; its bytes do not identify which"
         return make_finding(silver, Verdict.DUPLICATE, sentence, original=None, silver=batch)
+    path = world.lake.table(silver)
+    if sums_of(path).was_rewritten and swept(path).deletes:
+        sentence = (
+            f"{silver.id} has read it, and has no row of it; repairs have replaced rows since, and what they removed is "
+            f"kept for {EXPLAINED.days} days: `strandline ledger {silver.id}` proves that their counts balance"
+        )
+        return make_finding(silver, Verdict.UNKNOWN, sentence, silver=batch)
     sentence = (
         f"{silver.id} has read it, but it is neither a row, nor in quarantine, nor a copy of a row"
     )

@@ -17,12 +17,14 @@ from jobs.core.received import IDENTITY, PLACE
 from jobs.core.table import Judged, Table
 from jobs.engine.accounting.table_books import Books
 from jobs.engine.quarantine.record_state import still_held
-from jobs.engine.storage.find_rows import Found, Where, look
+from jobs.engine.storage.batch_of_offset import batch_of, commit_with
+from jobs.engine.storage.find_rows import Found, Where, look, look_in
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import LOOKED_AGAIN, Entry, between, entry_at, latest_version
-from jobs.engine.storage.ledger_search import first_reaching, newest_first
+from jobs.engine.storage.ledger_search import newest_first
 from jobs.engine.storage.ledger_snapshot import sums_of
-from jobs.engine.storage.log_actions import added, existing, files_between
+from jobs.engine.storage.log_actions import added, existing, removed
+from jobs.engine.storage.open_table import kinds
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.version_of_file import version_of
 
@@ -80,12 +82,8 @@ class Removed:
 
 def taken_in(bronze: Place, spot: Spot) -> TakenIn | None:
     """Return the commit that took in an offset; None if none did."""
-
-    def read_until(entry: Entry) -> int | None:
-        return entry.offsets[spot.part][1] if spot.part in entry.offsets else None
-
-    found = first_reaching(bronze, spot.offset + 1, read_until)
-    if found is None or spot.offset < found[1].offsets[spot.part][0]:
+    found = commit_with(bronze, spot.part, spot.offset)
+    if found is None:
         return None
     version, entry = found
     # If its files are gone, the rows were rewritten into other files.
@@ -98,21 +96,6 @@ def offsets_read(bronze: Table, lake: Lake, spot: Spot) -> tuple[int, int] | Non
     """Return the first offset of a partition that bronze read, and the one after the last."""
     sheet = Books(bronze, lake).follow().sheet
     return (sheet.starts[spot.part], sheet.ends[spot.part]) if spot.part in sheet.ends else None
-
-
-def reading_batch(table: Place, source: Table, version: int) -> tuple[int, Entry] | None:
-    """Return the batch of a table that read a version of its source; None if none has."""
-
-    def read_until(entry: Entry) -> int | None:
-        return entry.versions[source.id][1] if source.id in entry.versions else None
-
-    in_force = max(sums_of(table).replaced_at, 0)
-    found = first_reaching(table, version, read_until, in_force)
-    if found is None:
-        return None
-    entry = found[1]
-    has_read = version >= entry.versions[source.id][0] or entry.whole or entry.replaced
-    return found if has_read else None
 
 
 def rows_since(source: Place, first: int) -> int:
@@ -132,17 +115,24 @@ def rows_per_second(table: Place) -> float | None:
     return sum(entry.read for entry in recent) / seconds if recent else None
 
 
-def first_version(table: Table, path: Place, row: Found) -> int | None:
-    """Return the version in which a row first came, before all commits that only rewrote its file."""
+def first_version(table: Table, lake: Lake, row: Found) -> int | None:
+    """Return the version in which a row first came, before all commits that only rewrote its file.
+
+    None where it is unknown: the files of the row were put together since, and it is no row of an event.
+    """
+    path = lake.table(table)
     names = PLACE if isinstance(table, Judged) else (*table.key, str(table.event_at))
     same = Where(equal={name: row.row[name] for name in names})
     until: int | None = None  # after a step back only earlier versions: an undo adds a file again
     while True:
         version = version_of(path, row.file, until)
+        if version is None and isinstance(table, Judged):
+            spot, (bronze,) = Spot.of(row.row), table.reads
+            return batch_of(path, lake.table(bronze), spot.part, spot.offset)
         entry = entry_at(path, version) if version else None
         if not version or entry is None or not (entry.is_passed_over or entry.replaced):
             return version
-        before = look(path, same, names, version=version - 1)
+        before = look_in(removed(path, version), same, names)
         if not before:
             return version
         row, until = before[0], version - 1
@@ -259,11 +249,9 @@ def removed_row(table: Place, where: Where) -> Removed | None:
         # A repeated look-up keeps every row and changes only the columns of the dimension.
         if not removes_rows or entry.mode == LOOKED_AGAIN:
             continue
-        _, went = files_between(table, version, version)
-        readable = set(existing(went))
-        rows = look(table, where, version=version - 1, among=readable) if readable else []
-        # A file is rewritten as a whole, and most of its rows remain.
-        remaining = [each.row for each in look(table, where, version=version)] if rows else []
+        rows = look_in(removed(table, version), where, kinds(table))
+        # A file is rewritten as a whole, and most of its rows remain; those that a later commit removed were found there.
+        remaining = [each.row for each in look(table, where)] if rows else []
         rows = [each for each in rows if each.row not in remaining]
         if rows:
             return Removed(version=version, entry=entry, row=rows[0])

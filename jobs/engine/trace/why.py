@@ -120,7 +120,7 @@ def _follow(silver: Judged, row: Found, table: Table, world: World) -> Finding:
     path = path_between(silver, table) or []
     finding, rows = None, [row]
     for source, other in pairwise(path):
-        version = first_version(source, world.lake.table(source), rows[0])
+        version = first_version(source, world.lake, rows[0])
         step = Step(source=source, row=rows[0].row, table=other, lake=world.lake)
         result = follow_row(step, version, world)
         if result is None:

@@ -1,0 +1,42 @@
+"""Find the commit that took in an offset, and the batch of a table that read a version of its source, by the ledger alone.
+
+A row says which offset it came from, so its batch is found also where its file was put together with others.
+"""
+
+from jobs.engine.storage.ledger import Entry
+from jobs.engine.storage.ledger_search import first_reaching
+from jobs.engine.storage.ledger_snapshot import sums_of
+from jobs.engine.storage.place import Place
+
+
+def commit_with(bronze: Place, part: str, offset: int) -> tuple[int, Entry] | None:
+    """Return the commit of bronze whose range of a topic partition contains an offset; None if none does."""
+
+    def read_until(entry: Entry) -> int | None:
+        return entry.offsets[part][1] if part in entry.offsets else None
+
+    found = first_reaching(bronze, offset + 1, read_until)
+    is_in = found is not None and offset >= found[1].offsets[part][0]
+    return found if is_in else None
+
+
+def reading_batch(table: Place, source: str, version: int) -> tuple[int, Entry] | None:
+    """Return the batch of a table that read a version of a source, by the source's name; None if none has."""
+
+    def read_until(entry: Entry) -> int | None:
+        return entry.versions[source][1] if source in entry.versions else None
+
+    in_force = max(sums_of(table).replaced_at, 0)
+    found = first_reaching(table, version, read_until, in_force)
+    if found is None:
+        return None
+    entry = found[1]
+    has_read = version >= entry.versions[source][0] or entry.whole or entry.replaced
+    return found if has_read else None
+
+
+def batch_of(table: Place, bronze: Place, part: str, offset: int) -> int | None:
+    """Return the version with which a table read an offset of its bronze table; None if it has not."""
+    taken = commit_with(bronze, part, offset)
+    read = reading_batch(table, f"{bronze.parent.name}.{bronze.name}", taken[0]) if taken else None
+    return read[0] if read else None

@@ -1,0 +1,192 @@
+"""Put small files of a table together beside its writer, in a commit that changes no row.
+
+The commit says ``dataChange: false``, so streams that read the table pass over it, and it has no ledger entry, so no sum
+changes. The files are written first; the lock of the next version is held only to look at what others committed meanwhile and
+to write the commit. If another writer removed one of the files, the new file is thrown away, and the next attempt finds other
+files. A process that is killed leaves a file that no version names.
+
+The files that were put together stay on the disk: a stream that has not read their commits reads them, as may a query
+that is running (jobs/engine/storage/dead_files.py deletes them later).
+"""
+
+import json
+import time
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, unquote
+from uuid import uuid4
+
+from jobs.engine.storage.commit_log import commit_file, sum_file
+from jobs.engine.storage.file_statistics import combined
+from jobs.engine.storage.later_commits import LaterCommits, name
+from jobs.engine.storage.ledger import latest_version
+from jobs.engine.storage.live_files import LiveFiles, live_files
+from jobs.engine.storage.locks import turn_without_jvm
+from jobs.engine.storage.merge_plan import Bin, Choice, bins
+from jobs.engine.storage.merged_file import merged_file
+from jobs.engine.storage.place import Place
+
+TIMES = frozenset({"timestamp", "date"})
+COPIED = TIMES | {
+    "string",
+    "binary",
+    "boolean",
+    "byte",
+    "short",
+    "integer",
+    "long",
+    "float",
+    "double",
+}
+"""Types of Spark that Arrow writes as Spark does; beside these, decimals and what is made of all of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """Files that became one.
+
+    Args:
+        files: How many there were.
+        bytes_before: Their bytes.
+        bytes_after: The bytes of the one.
+    """
+
+    files: int
+    bytes_before: int
+    bytes_after: int
+
+
+def merge_files(path: Place, choice: Choice, *, go: bool = True) -> Iterator[Merged]:
+    """Put the small files of a table together, a commit for each file that results.
+
+    Args:
+        path: The table.
+        choice: Which, and in which order.
+        go: Whether to do it; otherwise they are only counted.
+    """
+    found = live_files(path)
+    columns = json.loads(found.metadata.get("schemaString") or "{}")
+    if not _is_copied(columns):
+        return
+    times = {each["name"] for each in columns["fields"] if str(each["type"]) in TIMES}
+    for each in bins(found.files, choice):
+        files = [path / unquote(file["path"]) for file in each.files]
+        if not all(
+            file.exists() for file in files
+        ):  # of a copy that lacks some; its balance names them
+            continue
+        if not go:
+            yield Merged(files=len(files), bytes_before=each.size, bytes_after=each.size)
+            continue
+        written = merged_file(files, files[0].parent, choice.sorted_by)
+        added = _add(each, written, times)
+        if _commit(path, found, each, added):
+            yield Merged(files=len(files), bytes_before=each.size, bytes_after=added["size"])
+        else:
+            written.remove()
+
+
+def _add(files: Bin, written: Place, times: Collection[str]) -> dict[str, Any]:
+    status = written.local.stat()
+    folder, slash, _ = files.files[0]["path"].rpartition("/")
+    stats = combined((file["stats"] for file in files.files), times)
+    return {
+        "path": f"{folder}{slash}{quote(written.name)}",
+        "partitionValues": files.files[0]["partitionValues"],
+        "size": status.st_size,
+        "modificationTime": max(file["modificationTime"] for file in files.files),
+        "dataChange": False,
+        **({"stats": stats} if stats else {}),
+    }
+
+
+def _commit(path: Place, found: LiveFiles, files: Bin, added: Mapping[str, Any]) -> bool:
+    """Commit the exchange, unless another writer removed one of the files or changed the table's columns meanwhile."""
+    meanwhile = LaterCommits(path, found.version)
+    with turn_without_jvm(path):
+        version = latest_version(path)
+        meanwhile.follow(version)
+        names = {name(file) for file in files.files}
+        if not meanwhile.went.isdisjoint(names) or meanwhile.shaped_at > found.version:
+            return False
+        now = time.time_ns() // 1_000_000
+        removes = [_remove(file, now) for file in files.files]
+        info = _info(version, files, added, now)
+        actions = [{"commitInfo": info}, *removes, {"add": dict(added)}]
+        lines = [json.dumps(action, separators=(",", ":")) for action in actions]
+        _sum_up(path, version, files, added, info["txnId"])
+        return commit_file(path, version + 1).create("\n".join(lines) + "\n")
+
+
+def _info(version: int, files: Bin, added: Mapping[str, Any], now: int) -> dict[str, Any]:
+    return {
+        "timestamp": now,
+        "operation": "OPTIMIZE",
+        "operationParameters": {
+            "predicate": "[]",
+            "zOrderBy": "[]",
+            "clusterBy": "[]",
+            "auto": False,
+        },
+        "readVersion": version,
+        "isolationLevel": "SnapshotIsolation",
+        "isBlindAppend": False,
+        "operationMetrics": {
+            "numRemovedFiles": str(len(files.files)),
+            "numRemovedBytes": str(files.size),
+            "numAddedFiles": "1",
+            "numAddedBytes": str(added["size"]),
+        },
+        "engineInfo": "Strandline",
+        "txnId": str(uuid4()),
+    }
+
+
+def _remove(file: Mapping[str, Any], now: int) -> dict[str, Any]:
+    return {
+        "remove": {
+            "path": file["path"],
+            "deletionTimestamp": now,
+            "dataChange": False,
+            "extendedFileMetadata": True,
+            "partitionValues": file["partitionValues"],
+            "size": file["size"],
+        }
+    }
+
+
+def _sum_up(
+    path: Place, version: int, files: Bin, added: Mapping[str, Any], transaction: str
+) -> None:
+    """Write the new version's checksum, from that of the version before; without one, Delta computes it by a Spark job."""
+    before = sum_file(path, version).text()
+    if before is None:
+        return
+    sums = json.loads(before)
+    sums.pop("fileSizeHistogram", None)
+    gone = {file["path"] for file in files.files}
+    known = sums.get("allFiles")
+    sums |= {
+        "txnId": transaction,
+        "tableSizeBytes": sums["tableSizeBytes"] - files.size + added["size"],
+        "numFiles": sums["numFiles"] - len(files.files) + 1,
+    }
+    if known is not None:
+        sums["allFiles"] = [*(file for file in known if file["path"] not in gone), dict(added)]
+    sum_file(path, version + 1).put(json.dumps(sums, separators=(",", ":")))
+
+
+def _is_copied(kind: Any) -> bool:  # noqa: ANN401  # a type of Spark as JSON
+    """Return whether Arrow copies all values of a type as they are."""
+    match kind:
+        case str():
+            return kind in COPIED or kind.startswith("decimal")
+        case {"type": "struct", "fields": [*fields]}:
+            return all(_is_copied(each["type"]) for each in fields)
+        case {"type": "array", "elementType": element}:
+            return _is_copied(element)
+        case {"type": "map", "keyType": key, "valueType": value}:
+            return _is_copied(key) and _is_copied(value)
+        case _:
+            return False

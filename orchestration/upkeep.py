@@ -1,0 +1,79 @@
+"""Maintenance of the lake, every quarter of an hour, beside the stream or the catch-up; it is on by default.
+
+Without it a lake gets slower with each batch, so it is for an operator to switch it off, and not on. A run takes seconds, needs no Spark, and leaves for the next one what it cannot do in ten minutes.
+"""
+
+import os
+
+from dagster import (
+    Config,
+    DefaultScheduleStatus,
+    OpExecutionContext,
+    RunRequest,
+    RunsFilter,
+    ScheduleEvaluationContext,
+    SkipReason,
+    job,
+    op,
+    schedule,
+)
+from pydantic import Field
+
+from jobs.cli import place
+from jobs.cli.upkeep import GENTLE, policy_of
+from jobs.core.errors import LakeError
+from jobs.engine.service.maintain import maintain
+from jobs.engine.service.orphan_files import left, take_away
+from orchestration.failures import failure
+from orchestration.resources import LakeResource
+from orchestration.schedules import UNFINISHED
+
+
+class Upkeep(Config):
+    """How maintenance is done."""
+
+    keep: str = Field(
+        default="1d", description="How long files stay that a later version replaced."
+    )
+    most: str = Field(default="10m", description="No step begins after this time.")
+
+
+@op(description="Put small files together, keep logs short, delete what no reader needs.")
+def maintain_lake(context: OpExecutionContext, config: Upkeep, lake: LakeResource) -> None:
+    """Maintain the lake, and delete what killed batches left behind."""
+    os.nice(GENTLE)  # the process is that of the run
+    where = lake.lake()
+    try:
+        for each in maintain(where, place.now(), policy_of(config.keep, config.most)):
+            if each.merged or each.commits or each.deleted or each.left:
+                context.log.info("%s", each.sentence)
+        orphans = list(left(where, place.now()))
+    except LakeError as error:
+        raise failure(error) from error
+    for orphan in orphans:
+        take_away(orphan)
+        context.log.info("%s: %s bytes, %s", orphan.path, orphan.size, orphan.why)
+
+
+@job(name="maintenance", description="Keep the lake as quick as on its first day.")
+def maintenance() -> None:
+    """Maintain."""
+    maintain_lake()
+
+
+@schedule(
+    job=maintenance,
+    cron_schedule="7-59/15 * * * *",
+    execution_timezone="UTC",
+    default_status=DefaultScheduleStatus.RUNNING,
+)
+def maintain_often(context: ScheduleEvaluationContext) -> RunRequest | SkipReason:
+    """Maintain the lake, unless there is none yet or the last run is not finished."""
+    _, where = place.configured(None)
+    if not where.root.exists():
+        return SkipReason(f"there is no lake at {where.root} yet")
+    found = RunsFilter(job_name=maintenance.name, statuses=UNFINISHED)
+    running = context.instance.get_run_records(found, limit=1)
+    if running:
+        return SkipReason(f"run {running[0].dagster_run.run_id} is not finished yet")
+    return RunRequest()

@@ -1,0 +1,177 @@
+"""A lake that is maintained beside its streams has the same rows as one that is not, and everything can still be asked."""
+
+import json
+from datetime import timedelta
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.cli.place import now
+from jobs.core.errors import DefinitionError, TransientError
+from jobs.engine.accounting.balance_sheet import balance
+from jobs.engine.pipeline.runner import Site
+from jobs.engine.repair.rebuild import promote, rebuild, undo
+from jobs.engine.runtime.holders import own
+from jobs.engine.service.maintain import LOCK, Maintained, Policy, maintain
+from jobs.engine.storage.commit_log import logged_versions
+from jobs.engine.storage.cut_log import begins_at
+from jobs.engine.storage.dead_files import UNDOABLE, swept
+from jobs.engine.storage.file_lock import hold
+from jobs.engine.storage.find_rows import Where, look
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import latest_version
+from jobs.engine.storage.live_files import live_files
+from jobs.engine.storage.pinned_versions import pin_versions
+from jobs.engine.trace.locate import first_version
+from jobs.gold import device_signal_10m as gold
+from jobs.silver import device_telemetry as silver
+from tests.support.events import TABLE, Event, reading, received
+from tests.support.modes import answers_of, derive, proven
+from tests.support.packs import small_packs
+from tests.support.rows import NOON
+
+pytestmark = pytest.mark.slow
+
+AT_ONCE = Policy(keep=timedelta(0), untouched=timedelta(0))
+"""What was replaced goes at once, and a file may be put together as soon as it is there."""
+
+PACKED = 3
+STEPS = 10
+
+
+def maintained(
+    lake: Lake, policy: Policy = AT_ONCE, *, later: timedelta = timedelta(0)
+) -> dict[str, Maintained]:
+    soon = now() + timedelta(seconds=1) + later
+    return {each.table: each for each in maintain(lake, soon, policy)}
+
+
+def batch(number: int) -> list[Event]:
+    """Return readings of three devices, a copy, and now and then one that is broken."""
+    moment = NOON + timedelta(minutes=30 * number)
+    at = {"arrived_at": moment, "ingested_at": moment, "batch": number}
+    payloads = [
+        *(
+            reading(event_id=f"e{number}-{n}", device_id=f"d{n}", event_at=moment.isoformat())
+            for n in range(3)
+        ),
+        *([b"broken"] if number % 4 == 0 else []),
+    ]
+    return [Event(payload=each, **at) for each in (*payloads, payloads[0])]
+
+
+def grown(
+    spark: SparkSession, lake: Lake, *, first: int = 0, steps: int = STEPS, maintains: bool
+) -> None:
+    """Let a batch come, let silver read it, and maintain the lake; again and again."""
+    for number in range(first, first + steps):
+        received(lake, batch(number))
+        derive(spark, lake, silver.TABLE)
+        if maintains and number % 3 == 2:
+            maintained(lake)
+
+
+@pytest.fixture
+def cut_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    small_packs(monkeypatch, PACKED)
+
+
+@pytest.mark.usefixtures("cut_early")
+def test_a_maintained_lake_gives_the_same_rows_and_answers(spark: SparkSession, lake: Lake) -> None:
+    calm = Lake(lake.root.parent / "calm").open_for_writing()
+    grown(spark, lake, maintains=True)
+    received(calm, [each for number in range(STEPS) for each in batch(number)])
+    derive(spark, calm, silver.TABLE, gold.TABLE)
+
+    path = lake.table(silver.TABLE)
+    assert len(logged_versions(path)) <= 3 * PACKED
+    assert begins_at(path) > 0
+    assert len(live_files(path).files) < STEPS / 2
+    assert swept(path).deletes
+    for table in (TABLE, silver.TABLE):
+        assert balance(table, lake).faults == []
+        assert len([*lake.table(table).local.glob("*.parquet")]) < STEPS
+    derive(spark, lake, gold.TABLE)  # a new stream, whose source lacks its first commits
+    assert answers_of(lake) == answers_of(calm)
+    assert len(answers_of(lake).closed) > 0
+    assert proven(lake, (silver.TABLE, gold.TABLE))
+    (row,) = look(path, Where(equal={"event_id": "e1-1"}))
+    assert first_version(silver.TABLE, lake, row) is not None
+
+
+@pytest.mark.usefixtures("cut_early")
+def test_a_stream_that_paused_finds_what_it_has_not_read(spark: SparkSession, lake: Lake) -> None:
+    grown(spark, lake, steps=2, maintains=False)
+    derive(spark, lake, gold.TABLE)
+    grown(spark, lake, first=2, steps=STEPS - 2, maintains=True)
+    unread = latest_version(lake.table(silver.TABLE))
+
+    done = maintained(lake)
+    derive(spark, lake, gold.TABLE)
+
+    assert logged_versions(lake.table(silver.TABLE))[0] <= unread - STEPS + 2
+    assert done[silver.TABLE.id].deleted == 0
+    calm = Lake(lake.root.parent / "calm").open_for_writing()
+    received(calm, [each for number in range(STEPS) for each in batch(number)])
+    derive(spark, calm, silver.TABLE, gold.TABLE)
+    assert answers_of(lake).closed == answers_of(calm).closed
+    grown(spark, lake, first=STEPS, steps=1, maintains=False)
+    derive(spark, lake, gold.TABLE)
+    maintained(lake)
+    assert swept(lake.table(silver.TABLE)).deletes
+
+
+@pytest.mark.usefixtures("cut_early")
+def test_a_promotion_can_be_undone_after_maintenance_and_not_for_ever(
+    spark: SparkSession, lake: Lake
+) -> None:
+    site = Site(spark=spark, clock=lambda: NOON)
+    grown(spark, lake, steps=5, maintains=True)
+    rebuild(silver.TABLE, lake, site)
+    grown(spark, lake, first=5, steps=5, maintains=True)
+    assert begins_at(lake.table(TABLE)) == 0, "by hand, so Delta has written no checkpoint"
+    promote(silver.TABLE, lake, site)
+    before = answers_of(lake)
+    maintained(lake)
+
+    undo(spark, silver.TABLE, lake)
+    assert answers_of(lake) == before
+    maintained(lake)
+    derive(spark, lake, silver.TABLE)
+    assert answers_of(lake) == before
+    assert proven(lake, (silver.TABLE,))
+
+    rebuild(silver.TABLE, lake, site)
+    promote(silver.TABLE, lake, site)
+    grown(spark, lake, first=10, steps=2, maintains=False)
+    maintained(lake, later=UNDOABLE * 2)
+    maintained(lake, later=UNDOABLE * 10)
+    with pytest.raises(DefinitionError, match="cannot be undone any more"):
+        undo(spark, silver.TABLE, lake)
+    assert proven(lake, (silver.TABLE,))
+
+
+def test_what_reads_versions_keeps_them(lake: Lake) -> None:
+    received(lake, [each for number in range(9) for each in batch(number)])
+    bronze = lake.table(TABLE)
+    policy = Policy(keep=timedelta(0), untouched=timedelta(0))
+    with pin_versions(lake.root, {bronze: 2}):
+        assert maintained(lake, policy)[TABLE.id].merged == 0, "its files are unread"
+    assert maintained(lake, policy)[TABLE.id].merged == 9
+    with pin_versions(lake.root, {bronze: 9}):
+        assert maintained(lake, policy)[TABLE.id].deleted == 0
+    assert maintained(lake, policy)[TABLE.id].deleted == 9
+
+
+def test_two_at_once_and_one_without_time_leave_the_rest(lake: Lake) -> None:
+    received(lake, [each for number in range(9) for each in batch(number)])
+    with (
+        hold(lake.root / LOCK, json.dumps(own())),
+        pytest.raises(TransientError, match="maintained already"),
+    ):
+        maintained(lake)
+    over = Policy(is_over=lambda: True)
+    assert [each.left for each in maintained(lake, over).values()] == ["out of time"]
+    shown = maintained(lake, Policy(untouched=timedelta(0), go=False))[TABLE.id]
+    assert shown.merged == 9
+    assert latest_version(lake.table(TABLE)) == 9
