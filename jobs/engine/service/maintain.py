@@ -20,7 +20,7 @@ from jobs.core.feed import Feed
 from jobs.core.table import Ingested, Table
 from jobs.engine.accounting.close_ledger import close
 from jobs.engine.pipeline.readers import How, Reader, readers
-from jobs.engine.pipeline.shadow_lake import refuse_half_done
+from jobs.engine.pipeline.shadow_lake import Shadow, refuse_half_done
 from jobs.engine.repair.backfill import ROLE
 from jobs.engine.runtime.holders import own
 from jobs.engine.storage.commit_log import is_commit
@@ -165,8 +165,12 @@ def _maintain(
             return replace(done, left=f"{needed.works} reads versions by their numbers")
         latest = latest_version(path)
         until = needed.of_files.get(done.table, latest + 1)
-        done = _merged(done, path, _choice(table, path, until, now, policy), policy)
-        moved = cut(path, needed.in_log.get(done.table, latest), go=policy.go)
+        if path not in {
+            lake.closed_entries,
+            lake.history,
+        }:  # delta-rs writes them, and compacts them itself
+            done = _merged(done, path, _choice(table, path, until, now, policy), policy)
+        moved = cut(path, needed.in_log.get(done.table, latest + 1), go=policy.go)
         dead = [each.size for each in sweep(path, until, now, policy.keep, go=policy.go)]
         return replace(done, commits=moved, deleted=len(dead), freed=sum(dead))
     except LakeError as error:
@@ -208,8 +212,7 @@ def _choice(
 
 
 def _needed(lake: Lake, now: datetime) -> _Needed:
-    held = [name for name in (lake.root / "_leases").names() if name.endswith(f".{ROLE}.lock")]
-    works = next((name for name in held if is_held(lake.root / "_leases" / name)), "")
+    works = next((lease.name for lease in _works(lake) if is_held(lease)), "")
     found = [*readers(lake)]
     pins = pinned_versions(lake.root)
     # A rebuild, and a stream that an undo brings back, have the commits of their sources brought back when they start.
@@ -221,6 +224,16 @@ def _needed(lake: Lake, now: datetime) -> _Needed:
         ),
         works=works.removesuffix(".lock"),
     )
+
+
+def _works(lake: Lake) -> Iterator[Place]:
+    """Yield the leases of what reads versions by their numbers: repairs of tables, and streams of rebuilds."""
+    folder = lake.root / "_leases"
+    yield from (folder / name for name in folder.names() if name.endswith(f".{ROLE}.lock"))
+    for table in catalog.tables():
+        shadow = Shadow.of(table, lake).lease(table)
+        if shadow.exists():
+            yield shadow
 
 
 def _of_files(reader: Reader) -> Reader:

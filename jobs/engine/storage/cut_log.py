@@ -12,6 +12,7 @@ Why not Delta's own clean-up: it goes by age, in days, and a stream of one secon
 which every batch lists three times; and what it removes is gone, while the ledger is these commits.
 """
 
+import os
 import re
 from collections.abc import Iterator
 from itertools import groupby
@@ -21,6 +22,8 @@ from jobs.engine.storage.old_commits import PACKED, is_old, old_commit, write_pa
 from jobs.engine.storage.place import Place
 
 CHECKPOINT = re.compile(r"(?P<version>\d{20})\.checkpoint(\..+)?\.parquet")
+PARQUET = b"PAR1"
+"""The last bytes of a Parquet file."""
 SUM = re.compile(r"(?P<version>\d{20})\.crc")
 
 
@@ -29,12 +32,11 @@ def cut(path: Place, needed: int, *, go: bool = True) -> int:
 
     Args:
         path: The table.
-        needed: The first version that a reader asks Delta for.
+        needed: The first version that a reader has not read; the one before it stays readable by its number.
         go: Whether to move them; otherwise they are only counted.
     """
     names = log_of(path).names()
-    checkpoints = sorted({int(m["version"]) for name in names if (m := CHECKPOINT.fullmatch(name))})
-    older = [version for version in checkpoints[:-1] if version <= needed]
+    older = [version for version in _checkpoints(path, names)[:-1] if version < needed]
     if not older:
         return 0
     first = older[-1] - older[-1] % PACKED
@@ -71,6 +73,22 @@ def begins_at(path: Place) -> int:
     if commit_file(path, 0).exists():
         return 0
     return min(logged_versions(path), default=0)
+
+
+def _checkpoints(path: Place, names: list[str]) -> list[int]:
+    """Return the versions of Delta's checkpoints; one that a machine left torn when it lost its power is none."""
+    found = {name: match for name in names if (match := CHECKPOINT.fullmatch(name))}
+    torn = {match["version"] for name, match in found.items() if not _is_whole(log_of(path) / name)}
+    return sorted({int(each["version"]) for each in found.values() if each["version"] not in torn})
+
+
+def _is_whole(file: Place) -> bool:
+    with file.local.open("rb") as content:
+        content.seek(0, os.SEEK_END)
+        if content.tell() < len(PARQUET):
+            return False
+        content.seek(-len(PARQUET), os.SEEK_END)
+        return content.read() == PARQUET
 
 
 def _packs(path: Place, logged: list[int], first: int) -> Iterator[list[int]]:

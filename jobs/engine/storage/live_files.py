@@ -29,11 +29,13 @@ class LiveFiles:
         version: The version.
         files: What the log says of each, by its path as in the log.
         metadata: The table's columns, partitions and properties, as in the log.
+        reader: The version of Delta that a reader needs: above 1, a file may hold rows that the log says are deleted.
     """
 
     version: int
     files: Mapping[str, Mapping[str, Any]]
     metadata: Mapping[str, Any]
+    reader: int
 
 
 def live_files(path: Place) -> LiveFiles:
@@ -43,24 +45,30 @@ def live_files(path: Place) -> LiveFiles:
     begun = int(known.get("version", -1))
     files: dict[str, Mapping[str, Any]] = {}
     metadata: Mapping[str, Any] = {}
+    reader = 1
     for name in _parts(begun, known.get("parts")) if begun >= 0 else ():
         for kind, body in _checkpointed(log_of(path) / name):
-            if kind is Kind.METADATA:
-                metadata = body
-            else:
-                files[body["path"]] = body
+            match kind:
+                case Kind.METADATA:
+                    metadata = body
+                case Kind.PROTOCOL:
+                    reader = body["minReaderVersion"]
+                case _:
+                    files[body["path"]] = body
     for version in range(begun + 1, latest + 1):
         added: dict[str, Mapping[str, Any]] = {}
-        for action in actions(path, version, Kind.ADD, Kind.REMOVE, Kind.METADATA):
+        for action in actions(path, version, Kind.ADD, Kind.REMOVE, Kind.METADATA, Kind.PROTOCOL):
             match action.kind:
                 case Kind.ADD:
                     added[action.body["path"]] = {name: action.body.get(name) for name in COLUMNS}
                 case Kind.REMOVE:
                     files.pop(action.body["path"], None)
+                case Kind.PROTOCOL:
+                    reader = action.body["minReaderVersion"]
                 case _:
                     metadata = action.body
         files |= added
-    return LiveFiles(version=latest, files=files, metadata=metadata)
+    return LiveFiles(version=latest, files=files, metadata=metadata, reader=reader)
 
 
 def _parts(version: int, parts: int | None) -> Iterator[str]:
@@ -72,19 +80,18 @@ def _parts(version: int, parts: int | None) -> Iterator[str]:
 
 
 def _checkpointed(file: Place) -> Iterator[tuple[Kind, Mapping[str, Any]]]:
-    wanted = [f"add.{name}" for name in COLUMNS] + [f"metaData.{name}" for name in METADATA]
+    wanted = [
+        "protocol.minReaderVersion",
+        *(f"add.{name}" for name in COLUMNS),
+        *(f"metaData.{name}" for name in METADATA),
+    ]
     for batch in pq.ParquetFile(file.local).iter_batches(batch_size=ROWS, columns=wanted):
         for row in batch.to_pylist():
-            if row["add"] and row["add"]["path"]:
-                yield (
-                    Kind.ADD,
-                    {**row["add"], "partitionValues": dict(row["add"]["partitionValues"] or ())},
-                )
-            elif row["metaData"] and row["metaData"]["schemaString"]:
-                yield (
-                    Kind.METADATA,
-                    {
-                        **row["metaData"],
-                        "configuration": dict(row["metaData"]["configuration"] or ()),
-                    },
-                )
+            add, metadata, protocol = row["add"], row["metaData"], row["protocol"]
+            if add and add["path"]:
+                yield Kind.ADD, {**add, "partitionValues": dict(add["partitionValues"] or ())}
+            elif metadata and metadata["schemaString"]:
+                known = dict(metadata["configuration"] or ())
+                yield Kind.METADATA, {**metadata, "configuration": known}
+            elif protocol and protocol["minReaderVersion"]:
+                yield Kind.PROTOCOL, protocol

@@ -67,7 +67,7 @@ def merge_files(path: Place, choice: Choice, *, go: bool = True) -> Iterator[Mer
     """
     found = live_files(path)
     columns = json.loads(found.metadata.get("schemaString") or "{}")
-    if not _is_copied(columns):
+    if found.reader > 1 or not _is_copied(columns):
         return
     times = {each["name"] for each in columns["fields"] if str(each["type"]) in TIMES}
     for each in bins(found.files, choice):

@@ -24,7 +24,7 @@ PACKED = 100
 PACKS = 1_000
 """Packs in a folder."""
 
-KEPT = 8
+KEPT = 4
 """Packs that a process keeps unpacked: a walk along the log opens each once, a search opens about twenty."""
 
 

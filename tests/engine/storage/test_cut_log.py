@@ -13,6 +13,7 @@ from jobs.engine.storage.commit_log import (
     commit_file,
     commit_text,
     is_commit,
+    log_of,
     logged_versions,
     versions,
 )
@@ -63,9 +64,17 @@ def test_every_reader_of_the_ledger_finds_what_it_found_before(table: Place) -> 
 
 
 def test_a_reader_that_is_behind_keeps_what_it_needs(table: Place) -> None:
+    assert cut(table, needed=10) == 0, "version 9 would not be readable by its number"
     assert cut(table, needed=17) == 10
     assert logged_versions(table)[0] == 10
-    assert cut(table, needed=9) == 0, "there is no checkpoint before it, so Delta needs all"
+    assert DeltaTable(str(table), version=16).version() == 16
+
+
+def test_a_checkpoint_that_is_torn_is_none(table: Place) -> None:
+    """It would be the only one left, and Delta could not open the table."""
+    for torn in (b"", b"PAR1 and not more"):
+        (log_of(table) / f"{20:020d}.checkpoint.parquet").local.write_bytes(torn)
+        assert cut(table, needed=ALL, go=False) == 10
 
 
 def test_it_is_only_counted_where_nothing_is_to_be_changed(table: Place) -> None:

@@ -149,6 +149,12 @@ def test_a_column_that_arrow_would_change_leaves_the_table_alone(bronze: Place) 
     assert [*merge_files(bronze, OLD)] == []
 
 
+def test_a_table_whose_files_may_hold_deleted_rows_is_left_alone(bronze: Place) -> None:
+    text = commit_text(bronze, 0) or ""
+    commit_file(bronze, 0).put(text.replace('"minReaderVersion":1', '"minReaderVersion":3'))
+    assert [*merge_files(bronze, OLD)] == []
+
+
 def test_a_file_that_is_missing_leaves_its_neighbours_alone(bronze: Place) -> None:
     (bronze / min(live_files(bronze).files)).remove()
     assert [*merge_files(bronze, OLD)] == []
