@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from jobs.core.errors import DataError
 from jobs.engine.runtime.jvm import classic, jvm
 from jobs.engine.storage.commit_log import added_file, sum_file
-from jobs.engine.storage.ledger import latest_version
+from jobs.engine.storage.ledger import latest_version, newest_checkpoint
 from jobs.engine.storage.locks import turn
 from jobs.engine.storage.place import Place
 
@@ -107,12 +107,19 @@ class Commit:
         self._written: list[str] = []
 
     def _begun(self) -> Any:  # noqa: ANN401
-        """Begin at the snapshot of this process if it is the latest: Delta would list the whole log to check it."""
+        """Begin at the snapshot of this process if it is the latest: Delta would list the whole log to check it.
+
+        Not if there is a newer checkpoint than the one that the snapshot is based on. It would stay based on that for the
+        life of the process, read more commits at every checkpoint that it writes, and need those that maintenance moves
+        out of the log (jobs/engine/storage/cut_log.py).
+        """
         log = self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(
             classic(self._spark), str(self._path)
         )
         known = log.unsafeVolatileSnapshot()
-        if known.version() != latest_version(self._path):
+        based_on = known.logSegment().checkpointProvider().version()
+        is_based = based_on >= (newest_checkpoint(self._path) or -1)
+        if known.version() != latest_version(self._path) or not is_based:
             return log.startTransaction()
         option = self._jvm.scala.Option
         return log.startTransaction(option.empty(), option.apply(known))

@@ -192,13 +192,19 @@ def latest_version(path: Place) -> int:
     Counts up from the newest checkpoint instead of listing the log, because every batch calls it and a listing grows
     with the table's history.
     """
-    try:
-        version = int(json.loads(_checkpoint(path).text() or "")["version"])
-    except (OSError, ValueError, KeyError):  # none yet, or torn by a crash
-        version = max(versions(path), default=-1)
+    checkpoint = newest_checkpoint(path)
+    version = max(versions(path), default=-1) if checkpoint is None else checkpoint
     while is_commit(path, version + 1):
         version += 1
     return version
+
+
+def newest_checkpoint(path: Place) -> int | None:
+    """Return the version of the newest checkpoint that Delta wrote of a table; None if none yet, or its note is torn."""
+    try:
+        return int(json.loads(_checkpoint(path).text() or "")["version"])
+    except (OSError, ValueError, KeyError):
+        return None
 
 
 def _checkpoint(path: Place) -> Place:

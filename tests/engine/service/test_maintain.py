@@ -80,6 +80,7 @@ def cut_early(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_maintained_lake_gives_the_same_rows_and_answers(spark: SparkSession, lake: Lake) -> None:
     calm = Lake(lake.root.parent / "calm").open_for_writing()
     grown(spark, lake, maintains=True)
+    maintained(lake)
     received(calm, [each for number in range(STEPS) for each in batch(number)])
     derive(spark, calm, silver.TABLE, gold.TABLE)
 
@@ -115,6 +116,7 @@ def test_a_stream_that_paused_finds_what_it_has_not_read(spark: SparkSession, la
     received(calm, [each for number in range(STEPS) for each in batch(number)])
     derive(spark, calm, silver.TABLE, gold.TABLE)
     assert answers_of(lake).closed == answers_of(calm).closed
+    maintained(lake)
     grown(spark, lake, first=STEPS, steps=1, maintains=False)
     derive(spark, lake, gold.TABLE)
     maintained(lake)
