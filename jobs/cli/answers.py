@@ -64,6 +64,8 @@ def ledger(
 
     ``healed`` counts the good rows that were quarantined or dropped until a backfill or a replay brought them in.
     Exits with 4 when the sums differ, and names the batch.
+    ``lost`` are offsets that expired in Kafka before they were read, and whose loss was accepted
+    (`strandline accept-loss`).
     The sums of older commits were carried forward when their books were closed; ``--audit`` adds them up again.
 
     \b
@@ -109,6 +111,19 @@ def print_sheets(sheets: list[Balance]) -> None:
             reasons = sorted(sheet.quarantined.items(), key=lambda item: -item[1])
             listed = ", ".join(f"{reason} {count:,}" for reason, count in reasons)
             say(f"quarantined by {sheet.table}: {listed}")
+        if sheet.lost:
+            say(f"lost to {sheet.table}: {_lost(sheet)}")
+
+
+def _lost(sheet: Balance) -> str:
+    """Return which offsets expired before they were read."""
+    count = sum(end - first for ranges in sheet.lost.values() for first, end in ranges)
+    listed = ", ".join(
+        f"{part} offsets {first} to {end - 1}"
+        for part, ranges in sheet.lost.items()
+        for first, end in ranges
+    )
+    return f"{count:,} offsets that expired in Kafka unread ({listed})"
 
 
 def refuse_imbalance(sheets: list[Balance]) -> None:

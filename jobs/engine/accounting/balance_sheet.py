@@ -43,6 +43,8 @@ class Balance:
     rows: int = 0
     waiting: int = 0
     batches: int = 0
+    lost: dict[str, list[list[int]]] = field(default_factory=dict)
+    """Offsets that expired in Kafka before they were read, and whose loss was accepted; by partition."""
     faults: list[str] = field(default_factory=list)
 
     @property
@@ -85,6 +87,7 @@ def _drawn(table: Table, lake: Lake, *, audited: bool) -> Balance:
         rows=live_rows(lake.table(table)),
         waiting=_waiting(books, lake),
         batches=sums.batches,
+        lost=dict(sums.lost),
         faults=[*books.faults],
     )
     sheet.faults += _row_faults(books, lake, sheet)

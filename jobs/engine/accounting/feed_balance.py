@@ -46,6 +46,7 @@ def _sheet(name: str, books: FeedBooks, lake: Lake, faults: Sequence[str]) -> Ba
         rows=books.sums.written,
         waiting=_waiting(books, lake),
         batches=books.sums.batches,
+        lost=dict(books.sums.lost),
         faults=[*books.faults, *faults],
     )
 

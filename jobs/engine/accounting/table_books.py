@@ -160,7 +160,7 @@ class Books(PlainBooks):
             self.sheet.starts.setdefault(partition, start)
             self.sheet.ends[partition] = end
         span = sum(end - start for start, end in entry.offsets.values())
-        if span != entry.written + entry.without_record:
+        if span != entry.written + entry.without_record + entry.lost_offsets:
             yield f"{where} spans {span} offsets and holds {entry.written} records"
 
     def _source_faults(self, version: int, entry: Entry) -> Iterator[str]:

@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from jobs.core.errors import DataError, DefinitionError, TransientError
 from jobs.core.topic import Topic
+from jobs.engine.kafka.expired import ExpiredError, expired
 
 TIMEOUT = 10.0
 PASSING = frozenset(
@@ -218,24 +219,31 @@ def check_positions(
     """Refuse to read on when Kafka no longer holds the next records.
 
     Raises:
-        DataError: Records expired before they were read, or the topic was recreated.
+        DataError: The topic was recreated.
+        ExpiredError: Records expired before they were read; all ranges are named.
     """
-    for part, offset in start.items():
-        topic, partition = part
-        first, end = bounds.get(part, (0, 0))
+    refuse_shrunk(table, start, bounds)
+    if gone := expired(start, bounds):
+        raise ExpiredError(table, gone)
+
+
+def refuse_shrunk(
+    table: str,
+    start: Mapping[tuple[str, int], int],
+    bounds: Mapping[tuple[str, int], tuple[int, int]],
+) -> None:
+    """Refuse a topic that ends before what was read of it.
+
+    Raises:
+        DataError: It was recreated, or lost its end.
+    """
+    for (topic, partition), offset in start.items():
+        _, end = bounds.get((topic, partition), (0, 0))
         if offset > end:
             raise DataError(
                 f"{table} has read partition {partition} of {topic} up to offset {offset}, "
                 f"but the topic ends at {end}: it was made anew, or lost its end",
                 hint="use another topic or another lake; its rows are not those that were read.",
-                topic=topic,
-                partition=partition,
-            )
-        if offset < first:
-            raise DataError(
-                f"{table}: offsets {offset} to {first - 1} of partition {partition} of {topic} "
-                "expired in Kafka before they were read",
-                hint="they are lost to this lake; increase the topic's retention and rebuild the table.",
                 topic=topic,
                 partition=partition,
             )

@@ -2,7 +2,8 @@
 
 The ledger is derived from the checkpoint: an epoch is in it once Spark has committed the epoch. An entry covers all
 that was committed since the previous entry, so after a crash the next entry covers what the crash left out, and every
-offset is in exactly one entry. With a new checkpoint the stream begins where the ledger ends. So the first entry records
+offset is in exactly one entry. Where a person accepted that records expired before they were read, the entry is ahead of the
+checkpoint, which is moved after it, now or when the ledger is opened the next time. With a new checkpoint the stream begins where the ledger ends. So the first entry records
 where the feed began, and a feed that is killed before its first checkpoint loses nothing.
 
 Records are counted in the topic, by the header with the feed's name, and not taken from Spark's report, because Spark
@@ -21,13 +22,15 @@ from pyspark.sql.types import StringType, StructType
 
 from jobs.core.feed import Feed
 from jobs.core.modes import FeedMode
-from jobs.engine.kafka.slices import Backlog, Positions, name_of, range_ends
+from jobs.engine.kafka.expired import Ranges
+from jobs.engine.kafka.slices import Backlog, Bounds, Positions, name_of, part_of, range_ends
 from jobs.engine.kafka.topic_log import check_positions
 from jobs.engine.pipeline.feed_query import FEED
 from jobs.engine.pipeline.ingest import identity, refuse_unlike
 from jobs.engine.storage import create_table, delta_commit
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, Offsets, last_entry
+from jobs.engine.storage.move_checkpoint import is_before, move_to
 from jobs.engine.storage.spark_checkpoint import kafka_ends
 
 NO_ROWS = StructType().add("nothing", StringType())
@@ -66,6 +69,7 @@ class FeedLedger:
         newest = last_entry(self._path)
         if newest is not None:
             refuse_unlike(feed.id, newest[1].stream, self._stream)
+            self._pass_over(newest[1])
 
     def close(self) -> None:
         """Disconnect from Kafka."""
@@ -85,7 +89,7 @@ class FeedLedger:
             ends = {part: end for part, (_, end) in self._sink.bounds().items()}
             self._commit(-1, {name_of(p): (at, at) for p, at in begins.items()}, _empty(ends), 0)
             return begins
-        read = range_ends(newest[1].offsets)
+        read = self._done(newest[1])
         check_positions(self._feed.id, read, bounds)
         return {part: read.get(part, first) for part, (first, _) in bounds.items()}
 
@@ -99,11 +103,8 @@ class FeedLedger:
         found, newest = kafka_ends(self._checkpoint), last_entry(self._path)
         if newest is None or not (at_once or time.monotonic() > self._at + OFTEN):
             return None
-        before = range_ends(newest[1].offsets)
-        epoch, done = newest[1].batch, before  # until a first epoch is committed
-        if found is not None:
-            epoch, topics = found
-            done = {(t, int(p)): end for t, ends in topics.items() for p, end in ends.items()}
+        before, done = range_ends(newest[1].offsets), self._done(newest[1])
+        epoch = newest[1].batch if found is None else found[0]
         offsets = {name_of(part): (before.get(part, 0), done[part]) for part in sorted(done)}
         began = range_ends(newest[1].sent)
         ends = {part: end for part, (_, end) in self._sink.bounds().items()}
@@ -115,9 +116,50 @@ class FeedLedger:
         sent = {name_of(part): (began.get(part, 0), ends[part]) for part in sorted(ends)}
         return self._commit(epoch, offsets, sent, written)
 
+    def accept(self, gone: Ranges, accepted: str) -> Entry:
+        """Add an entry for offsets that expired before they were read, and let the checkpoint go on after them.
+
+        Args:
+            gone: The offsets.
+            accepted: Who accepts their loss, when and why.
+        """
+        newest = last_entry(self._path)
+        ends = range_ends(newest[1].sent) if newest else {}
+        read = self.read()
+        entry = self._commit(
+            newest[1].batch if newest else -1,
+            {name_of(part): gone.get(part, (at, at)) for part, at in sorted(read.items())},
+            _empty(ends),
+            0,
+            lost={name_of(part): reach for part, reach in gone.items()},
+            accepted=accepted,
+        )
+        self._pass_over(entry)
+        return entry
+
+    def _pass_over(self, newest: Entry) -> None:
+        """Move the checkpoint behind a loss that was accepted."""
+        ends: dict[str, dict[str, int]] = {}
+        for name, (_, end) in newest.lost.items():
+            topic, number = part_of(name)
+            ends.setdefault(topic, {})[str(number)] = end
+        if ends and is_before(self._checkpoint, ends):
+            move_to(self._checkpoint, ends)
+
+    def _done(self, newest: Entry) -> Positions:
+        """Return the offsets up to which the checkpoint has them; those of the ledger until a first epoch is committed."""
+        found = kafka_ends(self._checkpoint)
+        if found is None:
+            return range_ends(newest.offsets)
+        return {(t, int(p)): end for t, ends in found[1].items() for p, end in ends.items()}
+
+    def bounds(self) -> Bounds:
+        """Return the first offset and the end of each partition that the feed reads."""
+        return self._source.bounds()
+
     def ends(self) -> Positions:
         """Return the ends of the topics that the feed reads."""
-        return {part: end for part, (_, end) in self._source.bounds().items()}
+        return {part: end for part, (_, end) in self.bounds().items()}
 
     def read(self) -> Positions:
         """Return the offsets up to which the ledger has them."""
@@ -139,8 +181,18 @@ class FeedLedger:
         records = self._sink.records(start, end)
         return sum(name in (record.headers() or ()) for record in records)
 
-    def _commit(self, epoch: int, offsets: Offsets, sent: Offsets, written: int) -> Entry:
-        read = sum(end - begin for begin, end in offsets.values())
+    def _commit(  # noqa: PLR0913  # the figures of an entry
+        self,
+        epoch: int,
+        offsets: Offsets,
+        sent: Offsets,
+        written: int,
+        *,
+        lost: Offsets | None = None,
+        accepted: str | None = None,
+    ) -> Entry:
+        gone = lost or {}
+        read = sum(end - begin for part, (begin, end) in offsets.items() if part not in gone)
         entry = Entry(
             table=self._feed.id,
             mode=self._mode.name,
@@ -152,6 +204,8 @@ class FeedLedger:
             read=read,
             good=read,
             written=written,
+            lost=gone,
+            accepted=accepted,
             duration_ms=int((time.monotonic() - self._at) * 1000),
             rules=self._feed.version,
         )

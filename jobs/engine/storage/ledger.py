@@ -47,6 +47,8 @@ class Entry:
         quarantined: Rows held back, by reason.
         dropped_by_watermark: Rows that Spark's state refused; the law of lateness and disorder makes it 0, and any
             other number is a fault.
+        lost: Of ``offsets``, the ranges that expired in Kafka before they were read; nothing else is in such an entry.
+        accepted: Who accepted that loss, when and why.
         without_record: Kafka offsets that hold no record: transaction markers, aborted or compacted away.
         written: Rows in the files of this commit.
         replaced: Whether the commit replaced everything before it.
@@ -87,6 +89,8 @@ class Entry:
     duplicates: int = 0
     quarantined: Mapping[str, int] = field(default_factory=dict)
     dropped_by_watermark: int = 0
+    lost: Offsets = field(default_factory=dict)
+    accepted: str | None = None
     without_record: int = 0
     written: int = 0
     replaced: bool = False
@@ -114,6 +118,11 @@ class Entry:
     def is_backfill(self) -> bool:
         """Return whether the commit replaced rows beside the table's own writer."""
         return self.since is not None
+
+    @property
+    def lost_offsets(self) -> int:
+        """Return how many offsets expired in Kafka before they were read."""
+        return sum(end - first for first, end in self.lost.values())
 
     @property
     def appended(self) -> int:
@@ -240,7 +249,8 @@ def entry_at(path: Place, version: int) -> Entry | None:
         name if "/" in name else f"{source}/{name}": (a, b)
         for name, (a, b) in found["offsets"].items()
     }
-    values["sent"] = {name: (a, b) for name, (a, b) in found.get("sent", {}).items()}
+    for ranges in ("sent", "lost"):
+        values[ranges] = {name: (a, b) for name, (a, b) in found.get(ranges, {}).items()}
     try:
         return Entry(**values)
     except TypeError as error:

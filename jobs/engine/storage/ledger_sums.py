@@ -63,6 +63,8 @@ class Sums:
         moved: Rows that were ever written, added or removed.
         was_rewritten: Whether any commit replaced or removed rows, with or without an entry.
         seen: The last version read of each source.
+        lost: For each partition of a topic the ranges of offsets that expired before they were read. All are kept: a
+            person accepted each.
         repairs: Backfills and replays, by their streams.
     """
 
@@ -83,6 +85,7 @@ class Sums:
     moved: int = 0
     was_rewritten: bool = False
     seen: dict[str, int] = field(default_factory=dict)
+    lost: dict[str, list[list[int]]] = field(default_factory=dict)
     repairs: dict[str, Repair] = field(default_factory=dict)
 
     @property
@@ -122,6 +125,8 @@ class Sums:
         self.was_rewritten |= entry.is_passed_over
         for source, (_, last) in entry.versions.items():
             self.seen[source] = max(last, self.seen.get(source, 0))
+        for part, reach in entry.lost.items():
+            self.lost.setdefault(part, []).append([*reach])
         self._look(entry)
         if entry.is_backfill:
             self._repair(version, entry)

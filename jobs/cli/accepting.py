@@ -1,0 +1,89 @@
+"""``accept-loss``: record that Kafka removed records before they were read, and let their reader go on."""
+
+from typing import Annotated
+
+import typer
+
+from jobs import catalog
+from jobs.cli import engine, place
+from jobs.cli.place import JsonOption, LakeOption
+from jobs.cli.screen import emit, note, say
+from jobs.core.errors import DefinitionError
+from jobs.core.feed import Feed
+from jobs.core.table import Ingested
+from jobs.engine.kafka.expired import count, described
+from jobs.engine.quarantine.write import Signed
+from jobs.engine.repair.accept_loss import Accepted, accept, accept_of_feed
+from jobs.engine.runtime.settings import Settings
+from jobs.engine.storage.lake import Lake
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("accept-loss")(accept_loss)
+
+
+def accept_loss(
+    table: Annotated[
+        str,
+        typer.Argument(
+            metavar="TABLE", help="A bronze table, or a feed of alerts such as live.process_events."
+        ),
+    ],
+    because: Annotated[str, typer.Option("--because", help="The reason, for the ledger.")],
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Accept that records expired in Kafka before a table read them, and let it go on behind the gap.
+
+    A table stops where its next record is gone, and names the offsets; it skips nothing by itself. This records exactly
+    these offsets as lost in its ledger, with who accepted that, when and why; `strandline ledger` shows them. It is
+    refused where nothing is lost, and typed twice it does it once.
+
+    A stream that runs goes on by itself at its next attempt. Keep the records longer, or the next outage loses some
+    again: `strandline radar`.
+
+    \b
+    strandline accept-loss bronze.device_telemetry --because "the cluster kept a day, and we were away for two"
+    """
+    if not because.strip():
+        raise DefinitionError(
+            "a loss is accepted for a reason",
+            hint='give it: --because "the outage was longer than the topic keeps its records".',
+        )
+    found, where = place.existing(lake)
+    done = _accepted(table, because.strip(), found, where)
+    if as_json:
+        ranges = {name: list(ends) for name, ends in done.entry.lost.items()}
+        emit({"table": table, "lost": ranges, "accepted": done.entry.accepted, "new": done.is_new})
+        return
+    offsets = f"{described(done.lost)} ({count(done.lost):,} offsets)"
+    if not done.is_new:
+        say(f"{table}: the loss of {offsets} was accepted already, by {done.entry.accepted}")
+        return
+    say(f"{table}: {offsets} are recorded as lost")
+    note("a stream that runs reads on at its next attempt; otherwise `strandline run`")
+
+
+def _accepted(name: str, because: str, found: Settings, where: Lake) -> Accepted:
+    is_feed = name.startswith(f"{Feed.layer}.")
+    table = None if is_feed else catalog.find(name)
+    if table is not None and not isinstance(table, Ingested):
+        below = ", ".join(each.id for each in table.upstream)
+        raise DefinitionError(
+            f"{name} reads tables and no topic, so Kafka cannot lose anything of it",
+            hint=f"name the bronze table at its begin; it reads {below}.",
+            table=name,
+        )
+    if table is not None:
+        where.refuse_missing(table)
+    address = place.demanded_address(found, where)
+    signed = Signed(who=place.login(), at=place.now(), why=because)
+    note("starting Spark …")
+    site = engine.site(found, where, address, is_brief=True)
+    try:
+        if table is None:
+            return accept_of_feed(name.removeprefix(f"{Feed.layer}."), where, site, signed)
+        return accept(table, where, site, signed)
+    finally:
+        site.spark.stop()
