@@ -13,9 +13,12 @@ from jobs.cli.screen import emit, say
 from jobs.cli.stream_log import fails
 from jobs.core.topic import Topic
 from jobs.engine.kafka import admin, local_broker
+from jobs.engine.pipeline import radar
+from jobs.engine.pipeline.danger import Level
 from jobs.engine.service.desired_state import Order, order
 from jobs.engine.service.heartbeat import heartbeat
 from jobs.engine.service.receivers import receivers
+from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.rule_shelf import promotions
 
 
@@ -92,6 +95,7 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
                 "order": asdict(asked) if asked else None,
                 "alerts": live,
                 "deliveries": list(receivers(where)),
+                "radar": _nearest(where),
                 "rules": asdict(promoted[-1]) if promoted else None,
             }
         )
@@ -115,6 +119,7 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
         say(f"rules   version {last.version}, promoted at {last.at} by {last.by}")
     for each in receivers(where):
         _say_delivery(each)
+    _say_radar(where)
     if kept := sum(name.endswith(".json") for name in where.alarms.names()):
         say(
             f"alarms  {kept:,} not accepted yet, sent again every minute; check that STRANDLINE_WEBHOOK answers"
@@ -129,6 +134,21 @@ def _say_order(asked: Order | None) -> None:
         say(
             f"        {wish}, by order of {asked.by} since {asked.at}"
             + (f": {asked.why}" if asked.why else "")
+        )
+
+
+def _nearest(where: Lake) -> dict[str, Any] | None:
+    """Return the nearest danger that the radar saw when it looked last; None where it never looked, or saw none."""
+    seen = radar.last(where)
+    danger = radar.worst(seen[1]) if seen else None
+    return {"at": seen[0], **asdict(danger)} if seen and danger else None
+
+
+def _say_radar(where: Lake) -> None:
+    near = _nearest(where)
+    if near and near["level"] in {Level.SOON, Level.URGENT, Level.LOST}:
+        say(
+            f"radar   {near['level']}: {near['reader']}, {near['source']}: {near['says']} (seen at {near['at']})"
         )
 
 

@@ -38,6 +38,7 @@ VERBS = {
     "ui": "ui",
     "tables": "answers",
     "ledger": "answers",
+    "radar": "radar",
     "accept-loss": "accepting",
     "query": "answers",
     "compare": "answers",

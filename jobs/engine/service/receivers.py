@@ -37,6 +37,14 @@ def receivers(lake: Lake) -> Iterator[dict[str, Any]]:
         yield {**NOTHING, "receiver": name, **figures, "waiting": count, "process": process(holder)}
 
 
+def stored_offsets(lake: Lake) -> Iterator[tuple[str, dict[int, int]]]:
+    """Yield each receiver that has read something, and by partition the offset of the topic of alerts that it reads next."""
+    for each in receivers(lake):
+        offsets = {int(number): at for number, at in each.get("offsets", {}).items()}
+        if offsets:
+            yield each["receiver"], offsets
+
+
 def process(holder: str | None) -> dict[str, Any] | None:
     """Return the process that holds a lease; empty while it is just writing that."""
     try:

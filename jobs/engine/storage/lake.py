@@ -169,6 +169,11 @@ class Lake:
         return self.root / "_alarms"
 
     @property
+    def radar(self) -> Place:
+        """Return the file with what the radar saw last."""
+        return self.root / "_radar.json"
+
+    @property
     def order(self) -> Place:
         """Return the file with the desired state of the always-on stream: running or stopped."""
         return self.root / "_order.json"

@@ -87,6 +87,13 @@ def explain_spot(silver: Judged, spot: Spot, world: World) -> Explained:
 def _explain_hole(silver: Judged, spot: Spot, taken: TakenIn) -> Finding:
     """Explain why there is no record at an offset that bronze has read."""
     evidence = {"offset": str(spot), "version": taken.version, "batch": taken.entry.batch}
+    if spot.part in taken.entry.lost:
+        first, end = taken.entry.lost[spot.part]
+        sentence = (
+            f"it expired in Kafka before bronze read it; the loss of offsets {first} to {end - 1} of {spot.part} was "
+            f"accepted by {taken.entry.accepted}"
+        )
+        return make_finding(silver, Verdict.EXPIRED, sentence, **evidence)
     if taken.entry.without_record:
         holes = taken.entry.without_record
         sentence = (

@@ -12,7 +12,6 @@ from jobs.engine.kafka.lag import ends
 from jobs.engine.kafka.slices import Backlog, Bounds
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import last_entry
-from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.trace.locate import Spot, offsets_read, rows_per_second, rows_since
 from jobs.engine.trace.verdict import Finding, Verdict, World, make_finding
 
@@ -49,13 +48,6 @@ def explain_not_in_bronze(table: Table, bronze: Table, spot: Spot, world: World)
     """Explain why an offset is not in bronze."""
     held = offsets_read(bronze, world.lake, spot)
     evidence = {"offset": str(spot), "bronze": held and {"from": held[0], "until": held[1]}}
-    lost = _accepted_loss(bronze, spot, world.lake)
-    if lost is not None:
-        sentence = (
-            f"it expired in Kafka before {bronze.id} read it; the loss of offsets {lost[0]} to {lost[1] - 1} of {spot.part} "
-            "was accepted"
-        )
-        return make_finding(table, Verdict.EXPIRED, sentence, **evidence)
     if held and spot.offset < held[1]:
         sentence = (
             f"{bronze.id} read {spot.part} from offset {held[0]} on: "
@@ -73,14 +65,6 @@ def explain_not_in_bronze(table: Table, bronze: Table, spot: Spot, world: World)
         )
         return make_finding(table, Verdict.NOT_READ_YET, sentence, **evidence, not_asked=asked)
     return _explain_in_kafka(table, bronze, spot, asked, world).also(**evidence)
-
-
-def _accepted_loss(bronze: Table, spot: Spot, lake: Lake) -> tuple[int, int] | None:
-    """Return the range of lost offsets that has an offset; None where it was not lost, or that was not accepted."""
-    if not lake.exists(bronze):
-        return None
-    ranges = sums_of(lake.table(bronze)).lost.get(spot.part, ())
-    return next(((first, end) for first, end in ranges if first <= spot.offset < end), None)
 
 
 def _explain_in_kafka(

@@ -1,0 +1,166 @@
+"""``radar``: for every reader, how long until something that it still needs may be gone."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from itertools import groupby
+
+import typer
+
+from jobs import catalog
+from jobs.cli import place
+from jobs.cli.place import JsonOption, LakeOption, TablesArgument
+from jobs.cli.screen import emit, note, say, show
+from jobs.core.errors import DataError
+from jobs.core.feed import Feed
+from jobs.engine.pipeline.danger import URGENT, Danger, Level
+from jobs.engine.pipeline.radar import (
+    TopicReader,
+    keep,
+    table_dangers,
+    topic_dangers,
+    topic_readers,
+    worst,
+)
+from jobs.engine.pipeline.span_words import span
+from jobs.engine.runtime.settings import Settings
+from jobs.engine.service.receivers import stored_offsets
+from jobs.engine.storage.lake import Lake
+
+ALERTS = "bronze.alerts"
+COLUMNS = ("reader", "source", "unread", "oldest unread", "may go at", "state", "because")
+
+Row = tuple[object, ...]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("radar")(radar)
+
+
+def radar(
+    tables: TablesArgument = None, lake: LakeOption = None, as_json: JsonOption = False
+) -> None:
+    r"""Show for every reader how long until something that it still needs may be gone.
+
+    Readers of Kafka are bronze tables, feeds of alerts and receivers of notices: a record may go when it is older than
+    its topic keeps records. That is the earliest moment, because a broker removes whole segments. Readers of tables are
+    streams, rebuilds and look-ups; no log is cut behind them, and the radar shows what they hold back.
+
+    safe, not known, soon (less than two days, or half of what the topic keeps), urgent (twelve hours, or a quarter),
+    lost. Exits with 4 when something is urgent or lost.
+
+    \b
+    strandline radar
+    strandline radar bronze.device_telemetry --json
+    """
+    found, where = place.existing(lake)
+    _refuse_unknown(tables)
+    dangers = looked(found, where)
+    wanted = [each for each in dangers if not tables or each.reader.split(" ")[0] in tables]
+    if as_json:
+        emit([asdict(each) for each in wanted])
+    else:
+        show(None, COLUMNS, list(_rows(wanted)))
+        _say_sum(wanted)
+    refuse_danger(wanted)
+
+
+def looked(found: Settings, where: Lake) -> list[Danger]:
+    """Look at all readers of a lake, and keep what was found for its report.
+
+    Raises:
+        DefinitionError: No broker is known.
+        TransientError: None answers.
+    """
+    readers = [*topic_readers(where), *_receivers(where)]
+    dangers = table_dangers(where)
+    if readers:
+        address = place.demanded_address(found, where)
+        dangers = [
+            *topic_dangers(readers, address, found.kafka_options, place.now()),
+            *dangers,
+        ]
+    keep(where, dangers, place.now())
+    return dangers
+
+
+def refuse_danger(dangers: Sequence[Danger]) -> None:
+    """Refuse what a person must act on now.
+
+    Raises:
+        DataError: Something is lost, or will be soon.
+    """
+    alarming = [each for each in dangers if each.level.is_alarming]
+    if not alarming:
+        return
+    lost = [each for each in alarming if each.level is Level.LOST]
+    what = "records are gone that were not read" if lost else "unread records may soon be gone"
+    raise DataError(
+        f"{what}:\n  " + "\n  ".join(f"{e.reader}, {e.source}: {e.says}" for e in alarming),
+        hint=_hint(lost, alarming),
+        readers=sorted({each.reader for each in alarming}),
+    )
+
+
+def _hint(lost: Sequence[Danger], alarming: Sequence[Danger]) -> str:
+    if lost:
+        return f'`strandline accept-loss {lost[0].reader} --because "…"` records that, and it goes on (infra/runbooks/lost.md).'
+    return (
+        f"let {alarming[0].reader} read (`strandline status`), or let its topic keep records for longer "
+        "(infra/runbooks/expiring.md)."
+    )
+
+
+def _receivers(where: Lake) -> Iterator[TopicReader]:
+    """Yield the receivers of notices; they read the topic of alerts, go on where a record is gone, and count it."""
+    alerts = next((table for table in catalog.tables() if table.id == ALERTS), None)
+    topics = alerts.topics if alerts else ()
+    for topic in topics:
+        for receiver, offsets in stored_offsets(where):
+            positions = {(topic.name, number): at for number, at in offsets.items()}
+            yield TopicReader(name=f"notices to {receiver}", positions=positions, stops=False)
+
+
+def _refuse_unknown(names: Sequence[str] | None) -> None:
+    for name in names or ():
+        if not name.startswith(f"{Feed.layer}."):
+            catalog.find(name)
+
+
+def _rows(dangers: Sequence[Danger]) -> Iterator[Row]:
+    """Yield a row for each source; the partitions of a topic of which nothing is unread share one."""
+    for (reader, _), group in groupby(dangers, key=lambda each: (each.reader, _topic(each))):
+        several = [*group]
+        idle = [each for each in several if each.level is Level.SAFE and not each.unread]
+        if len(idle) > 1:
+            what = f"{_topic(idle[0])}, {len(idle)} partitions"
+            yield (reader, what, 0, None, None, Level.SAFE.value, idle[0].says)
+        for each in several:
+            if len(idle) <= 1 or each not in idle:
+                yield (
+                    reader,
+                    each.source,
+                    each.unread,
+                    each.next_at,
+                    each.goes_at,
+                    each.level.value,
+                    each.says,
+                )
+
+
+def _topic(danger: Danger) -> str:
+    return danger.source.rpartition("/")[0] or danger.source
+
+
+def _say_sum(dangers: Sequence[Danger]) -> None:
+    nearest = worst(dangers)
+    if nearest is None:
+        say("no reader has begun to read, so nothing can be lost")
+    elif nearest.seconds is None and nearest.level is Level.SAFE:
+        say("nothing that a reader needs expires")
+    elif nearest.level is Level.SAFE:
+        say(f"the first to go: {nearest.reader}, {nearest.source}, {nearest.says}")
+    else:
+        say(f"{nearest.level.value}: {nearest.reader}, {nearest.source}: {nearest.says}")
+    if any(each.level is Level.SOON for each in dangers):
+        note(f"a person is asked when less than {span(URGENT)} are left, or a quarter of the time")

@@ -1,0 +1,160 @@
+"""The radar: for each reader, how long until something that it still needs may be gone.
+
+* A bronze table and a feed read topics, whose records expire (jobs/engine/kafka/retention.py). The figure is the earliest
+  moment: a broker removes whole segments, and no sooner.
+* A table reads the log of another one, of which nothing goes that a reader needs (jobs/engine/pipeline/readers.py); the figure
+  is what it holds back from being removed, and since when.
+
+A quarantine and the decisions about it are kept for good, and the state of a stream ends with the watermark, which is no
+loss: what comes later is late by the table's own law (jobs/core/lateness.py).
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from math import inf
+from typing import Any
+
+from jobs import catalog
+from jobs.core.feed import Feed
+from jobs.core.table import Ingested
+from jobs.engine.kafka.outlook import outlooks
+from jobs.engine.kafka.slices import Positions, range_ends
+from jobs.engine.pipeline.danger import Danger, Level, judged, text
+from jobs.engine.pipeline.readers import How, Reader, readers
+from jobs.engine.storage.commit_log import is_commit
+from jobs.engine.storage.commit_time import committed_at
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import is_table, last_entry, latest_version
+from jobs.engine.storage.place import Place
+from jobs.engine.storage.spark_checkpoint import kafka_ends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicReader:
+    """A reader of topics.
+
+    Args:
+        name: What people call it.
+        positions: The offsets that it reads next.
+        stops: Whether it stops where a record is gone; one that goes on asks for no person.
+    """
+
+    name: str
+    positions: Positions
+    stops: bool = True
+
+
+def topic_readers(lake: Lake) -> list[TopicReader]:
+    """Return the bronze tables that have read something, and the feeds that ran in the last process."""
+    tables = (table for table in catalog.tables() if isinstance(table, Ingested))
+    found = ((table.id, lake.table(table)) for table in tables)
+    bronze = [TopicReader(name=name, positions=_read(path)) for name, path in found]
+    return [*(each for each in bronze if each.positions), *_feeds(lake)]
+
+
+def table_dangers(lake: Lake) -> list[Danger]:
+    """Return what each reader of tables holds back."""
+    return [danger for reader in readers(lake) for danger in _of_tables(reader, lake)]
+
+
+def topic_dangers(
+    readers_: Sequence[TopicReader], address: str, options: Mapping[str, str], now: datetime
+) -> list[Danger]:
+    """Return for how long Kafka keeps what readers of topics have not read.
+
+    Raises:
+        DefinitionError: The cluster refuses the client.
+        TransientError: No broker answers.
+    """
+    return [
+        judged(reader.name, outlook, now, stops=reader.stops)
+        for reader in readers_
+        for _, outlook in sorted(outlooks(address, options, reader.positions).items())
+    ]
+
+
+def keep(lake: Lake, found: Sequence[Danger], now: datetime) -> None:
+    """Keep what was found, for the report and for readers without a broker."""
+    lake.radar.put(json.dumps({"at": text(now), "dangers": [asdict(each) for each in found]}))
+
+
+def last(lake: Lake) -> tuple[str, list[Danger]] | None:
+    """Return when the radar looked last, and what it found; None where it never did."""
+    try:
+        stored: dict[str, Any] = json.loads(lake.radar.text() or "")
+        found = [
+            Danger(
+                **{**each, "lost": each["lost"] and (*each["lost"],), "level": Level(each["level"])}
+            )
+            for each in stored["dangers"]
+        ]
+    except (ValueError, KeyError, TypeError):  # none, or of another version
+        return None
+    return str(stored["at"]), found
+
+
+def worst(found: Sequence[Danger]) -> Danger | None:
+    """Return the danger that is nearest; None where there is no reader."""
+    return max(found, key=_nearness, default=None)
+
+
+def _nearness(danger: Danger) -> tuple[int, float]:
+    return danger.level.rank, -inf if danger.seconds is None else -danger.seconds
+
+
+def _feeds(lake: Lake) -> Iterator[TopicReader]:
+    folder = lake.root / Feed.layer
+    running = _in_the_last_process(lake)
+    for name in folder.names():
+        feed = f"{Feed.layer}.{name}"
+        if is_table(folder / name) and (running is None or feed in running):
+            ended = kafka_ends(lake.root / "_checkpoints" / feed)
+            done = {
+                (topic, int(number)): at
+                for topic, parts in (ended[1] if ended else {}).items()
+                for number, at in parts.items()
+            }
+            yield TopicReader(name=feed, positions=_later(_read(folder / name), done))
+
+
+def _in_the_last_process(lake: Lake) -> set[str] | None:
+    """Return the feeds of the process that ran last; rules that are gone leave a ledger that nothing reads for."""
+    text = lake.feeds_beat.text()
+    return None if text is None else set(json.loads(text)["tables"])
+
+
+def _later(one: Positions, other: Positions) -> Positions:
+    return {**one, **{part: max(at, one.get(part, at)) for part, at in other.items()}}
+
+
+def _read(path: Place) -> Positions:
+    newest = last_entry(path) if is_table(path) else None
+    return range_ends(newest[1].offsets) if newest else {}
+
+
+def _of_tables(reader: Reader, lake: Lake) -> Iterator[Danger]:
+    name = reader.table if reader.how is How.STREAM else f"{reader.table} ({reader.how})"
+    for source, version in sorted(reader.needs.items()):
+        layer, _, short = source.partition(".")
+        path = lake.root / layer / short
+        latest = latest_version(path)
+        unread = max(0, latest + 1 - version)
+        is_there = not unread or is_commit(path, version)
+        since = committed_at(path, version) if unread and is_there else None
+        yield Danger(
+            reader=name,
+            source=source,
+            unread=unread,
+            next_at=text(since),
+            lost=None if is_there else (version, version + 1),
+            level=Level.SAFE if is_there else Level.LOST,
+            says=_kept(version, unread)
+            if is_there
+            else f"version {version} is gone and was not read",
+        )
+
+
+def _kept(version: int, unread: int) -> str:
+    return f"its log is kept from version {version} on" if unread else "nothing is unread"
