@@ -24,7 +24,9 @@ from jobs.cli import place
 from jobs.core.errors import TransientError
 from jobs.engine.runtime.settings import settings
 from jobs.engine.runtime.webhook import post
+from jobs.engine.storage.lake import Lake
 from orchestration.failures import KIND
+from orchestration.runbook import Alarm
 
 LOG = logging.getLogger("strandline.alarm")
 PATIENCE = 10.0
@@ -32,6 +34,8 @@ PATIENCE = 10.0
 
 EVERY = 60
 UNFORESEEN = "unforeseen"
+ALARM = "alarm"
+"""The key of a failure's metadata with the name of its alarm, where that is not the kind of its error."""
 
 
 @run_failure_sensor(minimum_interval_seconds=30, default_status=DefaultSensorStatus.RUNNING)
@@ -45,14 +49,12 @@ def alert_of_failures(context: RunFailureSensorContext) -> None:
         "steps": [event.step_key for event in steps],
         KIND: next(iter(_kinds(steps)), UNFORESEEN),
         "says": "\n".join(_messages(steps)) or context.failure_event.message,
+        "runbook": _page(steps).path,
     }
     context.log.error("%s", json.dumps(facts))
-    try:
-        send(facts)
-    except TransientError:
-        _, lake = place.configured(None)
-        (lake.alarms / f"{run.run_id}.json").put(json.dumps(facts))
-        raise
+    _, lake = place.configured(None)
+    if refused := send_or_keep(facts, lake, run.run_id):
+        raise refused
 
 
 @sensor(minimum_interval_seconds=EVERY, default_status=DefaultSensorStatus.RUNNING)
@@ -64,6 +66,16 @@ def alert_again() -> SkipReason:
         send(json.loads(path.read_text(encoding="utf-8")))
         path.unlink()
     return SkipReason(f"{len(kept)} alarms were sent again" if kept else "every alarm was accepted")
+
+
+def send_or_keep(facts: Mapping[str, object], lake: Lake, name: str) -> TransientError | None:
+    """Send an alarm; one that is not accepted is kept under a name, to be sent again, and why is returned."""
+    try:
+        send(facts)
+    except TransientError as error:
+        (lake.alarms / f"{name}.json").put(json.dumps(facts))
+        return error
+    return None
 
 
 def send(facts: Mapping[str, object]) -> None:
@@ -90,6 +102,16 @@ def _kinds(steps: Sequence[DagsterEvent]) -> Iterator[str]:
         failure = event.step_failure_data.user_failure_data
         if failure and KIND in failure.metadata:
             yield str(failure.metadata[KIND].value)
+
+
+def _page(steps: Sequence[DagsterEvent]) -> Alarm:
+    """Return the alarm of the first failed step: the one that it names, or that of its kind."""
+    for event in steps:
+        failure = event.step_failure_data.user_failure_data
+        if failure and ALARM in failure.metadata:
+            return Alarm(str(failure.metadata[ALARM].value))
+    kind = next(iter(_kinds(steps)), UNFORESEEN)
+    return Alarm(f"run_{kind}")
 
 
 def _messages(steps: Sequence[DagsterEvent]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from jobs.engine.service.background_stream import Always
 from jobs.engine.service.stream_health import Ill
 from orchestration.on_call import Incident, Reason, given_up, started
 from orchestration.resources import LakeResource
+from orchestration.runbook import Alarm
 
 RESTARTS = "launch the job `restart_alerts` or type `strandline alerts --background`"
 
@@ -36,7 +37,7 @@ def revive_alerts_process(
     context.log.warning(config.says)
     context.log.warning("last error of its log: %s", last_error(process.log.local))
     if config.gives_up:
-        raise given_up(process, config, RESTARTS)
+        raise given_up(process, config, RESTARTS, Alarm(f"alerts_{config.ill}"))
     started(context, lambda each: each.again(ends=config.ill != Ill.DEAD), process)
 
 

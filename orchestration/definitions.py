@@ -14,6 +14,7 @@ from orchestration.nightly import CERTIFY_NIGHTLY, RE_READ, certify, re_read_nig
 from orchestration.on_call import JOBS
 from orchestration.reporting import REPORT, every_morning
 from orchestration.resources import RESOURCES
+from orchestration.retention import retention, retention_checks, watch_retention
 from orchestration.schedules import CATCH_UP, every_quarter_of_an_hour
 from orchestration.topics import look_at_topics, topics
 from orchestration.upkeep import maintain_often, maintenance
@@ -25,8 +26,8 @@ ALERTING = alerting()
 
 DEFINITIONS = Definitions(
     assets=[*topics(ALERTING.sources), *assets(), *ALERTING.assets],
-    asset_checks=[*vitals.checks(), *ALERTING.checks],
-    jobs=[CATCH_UP, RE_READ, certify, REPORT, maintenance, *JOBS, *ALERTING.jobs],
+    asset_checks=[*vitals.checks(), *retention_checks(), *ALERTING.checks],
+    jobs=[CATCH_UP, RE_READ, certify, REPORT, maintenance, *JOBS, retention, *ALERTING.jobs],
     schedules=[
         every_quarter_of_an_hour,
         re_read_nightly,
@@ -39,6 +40,7 @@ DEFINITIONS = Definitions(
         look_at_the_stream,
         look_at_tables,
         watchdog,
+        watch_retention,
         alert_of_failures,
         alert_again,
         *ALERTING.sensors,

@@ -29,11 +29,12 @@ from jobs.engine.runtime.log_records import last_error
 from jobs.engine.service.background_stream import Always
 from jobs.engine.service.stream_health import Ill
 from jobs.engine.storage.ledger import Entry
+from orchestration.alarms import ALARM
 from orchestration.catch_up import bring_up
 from orchestration.failures import failure
 from orchestration.keys import key
 from orchestration.resources import LakeResource, SparkResource
-from orchestration.runbook import section
+from orchestration.runbook import Alarm, page
 
 Start: TypeAlias = Callable[[Always], int]
 RESTARTS = "launch the job `restart` or type `strandline restart`"
@@ -105,7 +106,7 @@ def revive_stream(context: OpExecutionContext, config: Incident, lake: LakeResou
     if config.ill == Ill.FAILING:
         raise _one_fails(context, config, lake)
     if config.gives_up:
-        raise given_up(_stream(context, lake), config, RESTARTS)
+        raise given_up(_stream(context, lake), config, RESTARTS, Alarm(config.ill))
     _start(context, lambda stream: stream.again(ends=config.ill != Ill.DEAD), lake)
 
 
@@ -137,13 +138,14 @@ def _again(table: Table, entry: Entry) -> AssetMaterialization:
     return AssetMaterialization(key(table), metadata=figures)
 
 
-def given_up(stream: Always, incident: Incident, restarts: str) -> Failure:
+def given_up(stream: Always, incident: Incident, restarts: str, alarm: Alarm) -> Failure:
     """Return the failure that asks for a person, because no attempt is left, and note that.
 
     Args:
         stream: What was restarted.
         incident: What is wrong with it.
         restarts: The job and the command that start it again.
+        alarm: What the person gets.
     """
     asked = stream.order()
     if asked:
@@ -152,12 +154,13 @@ def given_up(stream: Always, incident: Incident, restarts: str) -> Failure:
     attempts = f"it was restarted {tried} times; " if tried else ""
     return Failure(
         f"{incident.says}; {attempts}a person is needed.\n\n"
-        f"hint: remove the cause, then {restarts} (infra/runbook.md).",
+        f"hint: remove the cause, then {restarts} ({alarm.path}).",
         metadata={
+            ALARM: alarm.value,
             "last error": last_error(stream.log.local),
             "attempts": MetadataValue.json(list(asked.attempts) if asked else []),
             "log": MetadataValue.path(str(stream.log)),
-            "runbook": MetadataValue.md(section(incident.ill)),
+            "runbook": MetadataValue.md(page(alarm)),
         },
         allow_retries=False,
     )
@@ -171,11 +174,12 @@ def _one_fails(context: OpExecutionContext, incident: Incident, lake: LakeResour
         stream.note(replace(asked, alerted=tuple(incident.tables)))
     return Failure(
         f"{incident.says}. The other tables go on.\n\n"
-        "hint: remove the cause; the table is retried at least every ten minutes (infra/runbook.md).",
+        f"hint: remove the cause; the table is retried at least every ten minutes ({Alarm.FAILING.path}).",
         metadata={
+            ALARM: Alarm.FAILING.value,
             "tables": MetadataValue.json(incident.tables),
             "log": MetadataValue.path(str(stream.lake.log("stream"))),
-            "runbook": MetadataValue.md(section(incident.ill)),
+            "runbook": MetadataValue.md(page(Alarm.FAILING)),
         },
         allow_retries=False,
     )

@@ -13,12 +13,14 @@ from jobs.cli import engine, place
 from jobs.cli.again import again
 from jobs.cli.alerts_background import raising
 from jobs.cli.oncall import always
+from jobs.cli.radar import looked
 from jobs.cli.report import gathered, written
 from jobs.core.modes import AvailableNow
 from jobs.core.table import Table
 from jobs.engine.kafka.lag import Ends, ends_of
 from jobs.engine.kafka.slices import Part
 from jobs.engine.pipeline.column_lineage import Columns, lineage
+from jobs.engine.pipeline.danger import Danger
 from jobs.engine.pipeline.run_summary import Report
 from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.repair.backfill import MODE
@@ -86,6 +88,11 @@ class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resou
         """Return the process that raises alerts; orders are signed by ``by``."""
         found, lake = place.configured(None)
         return raising(found, lake, by)
+
+    def radar(self) -> list[Danger]:
+        """Look how long what every reader still needs is there, as ``strandline radar`` does."""
+        found, lake = place.existing(None)
+        return looked(found, lake)
 
     def report(self, day: str | None) -> tuple[Findings, Place]:
         """Write the report of a day, as ``strandline report`` does."""

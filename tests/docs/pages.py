@@ -7,8 +7,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 FOLDER = ROOT / "infra" / "docs"
-RUNBOOK = ROOT / "infra" / "runbook.md"
-PAGES = (README, RUNBOOK, *sorted(FOLDER.glob("*.md")))
+RUNBOOKS = ROOT / "infra" / "runbooks"
+RUNBOOK = RUNBOOKS / "README.md"
+PAGES = (README, *sorted(RUNBOOKS.glob("*.md")), *sorted(FOLDER.glob("*.md")))
 
 BLOCK = re.compile(r"^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(

@@ -36,7 +36,7 @@ from tests.docs.pages import (
 TYPED = {line for _, line in shell_lines()}
 TARGETS = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
 PLACES = re.compile(r"`((?:jobs|tests|infra|quality|orchestration)/[\w/.]+)`")
-PAGE_IN_CODE = re.compile(r"infra/(?:docs/)?\w+\.md|README(?:\.md)?")
+PAGE_IN_CODE = re.compile(r"infra/(?:docs/|runbooks/)?\w+\.md|README(?:\.md)?")
 
 
 @pytest.fixture(scope="module")

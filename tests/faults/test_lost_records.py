@@ -36,10 +36,10 @@ def test_a_loss_is_seen_coming_named_accepted_and_balanced(
 
     # The reader is away; the topic keeps an hour, then less.
     _send(address, [5, 2], minutes_ago=40)
-    _keep(address, TOPIC, 60 * MINUTE)
+    keep(address, TOPIC, 60 * MINUTE)
     warned = _type(0, "radar", "--lake", fresh)
     assert f"soon: {TABLE.id}, user-confirmations/0: kept for another 19 min" in warned
-    _keep(address, TOPIC, 45 * MINUTE)
+    keep(address, TOPIC, 45 * MINUTE)
     assert "kept for another 4 min" in _type(4, "radar", TABLE.id, "--lake", fresh)
     assert "kept for another 4 min" in _type(0, "status", "--lake", fresh)
     refused = _type(2, "accept-loss", TABLE.id, "--because", "too early", "--lake", fresh)
@@ -92,7 +92,7 @@ def _send(address: str, counts: list[int], *, minutes_ago: int = 0) -> None:
     put(address, TOPIC, [(part, milliseconds) for part, n in enumerate(counts) for _ in range(n)])
 
 
-def _keep(address: str, topic: Topic, milliseconds: int) -> None:
+def keep(address: str, topic: Topic, milliseconds: int) -> None:
     """Set for how long a topic keeps its records, and wait until the broker knows."""
     entry = ConfigEntry(
         "retention.ms", str(milliseconds), incremental_operation=AlterConfigOpType.SET

@@ -58,6 +58,7 @@ def test_a_run_that_failed_is_an_alarm_with_what_to_do(
     assert alarm["kind"] == kind
     assert alarm["steps"] == ["step"]
     assert ERRORS[kind].message in alarm["says"]
+    assert alarm["runbook"] == f"infra/runbooks/run_{kind}.md"
     assert "hint:" in alarm["says"]
 
 

@@ -114,7 +114,7 @@ def test_the_run_that_gives_up_asks_for_a_person_once(
     failure = failed.step_failure_data.user_failure_data
     assert failure is not None
     assert "strandline alerts --background" in str(failure.description)
-    assert str(failure.metadata["runbook"].value).startswith("## dead")
+    assert str(failure.metadata["runbook"].value).startswith("# alerts_dead")
     assert looked(instance).run_requests == []
 
 

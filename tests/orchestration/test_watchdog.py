@@ -139,7 +139,7 @@ def test_the_run_that_gives_up_has_what_to_do_and_why(
     assert failure.metadata["last error"].value == (
         "error: Spark's JVM is gone hint: type the same again."
     )
-    assert str(failure.metadata["runbook"].value).startswith("## dead")
+    assert str(failure.metadata["runbook"].value).startswith("# dead")
     assert not [e for e in done.all_events if e.event_type_value == "STEP_UP_FOR_RETRY"]
     left = order(lake)
     assert left is not None
@@ -186,7 +186,7 @@ def test_a_table_that_fails_alone_asks_for_a_person_once_and_again_when_it_fails
     failure = failed.step_failure_data.user_failure_data
     assert failure is not None
     assert "The other tables go on" in str(failure.description)
-    assert str(failure.metadata["runbook"].value).startswith("## failing")
+    assert str(failure.metadata["runbook"].value).startswith("# failing")
     assert looked(instance).run_requests == [], "a person was asked, once"
 
     lives(lake, {})
