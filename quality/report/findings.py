@@ -160,6 +160,27 @@ class Proof:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unread:
+    """What a reader of topics has not read, and for how long Kafka keeps it, as the radar saw it last.
+
+    Args:
+        reader: The reader.
+        seen_at: When the radar looked.
+        unread: How many offsets it has not read.
+        goes_at: The earliest moment at which one of them may be gone; None for never, or unknown.
+        level: How near the loss is.
+        says: All of it in a sentence, of the partition that is nearest.
+    """
+
+    reader: str
+    seen_at: str
+    unread: int
+    goes_at: str | None
+    level: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableFindings:
     """The findings about one table."""
 
@@ -198,6 +219,7 @@ class Findings:
         arrived: The number of records that arrived.
         judged: The judged rows by outcome.
         tables: The tables, in the order in which data flows.
+        unread: What readers of topics have not read; none where the radar never looked.
     """
 
     lake: str
@@ -210,6 +232,7 @@ class Findings:
     arrived: int
     judged: Flow
     tables: tuple[TableFindings, ...]
+    unread: tuple[Unread, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the findings as JSON values."""

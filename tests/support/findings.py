@@ -13,6 +13,7 @@ from quality.report.findings import (
     Sample,
     Sheet,
     TableFindings,
+    Unread,
     Verdict,
 )
 
@@ -34,6 +35,16 @@ def report(odd: str = "", verdict: Verdict = Verdict.HELD, days: int = 1) -> Fin
         arrived=FLOW.read,
         judged=FLOW,
         tables=(table,),
+        unread=(
+            Unread(
+                reader=f"bronze.device_telemetry{odd}",
+                seen_at="2026-11-21T23:55:00+00:00",
+                unread=12_345,
+                goes_at="2026-11-23T01:00:00+00:00",
+                level=f"soon{odd}",
+                says=f"device-telemetry/0: kept for another 1 d 1 h at least{odd}",
+            ),
+        ),
     )
 
 

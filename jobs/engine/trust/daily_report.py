@@ -102,6 +102,7 @@ def gather(
         arrived=sum(each.flow.read for each in findings if each.table in received),
         judged=sum((each.flow for each in findings if each.judges), Flow()),
         tables=findings,
+        unread=report_figures.unread(lake),
     )
 
 

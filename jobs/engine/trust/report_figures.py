@@ -8,10 +8,11 @@ from jobs.core.table import Ingested, Table
 from jobs.engine.accounting.balance_sheet import Balance
 from jobs.engine.history.baseline import Memory
 from jobs.engine.history.queries import Batch, points
+from jobs.engine.pipeline import radar
 from jobs.engine.proof.certificate import kept, status
 from jobs.engine.storage.lake import Lake
 from jobs.engine.trust.day_verdicts import flow
-from quality.report.findings import Failing, Flow, Hour, Proof, Reason, Sheet
+from quality.report.findings import Failing, Flow, Hour, Proof, Reason, Sheet, Unread
 
 Days = Mapping[date, Sequence[Batch]]
 """The commits of each shown day, hour by hour."""
@@ -94,6 +95,30 @@ def _summed(hours: Sequence[Batch], kind: str) -> Counter[str]:
 def _share(hours: Sequence[Batch], measure: str) -> float | None:
     read = sum(hour.value("read") for hour in hours)
     return sum(hour.value(measure) for hour in hours) / read if read > 0 else None
+
+
+def unread(lake: Lake) -> tuple[Unread, ...]:
+    """Return what each reader of topics has not read, of its partition that is nearest to a loss."""
+    seen = radar.last(lake)
+    if seen is None:
+        return ()
+    at, dangers = seen
+    of_topics = [each for each in dangers if "/" in each.source]
+    return tuple(
+        Unread(
+            reader=reader,
+            seen_at=at,
+            unread=sum(each.unread for each in own),
+            goes_at=nearest.goes_at,
+            level=nearest.level.value,
+            says=f"{nearest.source}: {nearest.says}"
+            if nearest.unread or nearest.lost
+            else nearest.says,
+        )
+        for reader in dict.fromkeys(each.reader for each in of_topics)
+        if (own := [each for each in of_topics if each.reader == reader])
+        and (nearest := radar.worst(own))
+    )
 
 
 def proof(table: Table, lake: Lake) -> Proof | None:

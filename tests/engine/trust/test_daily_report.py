@@ -9,6 +9,8 @@ from deltalake import DeltaTable
 
 from jobs.core.table import Table
 from jobs.engine.accounting.balance_sheet import balance
+from jobs.engine.pipeline import radar
+from jobs.engine.pipeline.danger import Danger, Level
 from jobs.engine.proof.certificate import Certificate, keep
 from jobs.engine.storage.lake import Lake
 from jobs.engine.trust.daily_report import Period, gather, newest_day
@@ -40,6 +42,30 @@ def lake(tmp_path: Path) -> Lake:
 def of(table: Table, lake: Lake, period: Period = BOTH) -> TableFindings:
     found = gather(lake, TABLES, period)
     return next(each for each in found.tables if each.table == table.id)
+
+
+def test_the_report_has_for_each_reader_the_partition_that_the_radar_saw_nearest_to_a_loss(
+    lake: Lake,
+) -> None:
+    """It needs no broker: the radar keeps what it saw last."""
+    assert gather(lake, TABLES, BOTH).unread == ()
+    safe = Danger(reader=BRONZE.id, source="t/0", unread=2, level=Level.SAFE, says="kept")
+    soon = Danger(
+        reader=BRONZE.id,
+        source="t/1",
+        unread=3,
+        goes_at="x",
+        seconds=9,
+        level=Level.SOON,
+        says="goes",
+    )
+    of_a_table = Danger(reader=SILVER.id, source=BRONZE.id, unread=9, level=Level.SAFE, says="")
+    radar.keep(lake, [safe, soon, of_a_table], NOW)
+
+    (found,) = gather(lake, TABLES, BOTH).unread
+    assert (found.reader, found.unread, found.goes_at) == (BRONZE.id, 5, "x")
+    assert (found.level, found.says) == ("soon", "t/1: goes")
+    assert found.seen_at == NOW.isoformat()
 
 
 @pytest.mark.parametrize("table", TABLES, ids=str)
