@@ -88,6 +88,20 @@ MUTANTS = (
         ("tests/engine/pipeline/test_ingest.py",),
     ),
     Mutant(
+        "a loss is accepted that is not the whole loss",
+        "jobs/engine/kafka/expired.py",
+        "part: (offset, bounds[part][0])",
+        "part: (offset, offset + 1)",
+        ("tests/engine/repair/test_accept_loss.py",),
+    ),
+    Mutant(
+        "the log of a table is kept for its quickest reader alone",
+        f"{PIPELINE}/readers.py",
+        "min(at, one.get(name, at))",
+        "max(at, one.get(name, at))",
+        ("tests/engine/pipeline/test_readers.py",),
+    ),
+    Mutant(
         "bronze counts offsets instead of records",
         f"{PIPELINE}/ingest.py",
         "read=written.rows,",

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from jobs.core.topic import Topic
 from jobs.engine.kafka import admin
-from jobs.engine.kafka.next_records import written_at
+from jobs.engine.kafka.next_records import WAIT, written_at
 from jobs.engine.kafka.retention import Retention, retentions
 from jobs.engine.kafka.slices import Backlog, Part, Positions
 from jobs.engine.storage.window_index import EPOCH
@@ -55,7 +55,9 @@ class Outlook:
             return None
 
 
-def outlooks(address: str, options: Mapping[str, str], positions: Positions) -> dict[Part, Outlook]:
+def outlooks(
+    address: str, options: Mapping[str, str], positions: Positions, wait: float = WAIT
+) -> dict[Part, Outlook]:
     """Return the outlook of each partition of the topics that a reader reads.
 
     Args:
@@ -63,6 +65,7 @@ def outlooks(address: str, options: Mapping[str, str], positions: Positions) -> 
         options: Its client's options.
         positions: The offsets that are read next. A partition of these topics that is missing here begins with what
             Kafka has.
+        wait: Seconds to wait for the next records.
 
     Raises:
         DefinitionError: The cluster refuses the client.
@@ -81,7 +84,7 @@ def outlooks(address: str, options: Mapping[str, str], positions: Positions) -> 
         for part, (first, end) in bounds.items()
         if end > max(positions.get(part, first), first)
     }
-    times = written_at(address, options, unread)
+    times = written_at(address, options, unread, wait)
     found = {
         part: Outlook(
             part=part,

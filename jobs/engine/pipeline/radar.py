@@ -10,6 +10,7 @@ loss: what comes later is late by the table's own law (jobs/core/lateness.py).
 """
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -19,6 +20,7 @@ from typing import Any
 from jobs import catalog
 from jobs.core.feed import Feed
 from jobs.core.table import Ingested
+from jobs.engine.kafka.next_records import WAIT
 from jobs.engine.kafka.outlook import outlooks
 from jobs.engine.kafka.slices import Positions, range_ends
 from jobs.engine.pipeline.danger import Danger, Level, judged, text
@@ -29,6 +31,9 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_table, last_entry, latest_version
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.spark_checkpoint import kafka_ends
+
+PATIENCE, SHORTEST = 20.0, 0.5
+"""Seconds to wait for the next records of all readers, and of one at least; Dagster ends a sensor after a minute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,11 +73,14 @@ def topic_dangers(
         DefinitionError: The cluster refuses the client.
         TransientError: No broker answers.
     """
-    return [
-        judged(reader.name, outlook, now, stops=reader.stops)
-        for reader in readers_
-        for _, outlook in sorted(outlooks(address, options, reader.positions).items())
-    ]
+    until, dangers = time.monotonic() + PATIENCE, list[Danger]()
+    for reader in readers_:
+        wait = max(SHORTEST, min(WAIT, until - time.monotonic()))
+        found = outlooks(address, options, reader.positions, wait)
+        dangers += [
+            judged(reader.name, each, now, stops=reader.stops) for _, each in sorted(found.items())
+        ]
+    return dangers
 
 
 def keep(lake: Lake, found: Sequence[Danger], now: datetime) -> None:
