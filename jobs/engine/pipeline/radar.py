@@ -25,7 +25,7 @@ from jobs.engine.kafka.outlook import outlooks
 from jobs.engine.kafka.slices import Positions, range_ends
 from jobs.engine.pipeline.danger import Danger, Level, judged, text
 from jobs.engine.pipeline.readers import How, Reader, readers
-from jobs.engine.storage.commit_log import is_commit
+from jobs.engine.storage.commit_log import commit_file, is_commit
 from jobs.engine.storage.commit_time import committed_at
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_table, last_entry, latest_version
@@ -149,7 +149,7 @@ def _of_tables(reader: Reader, lake: Lake) -> Iterator[Danger]:
         path = lake.root / layer / short
         latest = latest_version(path)
         unread = max(0, latest + 1 - version)
-        is_there = not unread or is_commit(path, version)
+        is_there = not unread or _has(path, version, reader.how)
         since = committed_at(path, version) if unread and is_there else None
         yield Danger(
             reader=name,
@@ -162,6 +162,13 @@ def _of_tables(reader: Reader, lake: Lake) -> Iterator[Danger]:
             if is_there
             else f"version {version} is gone and was not read",
         )
+
+
+def _has(path: Place, version: int, how: How) -> bool:
+    """Return whether a reader finds a version: Delta only in the log itself, this program also where old commits are packed."""
+    if how in {How.WINDOWS, How.DIMENSION}:
+        return is_commit(path, version)
+    return commit_file(path, version).exists()
 
 
 def _kept(version: int, unread: int) -> str:
