@@ -25,7 +25,6 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.locks import refuse_if_taken
 
 EVERY = "5s"
-MAX_OFFSETS = 500_000
 
 
 def register(app: typer.Typer) -> None:
@@ -36,7 +35,7 @@ def register(app: typer.Typer) -> None:
 def stream(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     tables: TablesArgument = None,
     every: Annotated[str, typer.Option(help="Time from batch to batch: 500ms, 5s, 1m.")] = EVERY,
-    max_offsets: MaxOffsets = MAX_OFFSETS,
+    max_offsets: MaxOffsets = None,
     patient: Annotated[
         bool, typer.Option("--patient", help="Start even without Kafka, and wait for it.")
     ] = False,

@@ -1,7 +1,6 @@
 """``run``: bring tables up to date, for this verb and for others."""
 
 from collections.abc import Callable
-from dataclasses import asdict
 from enum import StrEnum
 from typing import Annotated
 
@@ -14,8 +13,9 @@ from jobs.cli.screen import Throttle, emit, is_watched, note, show
 from jobs.core.modes import AvailableNow, Batch, Mode
 from jobs.core.table import Ingested, Table
 from jobs.engine.gates.gate_files import GateShutError
+from jobs.engine.pipeline.query import refuse_without_source
 from jobs.engine.pipeline.run_summary import Report
-from jobs.engine.pipeline.runner import Site, refuse_without_source, run
+from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
@@ -32,7 +32,10 @@ class RunMode(StrEnum):
 
 
 MaxOffsets = Annotated[
-    int | None, typer.Option(min=1, help="Most Kafka records in one batch of bronze.")
+    int | None,
+    typer.Option(
+        min=1, help="Most records in one batch; chosen from speed and memory when absent."
+    ),
 ]
 
 
@@ -99,7 +102,7 @@ def catch_up(
         else:
             _note_done(reports[-1])
     if as_json:
-        emit([asdict(report) for report in reports])
+        emit([report.as_json() for report in reports])
     else:
         show(None, COLUMNS, [_row(report) for report in reports])
     if refused is not None:

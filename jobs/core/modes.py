@@ -24,7 +24,7 @@ class AvailableNow:
     """Read the backlog that is there now, then stop.
 
     Args:
-        max_offsets: The most Kafka records in one batch; no bound when absent.
+        max_offsets: The most records in one batch; chosen from what is measured when absent.
     """
 
     max_offsets: int | None = None
@@ -37,11 +37,11 @@ class MicroBatch:
 
     Args:
         every: Seconds from the start of one batch to the start of the next.
-        max_offsets: The most Kafka records in one batch, so that a backlog is read in slices.
+        max_offsets: The most records in one batch; chosen from what is measured when absent.
     """
 
     every: float = 5.0
-    max_offsets: int | None = 500_000
+    max_offsets: int | None = None
     name: str = field(default="micro-batch", init=False)
 
 

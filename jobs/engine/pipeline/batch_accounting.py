@@ -27,15 +27,28 @@ Parts = Mapping[str, Sequence[tuple[int, Added]]]
 """For each source the versions that a batch reads, and what each adds."""
 
 
-def opened(spark: SparkSession, table: Streamed, lake: Lake, plan: Planned, mode: str) -> Entry:
+def inputs_of(table: Streamed, lake: Lake, plan: Planned) -> Parts:
+    """Return what a batch reads of each source."""
+    return {source.id: plan.input(lake.table(source)) for source in table.upstream}
+
+
+def opened(  # noqa: PLR0913, PLR0917  # what is known before a batch runs
+    spark: SparkSession,
+    table: Streamed,
+    lake: Lake,
+    plan: Planned,
+    inputs: Parts,
+    mode: str,
+    most: int,
+) -> Entry:
     """Begin the entry of a batch with the figures that are known before it runs, the dropped rows among them."""
-    inputs = {source.id: plan.input(lake.table(source)) for source in table.upstream}
     parts = {source: versions for source, versions in inputs.items() if versions}
     return Entry(
         table=table.id,
         mode=mode,
         stream=stream_id(lake.checkpoint(table)) or "",
         batch=plan.number,
+        most=most,
         source=", ".join(inputs),
         versions={source: (read[0][0], read[-1][0]) for source, read in parts.items()},
         read=sum(part.rows for read in parts.values() for _, part in read),

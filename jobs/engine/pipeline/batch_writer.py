@@ -15,8 +15,9 @@ from pyspark.sql import DataFrame
 from jobs.core.table import Appended, Judged, Streamed, Upserted, Windowed
 from jobs.engine.gates.batch_check import Guard
 from jobs.engine.gates.gate_files import refuse_behind
-from jobs.engine.pipeline.batch_accounting import opened
+from jobs.engine.pipeline.batch_accounting import inputs_of, opened
 from jobs.engine.pipeline.dimension_lookup import beside
+from jobs.engine.pipeline.trigger_limit import ReplanError, TriggerLimit
 from jobs.engine.pipeline.write_gold import Windows, append
 from jobs.engine.pipeline.write_silver import Fork
 from jobs.engine.runtime.meter import Meter
@@ -37,15 +38,31 @@ class Writer:
     advances the query's state.
     """
 
-    def __init__(
-        self, table: Streamed, lake: Lake, mode: str, on_commit: OnCommit, guard: Guard | None
+    def __init__(  # noqa: PLR0913, PLR0917  # a batch's table and lake, and who is asked before and after
+        self,
+        table: Streamed,
+        lake: Lake,
+        mode: str,
+        on_commit: OnCommit,
+        guard: Guard | None,
+        limit: TriggerLimit,
     ) -> None:
-        """Prepare to write; ``on_commit`` gets every entry after its commit, and ``guard`` checks each batch before."""
+        """Prepare to write.
+
+        Args:
+            table: The table.
+            lake: Its lake.
+            mode: The mode, as its entries have it.
+            on_commit: Gets every entry after its commit.
+            guard: Checks each batch before it is committed.
+            limit: Refuses a batch that should be planned again, and measures the others.
+        """
         self._table = table
         self._lake = lake
         self._mode = mode
         self._on_commit = on_commit
         self._guard = guard
+        self._limit = limit
         self._windows: Windows | None = None
         self._static: FileIndex | None = None
         self.error: Exception | None = None
@@ -66,17 +83,26 @@ class Writer:
                 return
             refuse_behind(self._table, self._lake)
             entry = self._written(rows, number)
+        except ReplanError as error:
+            self.error = error
+            raise
         except Exception as error:
             self.error = error  # Spark passes on its text alone
+            self._limit.failed(error)
             raise
         if entry is not None:
+            self._limit.ended(entry)
             self._on_commit(entry)
 
     def _written(self, rows: DataFrame, number: int) -> Entry | None:
         spark, table, lake = rows.sparkSession, self._table, self._lake
         meter = Meter(spark)
         plan = planned(lake.checkpoint(table), number)
-        entry = opened(spark, table, lake, plan, self._mode)
+        inputs = inputs_of(table, lake, plan)
+        rows_read = sum(part.rows for read in inputs.values() for _, part in read)
+        self._limit.refuse(plan, rows_read)
+        self._limit.begins(number, rows_read)
+        entry = opened(spark, table, lake, plan, inputs, self._mode, self._limit.chosen())
         path = lake.table(table)
         write: Callable[..., Entry | None]
         match table:

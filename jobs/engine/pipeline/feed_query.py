@@ -41,6 +41,9 @@ from jobs.engine.storage.relocate_checkpoint import settle
 FEED = "feed"
 """The header with the feed's name."""
 
+MAX_OFFSETS = 500_000
+"""The most records of a micro-batch, unless another number is given."""
+
 COUNTED_EVERY = 1.0
 """Seconds from batch to batch of a feed that counts beside others that answer each event, at least."""
 
@@ -213,7 +216,9 @@ def _records(
         .option("includeHeaders", "true")
     )
     match mode:
-        case MicroBatch(max_offsets=int(most)) | AvailableNow(max_offsets=int(most)):
+        case MicroBatch(max_offsets=most):
+            reader = reader.option("maxOffsetsPerTrigger", most or MAX_OFFSETS)
+        case AvailableNow(max_offsets=int(most)):
             reader = reader.option("maxOffsetsPerTrigger", most)
         case _:
             pass

@@ -21,6 +21,7 @@ from jobs.core.table import Table
 from jobs.engine.kafka import topic_log
 from jobs.engine.kafka.beyond_calendar import FEW, as_spark_reads, is_beyond, within_calendar
 from jobs.engine.kafka.slices import Backlog, Bounds, Part, Positions, name_of, range_ends
+from jobs.engine.pipeline.governor import Governor
 from jobs.engine.pipeline.newest_arrival import newest_before, newest_with
 from jobs.engine.runtime.meter import Meter, code_version
 from jobs.engine.storage import create_table, delta_commit
@@ -94,25 +95,46 @@ class Intake:
         return sum(end - start[p] for p, (_, end) in bounds.items())
 
     def catch_up(
-        self, limit: int | None, stopped: Callable[[], bool] = lambda: False
+        self, governor: Governor | None, stopped: Callable[[], bool] = lambda: False
     ) -> Iterator[Entry]:
-        """Read up to the current end of the topic, and yield the entry of each commit."""
+        """Read up to the current end of the topic, and yield the entry of each commit.
+
+        Args:
+            governor: Chooses the size of each slice; without it all is read at once.
+            stopped: Asked between slices.
+        """
         bounds = self._log.bounds()
         target = {p: end for p, (_, end) in bounds.items()}
         while not stopped():
             start = self._positions(bounds)
             topic_log.check_positions(self._table.id, start, bounds)
+            limit = governor.rows if governor else None
             stops = self._log.slice(start, target, limit)
             if not stops:
                 return
             try:
-                entry = self._append(start, stops, self._read)
+                entry = self._governed(governor, start, stops, self._read)
             except Exception as error:
                 if not is_beyond(error):
                     raise
                 few = self._log.slice(start, target, FEW if limit is None else min(limit, FEW))
-                entry = self._append(start, few, self._read_by_hand)
+                entry = self._governed(governor, start, few, self._read_by_hand)
             yield entry
+
+    def _governed(
+        self, governor: Governor | None, start: Positions, stops: Positions, read: Read
+    ) -> Entry:
+        if governor is None:
+            return self._append(start, stops, read, 0)
+        newest = last_entry(self._path)
+        governor.begins(newest[1].batch + 1 if newest else 0, _span(start, stops))
+        try:
+            entry = self._append(start, stops, read, governor.rows)
+        except Exception as error:
+            governor.failed(error)
+            raise
+        governor.ended(entry)
+        return entry
 
     def _positions(self, bounds: Bounds) -> dict[Part, int]:
         """Return the next offset of each partition: the end of its last slice, or the first in Kafka."""
@@ -143,11 +165,11 @@ class Intake:
         """
         refuse_unlike(self._table.id, self._stream, identity(self._log.identities()))
 
-    def _append(self, start: Positions, stops: Positions, read: Read) -> Entry:
+    def _append(self, start: Positions, stops: Positions, read: Read, most: int) -> Entry:
         meter = Meter(self._spark)
         newest = last_entry(self._path)
         number = newest[1].batch + 1 if newest else 0
-        span = sum(stops[p] - start[p] for p in stops)
+        span = _span(start, stops)
         commit = delta_commit.Commit(self._spark, self._path)
         seen_at, known = self._clock(), newest_before(newest[1] if newest else None)
         records = received(read(start, stops, span)).select(
@@ -167,6 +189,7 @@ class Intake:
             mode=self._mode,
             stream=self._stream,
             batch=number,
+            most=most,
             source=", ".join(topic.name for topic in self._table.topics),
             offsets={name_of(part): ranges[part] for part in sorted(ranges)},
             read=written.rows,
@@ -226,6 +249,10 @@ def received(records: DataFrame) -> DataFrame:
         F.col("value").alias("_payload"),
         F.col("headers").alias("_headers"),
     )
+
+
+def _span(start: Positions, stops: Positions) -> int:
+    return sum(stops[part] - start[part] for part in stops)
 
 
 def identity(topics: Mapping[str, str]) -> str:

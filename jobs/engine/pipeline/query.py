@@ -7,7 +7,8 @@ all of it in one batch, in which no watermark has moved yet.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +21,7 @@ from jobs.engine.pipeline.batch_writer import Writer
 from jobs.engine.pipeline.dimension_lookup import unknown
 from jobs.engine.pipeline.make_table import make
 from jobs.engine.pipeline.plan import emits_over_time, shaped
+from jobs.engine.pipeline.trigger_limit import ReplanError
 from jobs.engine.runtime.spark_session import for_rows_alone, for_sorted_state
 from jobs.engine.storage.cut_log import begins_at, bring_back
 from jobs.engine.storage.dead_files import swept
@@ -39,14 +41,18 @@ from jobs.engine.storage.spark_checkpoint import (
     unread_from,
 )
 
-EVERYTHING = 2**31 - 1
 POLL = 0.05
 
 Write = Callable[[DataFrame, int], None]
 
 
-def start(
-    spark: SparkSession, table: Streamed, lake: Lake, writer: Write, every: float | None
+def start(  # noqa: PLR0913, PLR0917  # what runs, where, how often, and how much at once
+    spark: SparkSession,
+    table: Streamed,
+    lake: Lake,
+    writer: Write,
+    every: float | None,
+    files: Callable[[], Mapping[str, int]],
 ) -> StreamingQuery:
     """Start the table's query.
 
@@ -56,6 +62,7 @@ def start(
         lake: Where.
         writer: Writes the batches.
         every: Seconds between two batches; None processes what is available and ends.
+        files: Returns the most files of each source that a batch reads; called once the checkpoint is in order.
 
     Raises:
         DefinitionError: Table and checkpoint do not belong together.
@@ -65,7 +72,11 @@ def start(
     _bring_back(table, lake)
     session = _session(spark, table)
     whole = _begins_whole(table, lake)
-    sources = [_followed(session, lake.table(source), whole=whole) for source in table.upstream]
+    most = files()
+    sources = [
+        _followed(session, lake.table(source), most[source.id], whole=whole)
+        for source in table.upstream
+    ]
     result = shaped(sources, table)
     if not isinstance(table, Judged) and filters_below_time(result):
         result = shaped(sources, table, fenced=True)
@@ -86,6 +97,22 @@ def start(
 def is_settled(table: Table, lake: Lake) -> bool:
     """Return whether a table's stream has ended all batches that it planned, and those that follow from them."""
     return is_idle(lake.checkpoint(table), emits_over_time=emits_over_time(table))
+
+
+def refuse_without_source(table: Table, lake: Lake) -> None:
+    """See that there is something to read.
+
+    Raises:
+        DefinitionError: A table that this one reads was never made.
+    """
+    for source in table.upstream:
+        if not lake.exists(source):
+            raise DefinitionError(
+                f"{table.id} reads {source.id}, which does not exist in {lake.root} yet",
+                hint=f"run them in order: `strandline run {source.id} {table.id}`.",
+                table=table.id,
+                source=source.id,
+            )
 
 
 def refuse_strangers(table: Table, lake: Lake) -> None:
@@ -150,9 +177,26 @@ def follow(
         failure = error
     if failure is None:
         return
-    if isinstance(writer.error, LakeError):
+    if isinstance(writer.error, LakeError | ReplanError):
         raise writer.error
     raise failure
+
+
+def follow_again(
+    begin: Callable[[], StreamingQuery],
+    writer: Writer,
+    stopped: Callable[[], bool],
+    beside: Callable[[StreamingQuery], None] = lambda _: None,
+) -> None:
+    """Start a query and follow it, and again with another limit whenever a batch was withdrawn."""
+    while True:
+        query = begin()
+        try:
+            return follow(query, writer, stopped, partial(beside, query))
+        except ReplanError:
+            writer.error = None
+            if stopped():
+                return None
 
 
 def _session(spark: SparkSession, table: Table) -> SparkSession:
@@ -185,11 +229,11 @@ def _lacks_past(path: Place) -> bool:
     return sums_of(path).was_rewritten or swept(path).deletes or begins_at(path) > 0
 
 
-def _followed(spark: SparkSession, path: Place, *, whole: bool) -> DataFrame:
+def _followed(spark: SparkSession, path: Place, files: int, *, whole: bool) -> DataFrame:
     reader = spark.readStream.format("delta")
     return (
         (reader if whole else reader.option("startingVersion", 0))
-        .option("maxFilesPerTrigger", EVERYTHING)
+        .option("maxFilesPerTrigger", files)
         .option("skipChangeCommits", "true")  # a backfill's rows were read before, as they were
         .load(str(path))
     )

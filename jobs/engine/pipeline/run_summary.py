@@ -1,7 +1,7 @@
 """The figures of a run, for a person or a program."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from jobs.engine.storage.ledger import Entry
 
@@ -37,3 +37,13 @@ class Report:
         self.dropped_by_watermark += entry.dropped_by_watermark
         self.written += entry.written
         self.seconds += entry.duration_ms / 1000
+
+    def as_json(self) -> dict[str, object]:
+        """Return the figures for a program; ``asdict`` would count the pairs of a Counter (Python 3.11)."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {
+            **values,
+            "quarantined": dict(self.quarantined),
+            "broke": dict(self.broke),
+            "failed": sorted(self.failed),
+        }

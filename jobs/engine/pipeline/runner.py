@@ -8,6 +8,7 @@ from functools import partial
 from typing import assert_never
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from jobs.core.errors import DefinitionError, LakeError
 from jobs.core.modes import AvailableNow, Batch, MicroBatch, Mode
@@ -19,12 +20,15 @@ from jobs.engine.pipeline import masked_columns
 from jobs.engine.pipeline.batch_writer import Writer
 from jobs.engine.pipeline.dimension_lookup import Again
 from jobs.engine.pipeline.full_batch import compute
+from jobs.engine.pipeline.governor import Governor
 from jobs.engine.pipeline.ingest import Intake
-from jobs.engine.pipeline.query import follow, start
+from jobs.engine.pipeline.query import follow_again, refuse_without_source, start
 from jobs.engine.pipeline.recompute_windows import Afresh
 from jobs.engine.pipeline.run_summary import Report
 from jobs.engine.pipeline.shadow_lake import refuse_half_done
 from jobs.engine.pipeline.state_size import weighing
+from jobs.engine.pipeline.trigger_limit import TriggerLimit
+from jobs.engine.runtime.heap import Heap
 from jobs.engine.runtime.retry import Patience, soon
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
@@ -86,6 +90,9 @@ class _Job:
     waits: Callable[[LakeError | None], None]
     holds: Callable[[int], None]
     patience: Patience
+
+    def governor(self, fixed: int | None) -> Governor:
+        return Governor(self.table, self.lake, Heap(self.site.spark), fixed=fixed)
 
 
 def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and four callbacks
@@ -179,19 +186,20 @@ def _take_in(job: _Job, mode: Mode) -> None:
             case Batch():
                 _each(job, intake, None)
             case AvailableNow(max_offsets=limit):
-                _each(job, intake, limit)
+                _each(job, intake, job.governor(limit))
             case MicroBatch(every=every, max_offsets=limit):
-                _always(job, every, lambda: _each(job, intake, limit))
+                governor = job.governor(limit)
+                _always(job, every, lambda: _each(job, intake, governor))
             case _:
                 assert_never(mode)
     finally:
         intake.close()
 
 
-def _each(job: _Job, intake: Intake, limit: int | None) -> int:
+def _each(job: _Job, intake: Intake, governor: Governor | None) -> int:
     """Read what is available and return the number of commits."""
     commits = 0
-    for entry in intake.catch_up(limit, job.stopped):
+    for entry in intake.catch_up(governor, job.stopped):
         job.on_commit(entry)
         commits += 1
     return commits
@@ -248,21 +256,22 @@ def _recompute(job: _Job, table: Recomputed, mode: AvailableNow | MicroBatch) ->
 def _stream(job: _Job, table: Streamed, mode: AvailableNow | MicroBatch, guard: Guard) -> None:
     """Follow the rows that are appended to the sources."""
     spark, lake = job.site.spark, job.lake
-    writer = Writer(table, lake, mode.name, job.on_commit, guard)
+    limit = TriggerLimit(table, lake, job.governor(mode.max_offsets))
+    writer = Writer(table, lake, mode.name, job.on_commit, guard, limit)
+    again = Again(spark, table, lake)
+    begin = partial(start, spark, table, lake, writer, files=limit.files)
     match mode:
         case AvailableNow():
-            follow(start(spark, table, lake, writer, None), writer, job.stopped)
-            _look_again(job, writer, Again(spark, table, lake))
+            follow_again(lambda: begin(None), writer, job.stopped)
+            _look_again(job, writer, again)
         case MicroBatch(every=every):
-            again = Again(spark, table, lake)
-            query = start(spark, table, lake, writer, every)
-            weigh = weighing(query, job.holds)
 
-            def beside() -> None:
+            def beside(query: StreamingQuery) -> None:
                 _look_again(job, writer, again)
-                weigh()
+                weigh(query)
 
-            follow(query, writer, job.stopped, beside)
+            weigh = weighing(job.holds)
+            follow_again(lambda: begin(every), writer, job.stopped, beside)
         case _:
             assert_never(mode)
 
@@ -277,19 +286,3 @@ def _look_again(job: _Job, writer: Writer, again: Again) -> None:
         writer.writing.release()
     if entry is not None:
         job.on_commit(entry)
-
-
-def refuse_without_source(table: Table, lake: Lake) -> None:
-    """See that there is something to read.
-
-    Raises:
-        DefinitionError: A table that this one reads was never made.
-    """
-    for source in table.upstream:
-        if not lake.exists(source):
-            raise DefinitionError(
-                f"{table.id} reads {source.id}, which does not exist in {lake.root} yet",
-                hint=f"run them in order: `strandline run {source.id} {table.id}`.",
-                table=table.id,
-                source=source.id,
-            )

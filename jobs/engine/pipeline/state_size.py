@@ -9,11 +9,11 @@ WEIGH = 10.0
 """Seconds between two polls: each is a call over py4j."""
 
 
-def weighing(query: StreamingQuery, holds: Callable[[int], None]) -> Callable[[], None]:
+def weighing(holds: Callable[[int], None]) -> Callable[[StreamingQuery], None]:
     """Return a function that reports the number of rows in a query's state when a poll is due."""
     due = 0.0
 
-    def weigh() -> None:
+    def weigh(query: StreamingQuery) -> None:
         nonlocal due
         if time.monotonic() < due:
             return

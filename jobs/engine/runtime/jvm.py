@@ -4,7 +4,7 @@ import traceback
 from subprocess import TimeoutExpired
 from typing import Any
 
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -12,6 +12,9 @@ from jobs.core.errors import TransientError
 
 SLOW = "Python worker failed to connect back"
 """Spark's message on a machine that is too busy; seen with four Sparks on two cores."""
+
+NO_MEMORY = ("java.lang.OutOfMemoryError", "SparkOutOfMemoryError", "UNABLE_TO_ACQUIRE_MEMORY")
+"""What Spark's messages contain where memory ran out and the JVM has not ended, or not yet."""
 
 ENDING = 1.0
 """Seconds that a JVM may take to end once its connections are closed."""
@@ -59,6 +62,8 @@ def loss(error: BaseException) -> TransientError | None:
     while cause is not None:
         if _is_loss(cause):
             return gone()
+        if isinstance(cause, PySparkException | Py4JJavaError) and _lacks_memory(cause):
+            return gone()
         if isinstance(cause, PySparkException) and SLOW in str(cause):
             return TransientError(
                 "a Python worker of Spark's did not start within ten seconds: the machine is too busy",
@@ -67,6 +72,14 @@ def loss(error: BaseException) -> TransientError | None:
             )
         cause = cause.__cause__ or cause.__context__
     return None
+
+
+def _lacks_memory(error: BaseException) -> bool:
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001  # py4j asks the JVM for the text, and the JVM may be gone
+        return False
+    return any(name in text for name in NO_MEMORY)
 
 
 def _is_loss(error: BaseException) -> bool:

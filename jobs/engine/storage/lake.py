@@ -68,6 +68,10 @@ class Lake:
         """Return the folder with the state of the stream of a table or a feed."""
         return self.root / "_checkpoints" / table.id
 
+    def batch_size(self, table: Table) -> Place:
+        """Return the file with the size of the table's next batch, and why it is that."""
+        return self.root / "_sizes" / f"{table.id}.json"
+
     def lease(self, table: Table | Feed, role: str = WRITER) -> Place:
         """Return the file whose lock makes one process the table's writer, or gives it another role."""
         return self.lease_of(table.id if role == WRITER else f"{table.id}.{role}")

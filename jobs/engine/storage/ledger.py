@@ -41,6 +41,7 @@ class Entry:
         sent: For a feed, the range of each partition of its topic in which the records that it wrote were counted; a
             range begins where that of the entry before ended.
         versions: For each table that was read, the first version and the last, both included; none without rows.
+        most: The most rows that a batch should have when this one was planned; a single commit may have more.
         read: Rows read.
         good: Rows accepted (for a window: rows counted in it).
         duplicates: Copies of rows accepted earlier.
@@ -84,6 +85,7 @@ class Entry:
     offsets: Offsets = field(default_factory=dict)
     sent: Offsets = field(default_factory=dict)
     versions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    most: int = 0
     read: int = 0
     good: int = 0
     duplicates: int = 0

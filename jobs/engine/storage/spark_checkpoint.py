@@ -107,6 +107,22 @@ def is_new(checkpoint: Place) -> bool:
     return _newest(checkpoint, "offsets") is None
 
 
+def newest_planned(checkpoint: Place) -> int | None:
+    """Return the number of the last batch that was planned."""
+    return _newest(checkpoint, "offsets")
+
+
+def newest_done(checkpoint: Place) -> int | None:
+    """Return the number of the last batch that is finished."""
+    return _newest(checkpoint, "commits")
+
+
+def read_until(checkpoint: Place) -> Positions:
+    """Return where the batch after the last finished one begins, in each source; none before the first batch."""
+    done = newest_done(checkpoint)
+    return {} if done is None else _read_batch(checkpoint, done)[1]
+
+
 def stream_id(checkpoint: Place) -> str | None:
     """Return the id that Spark gave to the checkpoint; None if it has none yet."""
     text = (checkpoint / "metadata").text()

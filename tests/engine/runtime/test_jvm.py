@@ -23,3 +23,18 @@ def test_a_machine_that_is_too_busy_for_a_worker_is_reported(kind: type[PySparkE
 def test_any_other_failure_is_no_loss_of_the_jvm() -> None:
     assert loss(StreamingQueryException(message="[DIVIDE_BY_ZERO] Division by zero.")) is None
     assert loss(ValueError("no")) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Lost task 1.0 in stage 24.0 (TID 141): java.lang.OutOfMemoryError: Java heap space",
+        "[UNABLE_TO_ACQUIRE_MEMORY] Unable to acquire 65536 bytes of memory, got 0.",
+    ],
+)
+def test_a_task_that_ran_out_of_memory_is_the_loss_that_the_jvm_is_about_to_be(text: str) -> None:
+    """Spark ends its JVM for it, but the error of the task may come first."""
+    lost = loss(StreamingQueryException(message=text))
+
+    assert lost is not None
+    assert "memory ran out" in lost.message

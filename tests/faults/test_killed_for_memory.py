@@ -1,0 +1,64 @@
+"""A JVM that the kernel kills for memory within a batch: the next start tries a smaller one, and the rows are the same."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from jobs import catalog
+from jobs.engine.runtime.processes import family
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import entries
+from tests.cli.inside import succeeded
+from tests.cli.typed import start
+from tests.faults.lives import PATIENCE, kill
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
+
+BRONZE, SILVER = (catalog.find(f"{layer}.device_telemetry") for layer in ("bronze", "silver"))
+
+
+def jvm_of(pid: int) -> psutil.Process:
+    """Return the JVM of a program."""
+    return next(each for each in family(pid) if each.name() == "java")
+
+
+def begun(lake: Lake) -> Any:  # noqa: ANN401  # as it lies in the lake
+    """Return the mark of silver's running batch."""
+    return json.loads(lake.batch_size(SILVER).text() or "{}").get("begun")
+
+
+@pytest.mark.prove(alone="a minute and a half")
+def test_a_jvm_that_is_killed_within_a_batch_is_followed_by_smaller_ones(
+    fresh: Path, tmp_path: Path
+) -> None:
+    lake, truth = Lake(fresh), tmp_path / "truth.json"
+    succeeded("produce", "--events", 60_000, "--hours", 20, "--truth", truth, "--lake", fresh)
+    succeeded("run", BRONZE.id, "--max-offsets", 10_000, "--lake", fresh)
+    rows = sum(entry.read for _, entry in entries(lake.table(BRONZE)))
+
+    process = start("run", SILVER.id, "--lake", fresh, log=tmp_path / "first.log")
+    deadline = time.monotonic() + PATIENCE
+    while not begun(lake):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert begun(lake)["rows"] == rows
+    kill(jvm_of(process.pid))
+    assert process.wait(PATIENCE) == 3
+    assert "JVM is gone" in (tmp_path / "first.log").read_text()
+    assert not list(entries(lake.table(SILVER)))
+
+    succeeded("run", SILVER.id, "--lake", fresh)
+
+    found = [entry for _, entry in entries(lake.table(SILVER))]
+    assert sum(entry.read for entry in found) == rows
+    assert found[0].read <= rows * 0.75, "the batch that was planned is planned again, smaller"
+    assert found[0].most == rows // 2 // 1_000 * 1_000
+    expected = json.loads(truth.read_text())["tables"][SILVER.id]
+    assert sum(entry.good for entry in found) == expected["good"]
+    assert sum(entry.duplicates for entry in found) == expected["duplicates"]
+    succeeded("ledger", "--lake", fresh)
