@@ -28,6 +28,7 @@ from dagster import (
 from jobs import catalog
 from jobs.cli.place import now
 from jobs.core.table import Table
+from jobs.engine.service.catch_up_time import in_words
 from jobs.engine.service.desired_state import Order, order
 from jobs.engine.service.heartbeat import heartbeat
 from jobs.engine.service.stream_health import (
@@ -126,13 +127,17 @@ def _answers(found: Watch, seen: Looks) -> Iterator[AssetCheckEvaluation]:
 def _answer(
     table: Table, problem: str, seen: Sequence[Look], severity: AssetCheckSeverity
 ) -> AssetCheckEvaluation:
-    figures = {"lag": seen[-1].lag or 0, "state": seen[-1].state} if seen else {}
+    last = seen[-1] if seen else None
+    said = in_words(last.behind_rows, last.falls) if last else ""
+    figures: dict[str, int | str] = (
+        {"lag": last.lag or 0, "state": last.state, "caught up": said or "yes"} if last else {}
+    )
     return AssetCheckEvaluation(
         asset_key=key(table),
         check_name=KEEPS_UP,
         passed=not problem,
         severity=severity,
-        description=problem or "it keeps up",
+        description="; ".join(each for each in (problem, said) if each) or "it keeps up",
         metadata=figures,
     )
 

@@ -15,6 +15,7 @@ from jobs.core.topic import Topic
 from jobs.engine.kafka import admin, local_broker
 from jobs.engine.pipeline import radar
 from jobs.engine.pipeline.danger import Level
+from jobs.engine.service.catch_up_time import of_pulse
 from jobs.engine.service.desired_state import Order, order
 from jobs.engine.service.heartbeat import heartbeat
 from jobs.engine.service.receivers import receivers
@@ -158,6 +159,8 @@ def _say_stream(beat: Mapping[str, Any] | None) -> None:
         for name, pulse in beat["tables"].items():
             if pulse.get("away"):
                 say(f"        {name} waits: {pulse['away']}")
+            elif said := of_pulse(pulse):
+                say(f"        {name}: {said}")
             if failing := pulse.get("failing"):
                 said = fails(name, failing["tries"], failing["says"])
                 say(f"        {said}; retried since {failing['since']}")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from jobs.engine.accounting.close_ledger import Closed
+from jobs.engine.service.catch_up_time import in_words, seconds_left
 from jobs.engine.service.failing import Failing
 from jobs.engine.service.stream_host import Pulse
 
@@ -74,6 +75,7 @@ class StreamLog:
             lag=pulse.lag,
             watermark=pulse.watermark,
             last_ms=pulse.last_ms,
+            **_ahead(pulse),
         )
 
     def _failure(self, pulse: Pulse, error: Exception | None) -> None:
@@ -115,6 +117,18 @@ class StreamLog:
             self._waited = names
             for why, tables in waiting.items():
                 self._log.warning("waiting", tables=tables, message=why)
+
+
+def _ahead(pulse: Pulse) -> dict[str, object]:
+    """Return of a table that is behind when it will have caught up, and the size of its batches."""
+    if not in_words(pulse.behind_rows, pulse.falls):
+        return {}
+    left = seconds_left(pulse.behind_rows or 0, pulse.falls)
+    return {
+        "behind": pulse.behind_rows,
+        "caught_up_in_seconds": None if left is None else round(left),
+        **{f"size_{name}": value for name, value in (pulse.size or {}).items()},
+    }
 
 
 def log_books(log: Log, news: Iterable[Closed | Exception]) -> None:

@@ -167,6 +167,27 @@ def test_a_table_that_falls_behind_fails_its_check_after_several_looks(
     assert "falls behind" in str(found.asset_events[0].description)
 
 
+def test_the_check_of_a_table_that_is_behind_says_when_it_will_have_caught_up(
+    lake: Lake, instance: DagsterInstance
+) -> None:
+    moment = now()
+    write(lake, replace(ASKED, at=moment.isoformat()))
+    died(lake)
+    beat = json.loads(lake.heartbeat.local.read_text())
+    first, second, *_ = beat["tables"].values()
+    first.update(lag=900_000, behind_rows=900_000, falls=15_000.0)
+    second.update(lag=10_000, behind_rows=910_000, falls=-20.0)
+    beat.update(alive=True, at=moment.isoformat(), **own())
+    lake.heartbeat.put(json.dumps(beat))
+
+    behind, growing, other, *_ = looked(instance).asset_events
+
+    assert "15,000 fewer a second: caught up in 1 min" in str(behind.description)
+    assert "it does not catch up at this rate" in str(growing.metadata["caught up"].value)
+    assert other.metadata["caught up"].value == "yes"
+    assert behind.passed, "a backlog that falls is no fault"
+
+
 def test_a_table_that_fails_alone_asks_for_a_person_once_and_again_when_it_fails_anew(
     lake: Lake, instance: DagsterInstance
 ) -> None:

@@ -63,6 +63,8 @@ class Look:
     lag: int | None
     watermark: str | None
     state: int
+    behind_rows: int | None = None
+    falls: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,10 +122,11 @@ def is_well(asked: Order, beat: Mapping[str, Any] | None, now: datetime) -> bool
 def looks(beat: Mapping[str, Any]) -> dict[str, Look]:
     """Return the state of each table from a heartbeat."""
     names = [name for name in Look.__slots__ if name != "at"]
+    none = dict.fromkeys(("watermark", "behind_rows", "falls"))
     # A stream of an earlier release writes no state.
     # A feed has epochs, and neither a watermark nor a state.
     pulses = {
-        table: {"state": 0, "watermark": None, "batches": pulse.get("epoch") or 0, **pulse}
+        table: {**none, "state": 0, "batches": pulse.get("epoch") or 0, **pulse}
         for table, pulse in beat["tables"].items()
     }
     return {

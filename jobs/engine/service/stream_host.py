@@ -21,11 +21,13 @@ from jobs.core.table import Ingested, Table
 from jobs.engine.accounting.close_ledger import close
 from jobs.engine.gates.gate_files import GateShutError
 from jobs.engine.kafka.lag_gauge import Gauge
+from jobs.engine.pipeline.governor import chosen_size
 from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.runtime.holders import own
 from jobs.engine.runtime.jvm import gone, has_ended, loss
 from jobs.engine.runtime.outage import without_room
 from jobs.engine.service.book_closer import BookCloser
+from jobs.engine.service.catch_up_time import Trend
 from jobs.engine.service.failing import Failing, failing
 from jobs.engine.service.open_books import OpenBooks
 from jobs.engine.storage.lake import Lake
@@ -60,6 +62,12 @@ class Pulse:
     behind: str | None = None
     """The time since which it has had rows to read and committed none, though it waits for nothing."""
     at: str | None = None
+    behind_rows: int | None = None
+    """The rows that it and its sources have not read."""
+    falls: float | None = None
+    """By how many of them a second they become fewer; None while that is not known."""
+    size: dict[str, object] | None = None
+    """The most rows of its next batch, and why it is that."""
     recent: list[tuple[float, int]] = field(default_factory=list)
 
 
@@ -92,6 +100,7 @@ class Host:
             options=site.options,
             stop=stop,
         )
+        self._trends = {table.id: Trend() for table in tables}
         self._books = OpenBooks(tables, lake)
         self.closer = BookCloser(partial(close, lake, tables))
 
@@ -208,6 +217,7 @@ class Host:
         pulse.read += entry.read
         pulse.watermark = entry.watermark
         pulse.last_ms = entry.duration_ms
+        pulse.size = chosen_size(table, self._lake)
         pulse.at = self._site.clock().isoformat(timespec="seconds")
         pulse.behind = None
         pulse.recent.append((time.monotonic(), entry.read))
@@ -224,7 +234,19 @@ class Host:
                 pulse.behind = None
             else:
                 pulse.behind = pulse.behind or self._site.clock().isoformat(timespec="seconds")
+            self._foresee(table, now)
         self._beat(is_alive=True)
+
+    def _foresee(self, table: Table, now: float) -> None:
+        """Measure how fast a table catches up, its sources before it."""
+        pulse = self.pulses[table.id]
+        sources = [self.pulses[each.id] for each in table.upstream if each.id in self.pulses]
+        lags = [pulse.lag, *(each.behind_rows for each in sources)]
+        pulse.behind_rows = None if None in lags else sum(lag for lag in lags if lag)
+        if pulse.behind_rows is None:
+            return
+        self._trends[table.id].add(now, pulse.behind_rows)
+        pulse.falls = self._trends[table.id].falls
 
     def _lag(self, table: Table) -> int | None:
         if isinstance(table, Ingested):
