@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 WANTED = 1.2
 """How many times the best fixed size the governed run may take."""
 
+QUIET, FEWEST = 30.0, 3
+"""The most per cent of the machine that others may take, and the fewest fixed sizes that must end."""
+
 TARGET = f"Target: drained without dying in ≤ {WANTED} times the time of the best fixed size."
 
 LEFT, TOP, WIDE, HIGH, BETWEEN = 60, 24, 340, 240, 70
@@ -78,6 +81,13 @@ class GovernorReport:
         rows = {json.dumps(each.good, sort_keys=True) for each in self.drains if each.code == 0}
         if len(rows) > 1:
             wrong.append("not all runs gave the same number of rows")
+        if sum(each.code == 0 for each in self.fixed) < FEWEST:
+            wrong.append("too few fixed sizes were measured to call one of them the best")
+        busiest = max(each.noise.get("others", 0.0) for each in self.drains)
+        if busiest > QUIET:
+            wrong.append(
+                f"other programs took up to {busiest:.0f} % of the machine, so the times cannot be compared"
+            )
         ratio, _ = self.ratios()
         if ratio > WANTED:
             wrong.append(f"the governed run took {ratio:.2f} times the best fixed size")

@@ -29,6 +29,7 @@ def test_any_other_failure_is_no_loss_of_the_jvm() -> None:
     "text",
     [
         "Lost task 1.0 in stage 24.0 (TID 141): java.lang.OutOfMemoryError: Java heap space",
+        'because the return value of "org.apache.spark.SparkContext.dagScheduler()" is null',
         "[UNABLE_TO_ACQUIRE_MEMORY] Unable to acquire 65536 bytes of memory, got 0.",
     ],
 )
