@@ -25,7 +25,8 @@ class Heap:
         self._spark = spark
         beans: Any = jvm(spark).java.lang.management.ManagementFactory
         pools = list(beans.getMemoryPoolMXBeans())
-        self._old = next(pool for pool in pools if pool.getName().endswith(OLD))
+        old = (pool for pool in pools if pool.getName().endswith(OLD))
+        self._old = next(old, None)  # a collector without generations has none
         self._collectors = list(beans.getGarbageCollectorMXBeans())
         self._full = [each for each in self._collectors if each.getName() in FULL]
         self.bytes = int(beans.getMemoryMXBean().getHeapMemoryUsage().getMax())
@@ -42,7 +43,7 @@ class Heap:
 
     def held(self) -> float:
         """Return the share of the old generation in use after the last full collection; 0 without one since the beginning."""
-        if self._fully() == self._times:
+        if self._old is None or self._fully() == self._times:
             return 0.0
         usage = self._old.getCollectionUsage()
         return float(usage.getUsed() / usage.getMax()) if usage.getMax() > 0 else 0.0
