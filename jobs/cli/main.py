@@ -53,6 +53,7 @@ VERBS = {
     "verify": "certify",
     "backfill": "again",
     "rewind": "goback",
+    "preflight": "preflight",
     "rebuild": "anew",
     "promote": "anew",
     "undo": "anew",

@@ -13,9 +13,9 @@ from jobs.cli.screen import Throttle, emit, is_watched, note, show
 from jobs.core.modes import AvailableNow, Batch, Mode
 from jobs.core.table import Ingested, Table
 from jobs.engine.gates.gate_files import GateShutError
-from jobs.engine.pipeline.query import refuse_without_source
 from jobs.engine.pipeline.run_summary import Report
 from jobs.engine.pipeline.runner import Site, run
+from jobs.engine.pipeline.strangers import refuse_without_source
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry

@@ -22,11 +22,12 @@ from jobs.engine.pipeline.dimension_lookup import Again
 from jobs.engine.pipeline.full_batch import compute
 from jobs.engine.pipeline.governor import Governor
 from jobs.engine.pipeline.ingest import Intake
-from jobs.engine.pipeline.query import follow_again, refuse_without_source, start
+from jobs.engine.pipeline.query import follow_again, start
 from jobs.engine.pipeline.recompute_windows import Afresh
 from jobs.engine.pipeline.run_summary import Report
 from jobs.engine.pipeline.shadow_lake import refuse_half_done
 from jobs.engine.pipeline.state_size import weighing
+from jobs.engine.pipeline.strangers import refuse_without_source
 from jobs.engine.pipeline.trigger_limit import TriggerLimit
 from jobs.engine.runtime.heap import Heap
 from jobs.engine.runtime.retry import Patience, soon

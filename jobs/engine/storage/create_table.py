@@ -36,6 +36,7 @@ from pyspark.sql.types import (
 from jobs.core.errors import DefinitionError
 from jobs.engine.storage.commit_log import commit_file, log_of, sum_file
 from jobs.engine.storage.ledger import is_table
+from jobs.engine.storage.locks import turn
 from jobs.engine.storage.open_table import kinds
 from jobs.engine.storage.place import Place
 
@@ -178,6 +179,17 @@ def lacks(path: Place, schema: StructType) -> list[str]:
     """Return the columns of a schema that a table lacks."""
     known = kinds(path)
     return [name for name in schema.fieldNames() if name not in known]
+
+
+def add_columns(spark: SparkSession, path: Place, schema: StructType) -> None:
+    """Add to a table the columns of a schema that it lacks, NULL in its rows so far."""
+    known = set(lacks(path, schema))
+    coming = [each for each in schema if each.name in known]
+    if not coming:
+        return
+    named = ", ".join(f"`{each.name}` {each.dataType.simpleString()}" for each in coming)
+    with turn(spark, path):
+        spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS ({named})")
 
 
 def _refuse_lack(path: Place, schema: StructType) -> None:

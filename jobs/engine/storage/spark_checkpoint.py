@@ -129,6 +129,27 @@ def stream_id(checkpoint: Place) -> str | None:
     return None if text is None else str(json.loads(text)["id"])
 
 
+def run_conditions(checkpoint: Place) -> str | None:
+    """Return the watermark and the settings that Spark restores at the next start, as JSON; None for a new checkpoint."""
+    newest = _newest(checkpoint, "offsets")
+    return None if newest is None else _lines(checkpoint, "offsets", newest)[1]
+
+
+def next_batch(checkpoint: Place) -> int:
+    """Return the number of the batch with which a stream would go on: the planned one, or the one after the last."""
+    planned, done = _newest(checkpoint, "offsets"), _newest(checkpoint, "commits")
+    return 0 if planned is None else planned + 1 if planned == done else planned
+
+
+def source_ids(checkpoint: Place) -> list[str | None]:
+    """Return the ids of the Delta tables that a stream reads, in Spark's order; None for one that had no offset yet."""
+    newest = _newest(checkpoint, "offsets")
+    _, _, *offsets = ("", "") if newest is None else _lines(checkpoint, "offsets", newest)
+    return [
+        None if text == NOTHING_YET else str(json.loads(text)["reservoirId"]) for text in offsets
+    ]
+
+
 def kafka_ends(checkpoint: Place) -> tuple[int, dict[str, dict[str, int]]] | None:
     """Return the last committed batch of a stream over Kafka, and by topic and partition the offsets after its records.
 

@@ -1,0 +1,106 @@
+"""``preflight``: may each table's stream go on with its checkpoint? Asked by `stream` and `resume` before anything starts."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from pyspark.sql import SparkSession
+
+from jobs.cli import engine, place
+from jobs.cli.place import JsonOption, LakeOption, TablesArgument
+from jobs.cli.screen import emit, note, say, show
+from jobs.core.errors import DefinitionError
+from jobs.core.table import Ingested, Recomputed, Table
+from jobs.engine.pipeline import migrate as migrations
+from jobs.engine.pipeline.compare_plans import Remedy
+from jobs.engine.pipeline.preflight import Answer, Verdict, judge, needs_spark, refuse
+from jobs.engine.runtime.settings import Settings
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.locks import refuse_if_taken
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("preflight")(preflight)
+
+
+def preflight(
+    tables: TablesArgument = None,
+    migrate: Annotated[
+        bool,
+        typer.Option(
+            "--migrate",
+            help="Do what the verdicts ask for, where no row must be computed again.",
+        ),
+    ] = False,
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Compare what the code would run now with what each checkpoint holds, before anything starts.
+
+    The answer for each table is one of three: safe, safe after this migration, needs a new checkpoint.
+    A table whose code, sources and checkpoint are as they were takes milliseconds and no Spark.
+    The exit code is 0 when every table is safe, else 2.
+
+    \b
+    strandline preflight
+    strandline preflight gold.device_signal_10m --json
+    strandline preflight gold.alerts --migrate
+    """
+    found, where = place.existing(lake)
+    chosen = [table for table in place.named(tables) if where.exists(table) or tables]
+    if migrate:
+        for table in chosen:
+            refuse_if_taken(table, where)
+    verdicts = _verdicts(found, where, chosen, migrate=migrate)
+    if as_json:
+        emit([asdict(each) for each in verdicts])
+    else:
+        _show(verdicts)
+    if any(each.answer is not Answer.SAFE for each in verdicts):
+        raise SystemExit(DefinitionError.exit_code)
+
+
+def refuse_unsafe(found: Settings, where: Lake, tables: Sequence[Table]) -> None:
+    """Refuse to start streams of which one may not go on; Spark is started only where code or sources changed.
+
+    Raises:
+        DefinitionError: A table may not go on.
+    """
+    if any(needs_spark(table, where) for table in tables):
+        refuse(*_verdicts(found, where, tables, migrate=False))
+
+
+def _verdicts(
+    found: Settings, where: Lake, tables: Sequence[Table], *, migrate: bool
+) -> list[Verdict]:
+    if not any(needs_spark(table, where) for table in tables):
+        return [judge(None, table, where) for table in tables]
+    note("comparing plans, for which Spark starts …")
+    spark = engine.site(found, where, None, is_brief=True).spark
+    try:
+        return [_verdict(spark, table, where, migrate=migrate) for table in tables]
+    finally:
+        spark.stop()
+
+
+def _verdict(spark: SparkSession, table: Table, where: Lake, *, migrate: bool) -> Verdict:
+    verdict = judge(spark, table, where)
+    can_be = bool(verdict.remedies) and Remedy.REBUILD not in verdict.remedies
+    if migrate and can_be and not isinstance(table, Ingested | Recomputed):
+        note(f"migrating {table.id} …")
+        return migrations.migrate(spark, table, where)
+    return verdict
+
+
+def _show(verdicts: Sequence[Verdict]) -> None:
+    show(None, ("table", "verdict"), [(each.table, each.answer.value) for each in verdicts])
+    for each in verdicts:
+        if each.answer is not Answer.SAFE or each.differences:
+            for difference in each.differences:
+                say(f"{each.table}: {difference.what}")
+            for line in each.notes:
+                say(f"{each.table}: {line}")
+        if each.hint:
+            say(f"{each.table}: {each.hint}")

@@ -1,0 +1,241 @@
+"""May a table's stream go on with its checkpoint? Asked before anything starts.
+
+While code, sources, table and checkpoint are as they were, a hash of them answers, without a JVM. Otherwise the code's plan
+is compared with the recorded one (what Spark does not see), Spark plans a restart over a copy of what the checkpoint has
+about its state (what only Spark knows), and sources and columns are compared with what is there.
+The verdicts are proven against restarts in Spark (tests/engine/pipeline/test_restarts.py).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from jobs.core.errors import DefinitionError
+from jobs.core.table import Ingested, Judged, Recomputed, Streamed, Table, Upserted
+from jobs.core.verdict import good_rows
+from jobs.engine.pipeline.compare_plans import Difference, Remedy, state_differences
+from jobs.engine.pipeline.compare_tables import sink_differences, source_differences
+from jobs.engine.pipeline.dimension_lookup import unknown
+from jobs.engine.pipeline.run_fingerprint import fingerprint, source_tables
+from jobs.engine.pipeline.spark_plan import refusal
+from jobs.engine.pipeline.stateful_plan import StatefulPlan, output_mode, stateful_plan
+from jobs.engine.pipeline.strangers import refuse_strangers
+from jobs.engine.pipeline.stream_frames import Frames, framed
+from jobs.engine.storage.checkpoint_copy import operator_names
+from jobs.engine.storage.declared_table import declared_table
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.run_record import RunRecord, read_record, write_record
+from jobs.engine.storage.spark_checkpoint import is_new, source_ids
+
+NO_RECORD = "what ran before was not recorded, so only what Spark keeps could be compared"
+MIXED = "rows that wait in its state were admitted by the former code"
+
+
+class Answer(StrEnum):
+    """May a stream go on with its checkpoint?"""
+
+    SAFE = "safe"
+    MIGRATE = "safe after this migration"
+    ANEW = "needs a new checkpoint"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a restart would be.
+
+    Args:
+        table: The table's name.
+        answer: May its stream go on?
+        differences: What is no longer as it was, and what must be done about each.
+        notes: What is worth to know of a safe restart.
+        hint: What to type.
+        spark: Spark's own error, where it would refuse the restart.
+    """
+
+    table: str
+    answer: Answer
+    differences: tuple[Difference, ...] = ()
+    notes: tuple[str, ...] = ()
+    hint: str = ""
+    spark: str | None = None
+
+    @property
+    def remedies(self) -> frozenset[Remedy]:
+        """Return what must be done."""
+        return frozenset(each.remedy for each in self.differences) - {Remedy.NOTHING}
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """A stream that may start, and what it will run; None where that is recorded already."""
+
+    plan: StatefulPlan | None = None
+
+    def record(self, table: Streamed, lake: Lake) -> None:
+        """Record what the stream runs, once its table exists."""
+        if self.plan is None:
+            return
+        sources = source_tables(table, lake)
+        record = RunRecord(
+            fingerprint=fingerprint(table, lake, sources),
+            ids={name: each.id for name, each in sources.items()},
+            plan=self.plan.as_json(),
+        )
+        write_record(lake.checkpoint(table), record)
+
+
+def is_as_it_was(table: Table, lake: Lake) -> bool:
+    """Return whether nothing has changed since a table's stream ran last, from files alone."""
+    if isinstance(table, Ingested | Recomputed):
+        return True
+    found = read_record(lake.checkpoint(table))
+    return found is not None and found.fingerprint == fingerprint(
+        table, lake, source_tables(table, lake)
+    )
+
+
+def refuse_unsafe(table: Streamed, lake: Lake, run: Frames) -> Cleared:
+    """Refuse a start that the checkpoint does not allow.
+
+    Raises:
+        DefinitionError: The code of today cannot go on with the checkpoint.
+    """
+    if is_as_it_was(table, lake):
+        return Cleared()
+    plan = stateful_plan(table, run.sources, run.result)
+    if not is_new(lake.checkpoint(table)):
+        refuse(_judged(table, lake, run, plan))
+    return Cleared(plan)
+
+
+def refuse(*verdicts: Verdict) -> None:
+    """Refuse a start of several tables if one of them may not go on.
+
+    Raises:
+        DefinitionError: A table may not; all that may not are named.
+    """
+    unsafe = [each for each in verdicts if each.answer is not Answer.SAFE]
+    if not unsafe:
+        return
+    sentences = [
+        f"{each.table} {_asks(each)}: {'; '.join(d.what for d in each.differences)}"
+        for each in unsafe
+    ]
+    raise DefinitionError(
+        "\n".join(sentences),
+        hint="\n      ".join(dict.fromkeys(each.hint for each in unsafe)),
+        tables=[each.table for each in unsafe],
+    )
+
+
+def judge(spark: SparkSession | None, table: Table, lake: Lake) -> Verdict:
+    """Judge whether a table's stream may go on.
+
+    Args:
+        spark: The session; None where ``needs_spark`` says that none is needed.
+        table: Any table.
+        lake: Where.
+    """
+    if isinstance(table, Ingested | Recomputed):
+        kept = "the ledger" if isinstance(table, Ingested) else "its sources' ledgers"
+        return _safe(table, f"it keeps no state; it goes on from {kept}")
+    if is_new(lake.checkpoint(table)) and not lake.exists(table):
+        return _safe(table, "it has not run yet")
+    try:
+        refuse_strangers(table, lake)
+    except DefinitionError as error:
+        difference = Difference(what=error.message, remedy=Remedy.REBUILD)
+        return _verdict(table, [difference], hint=error.hint)
+    if is_new(lake.checkpoint(table)):
+        return _safe(table, "its stream has not run yet")
+    if is_as_it_was(table, lake):
+        return _safe(table, "as it was")
+    if spark is None:
+        raise ValueError(table.id)
+    run = framed(spark, table, lake)
+    return _judged(table, lake, run, stateful_plan(table, run.sources, run.result))
+
+
+def needs_spark(table: Table, lake: Lake) -> bool:
+    """Return whether the code's plan must be compared, for which Spark is needed."""
+    return not is_new(lake.checkpoint(table)) and not is_as_it_was(table, lake)
+
+
+def _judged(table: Streamed, lake: Lake, run: Frames, plan: StatefulPlan) -> Verdict:
+    checkpoint = lake.checkpoint(table)
+    record, held = read_record(checkpoint), operator_names(checkpoint)
+    former = StatefulPlan.of_json(dict(record.plan)) if record else None
+    of_state = list(state_differences(former, plan, held))
+    spark = None
+    if held and plan.operators:
+        spark = refusal(run.result, output_mode(table), checkpoint)
+        if spark and not any(each.remedy is Remedy.REBUILD for each in of_state):
+            of_state.append(
+                Difference(what=f"Spark refuses its state: {spark}", remedy=Remedy.REBUILD)
+            )
+    differences = [*of_state, *_of_tables(table, lake, run, plan, record)]
+    notes = [] if record else [NO_RECORD]
+    if plan.operators:
+        notes.append(MIXED)
+    return _verdict(table, differences, notes=notes, spark=spark)
+
+
+def _of_tables(
+    table: Streamed, lake: Lake, run: Frames, plan: StatefulPlan, record: RunRecord | None
+) -> Iterator[Difference]:
+    sources = {name: each.id for name, each in source_tables(table, lake).items()}
+    yield from source_differences(source_ids(lake.checkpoint(table)), plan, sources, record)
+    sink = declared_table(lake.table(table))
+    if sink is not None:
+        folders = (table.window_from,) if isinstance(table, Upserted) else ()
+        yield from sink_differences(sink, columns_of(table, run), folders)
+
+
+def columns_of(table: Streamed, run: Frames) -> StructType:
+    """Return the columns that a table's rows would have."""
+    if isinstance(table, Judged):
+        return good_rows(run.result).schema
+    return unknown(table, run.result).schema
+
+
+def _safe(table: Table, note: str) -> Verdict:
+    return Verdict(table=table.id, answer=Answer.SAFE, notes=(note,))
+
+
+def _verdict(
+    table: Table,
+    differences: list[Difference],
+    *,
+    notes: list[str] | None = None,
+    hint: str | None = None,
+    spark: str | None = None,
+) -> Verdict:
+    remedies = {each.remedy for each in differences} - {Remedy.NOTHING}
+    if Remedy.REBUILD in remedies:
+        answer = Answer.ANEW
+        advice = f"`strandline rebuild {table.id}` computes it with today's code beside the live one, then `strandline promote {table.id}`."
+    elif Remedy.HAND_OVER in remedies:
+        answer = Answer.ANEW
+        advice = (
+            f"`strandline preflight {table.id} --migrate` begins a new state at the same offset."
+        )
+    elif remedies:
+        answer = Answer.MIGRATE
+        advice = f"`strandline preflight {table.id} --migrate` does it."
+    else:
+        answer, advice = Answer.SAFE, ""
+    return Verdict(
+        table=table.id,
+        answer=answer,
+        differences=tuple(differences),
+        notes=tuple(notes or ()),
+        hint=hint or advice,
+        spark=spark,
+    )
+
+
+def _asks(verdict: Verdict) -> str:
+    return "needs a migration" if verdict.answer is Answer.MIGRATE else verdict.answer.value

@@ -1,0 +1,56 @@
+"""A hash of all that decides what a table's stream runs: found from files alone, so that an unchanged table costs no JVM."""
+
+import hashlib
+import inspect
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from jobs.core.table import Streamed
+from jobs.engine.pipeline.stateful_plan import output_mode
+from jobs.engine.runtime.meter import code_version
+from jobs.engine.storage.declared_table import DeclaredTable, declared_table
+from jobs.engine.storage.lake import Lake
+
+HERE = Path(__file__).parent
+SHAPING = ("plan.py", "query.py", "stream_frames.py", "make_table.py")
+"""Modules of this room that decide what a query is, beside the table's own."""
+
+ENGINES = ("pyspark", "delta-spark")
+
+
+def source_tables(table: Streamed, lake: Lake) -> dict[str, DeclaredTable]:
+    """Return the tables that a stream reads, as they are now; one that was never made is absent."""
+    found = {each.id: declared_table(lake.table(each)) for each in table.upstream}
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def fingerprint(table: Streamed, lake: Lake, sources: Mapping[str, DeclaredTable]) -> str:
+    """Return the hash of code, declaration, sources and sink."""
+    digest = hashlib.sha256()
+    for part in _parts(table, lake, sources):
+        digest.update(part.encode() + b"\0")
+    return digest.hexdigest()
+
+
+def _parts(table: Streamed, lake: Lake, sources: Mapping[str, DeclaredTable]) -> Iterator[str]:
+    yield code_version(table)
+    yield engine_version()
+    function = inspect.unwrap(getattr(table.transform, "func", table.transform))
+    yield f"{type(table).__name__} {function.__module__}.{function.__qualname__}"
+    yield f"{table.key} {table.event_at} {table.closes_at} {table.lateness} {table.rules}"
+    yield f"{output_mode(table)} {getattr(table, 'window_from', '')}"
+    for source in table.upstream:
+        yield f"{source.id} {source.event_at} {source.lateness} {sources.get(source.id)}"
+    yield str(declared_table(lake.table(table)))
+
+
+@cache
+def engine_version() -> str:
+    """Return a hash of the modules that turn a table's function into a query, and of the versions of Spark and Delta."""
+    digest = hashlib.sha256()
+    for name in SHAPING:
+        digest.update((HERE / name).read_bytes())
+    digest.update(" ".join(version(each) for each in ENGINES).encode())
+    return digest.hexdigest()

@@ -1,0 +1,40 @@
+"""A copy of what a checkpoint has about its state, without the state: a few small files, whatever the state's size."""
+
+import json
+import shutil
+
+from jobs.engine.storage.place import Place
+
+ABOUT_STATE = (
+    "state/*/_metadata/**/*",
+    "state/*/_stateSchema/**/*",
+    # Spark writes the schema of a store into its first partition, that of a join's stores one folder below.
+    "state/*/0/_metadata/*",
+    "state/*/0/*/_metadata/*",
+)
+
+
+def copy_metadata(checkpoint: Place, to: Place) -> None:
+    """Copy what a checkpoint has about its state to another folder."""
+    root = checkpoint.local
+    for pattern in ABOUT_STATE:
+        for file in root.glob(pattern):
+            if file.is_file():
+                target = to.local / file.relative_to(root)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, target)
+
+
+def operator_names(checkpoint: Place) -> list[str]:
+    """Return Spark's names of the operators that have state in a checkpoint, in their order; none for a query without."""
+    found = {}
+    for number in (checkpoint / "state").names():
+        about = checkpoint / "state" / number / "_metadata"
+        newest = max(
+            (each for each in (about / "v2").names() if each.isdigit()), key=int, default=""
+        )
+        text = (about / "v2" / newest if newest else about / "metadata").text()
+        if text:
+            operator = json.loads(text.partition("\n")[2])["operatorInfo"]
+            found[int(operator["operatorId"])] = str(operator["operatorName"])
+    return [found[number] for number in sorted(found)]

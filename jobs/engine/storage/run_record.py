@@ -1,0 +1,46 @@
+"""What a stream ran last, in a small file inside its checkpoint, which Spark ignores.
+
+Spark keeps the types of a state's columns, and not what they are computed from, nor the delay of a watermark. The file has
+that, so that the code of today can be compared with the code that made the state. It moves with the checkpoint: into a
+copy of the lake, and through a promotion and its undo.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from jobs.engine.storage.place import Place
+
+FILE = "last_run.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """What a stream ran last.
+
+    Args:
+        fingerprint: A hash of all that decides what it runs; while it is the same, nothing need be compared.
+        ids: The ids of the Delta tables that it read, by the names of the tables.
+        plan: What it ran, as values of JSON.
+    """
+
+    fingerprint: str
+    ids: Mapping[str, str]
+    plan: Mapping[str, Any]
+
+
+def read_record(checkpoint: Place) -> RunRecord | None:
+    """Return what a stream ran last; None where nothing was recorded, or by a version that wrote it otherwise."""
+    text = (checkpoint / FILE).text()
+    if text is None:
+        return None
+    try:
+        return RunRecord(**json.loads(text))
+    except (TypeError, ValueError):
+        return None
+
+
+def write_record(checkpoint: Place, record: RunRecord) -> None:
+    """Record what a stream runs."""
+    (checkpoint / FILE).put(json.dumps(asdict(record), separators=(",", ":")))
