@@ -1,5 +1,6 @@
 """``resume``, ``pause``, ``drain``, ``restart``: operate the always-on stream."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -7,9 +8,11 @@ import typer
 from jobs.cli import place
 from jobs.cli.duration import seconds
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
+from jobs.cli.preflight import refuse_unsafe
 from jobs.cli.screen import emit, note, say
 from jobs.cli.streaming import EVERY
 from jobs.cli.work import MaxOffsets, catch_up
+from jobs.core.table import Table
 from jobs.engine.runtime.settings import Settings, environment
 from jobs.engine.service.background_stream import Always
 from jobs.engine.service.stream_options import EVERY as EVERY_OPTION
@@ -60,8 +63,11 @@ def resume(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     found, where = place.configured(lake)
     where.open_for_writing()
     place.demanded_address(found, where)
+    stream = always(found, where)
+    asked = place.named(None) if everything else _asked(stream, tables or ())
+    refuse_unsafe(found, where, asked)
     note("starting the stream …")
-    pid = always(found, where).resume(words, why, everything=everything)
+    pid = stream.resume(words, why, everything=everything)
     if as_json:
         emit({"pid": pid})
     else:
@@ -105,11 +111,20 @@ def restart(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = 
     """
     found, where = place.existing(lake)
     place.demanded_address(found, where)
-    pid = always(found, where).restart(why)
+    stream = always(found, where)
+    refuse_unsafe(found, where, _asked(stream, ()))
+    pid = stream.restart(why)
     if as_json:
         emit({"pid": pid})
     else:
         say(f"the stream runs (process {pid})")
+
+
+def _asked(stream: Always, names: Sequence[str]) -> list[Table]:
+    """Return the tables that a start would run: those that are named, or those of the last start."""
+    last = stream.order()
+    known = {table.id for table in place.named(None)}
+    return place.named(names or [word for word in (last.words if last else ()) if word in known])
 
 
 def always(found: Settings, where: Lake, by: str | None = None) -> Always:

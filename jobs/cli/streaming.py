@@ -17,6 +17,7 @@ from jobs.cli.work import MaxOffsets, refuse_early
 from jobs.core.modes import MicroBatch
 from jobs.core.table import Ingested, Table
 from jobs.engine.kafka import local_broker
+from jobs.engine.pipeline.preflight import judge, needs_spark, refuse
 from jobs.engine.pipeline.runner import Site
 from jobs.engine.runtime.log_files import bound
 from jobs.engine.runtime.settings import Settings
@@ -121,7 +122,9 @@ def _ready_to_stay(found: Settings, where: Lake, chosen: list[Table], patient: b
     needs_kafka = any(isinstance(table, Ingested) for table in chosen)
     if needs_kafka and not (patient and locate()):
         place.demanded_address(found, where)
-    return engine.site(found, where, found.kafka, locate=locate)
+    site = engine.site(found, where, found.kafka, locate=locate)
+    refuse(*(judge(site.spark, table, where) for table in chosen if needs_spark(table, where)))
+    return site
 
 
 def _pulses(host: Host) -> Grid:

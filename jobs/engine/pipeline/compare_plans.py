@@ -5,11 +5,19 @@ and without a meaning, so keys of equal types in another order, another window, 
 if they were the former ones, without an error and with other rows.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from jobs.engine.pipeline.stateful_plan import Operator, StatefulPlan
+
+INNER = "Inner"
+
+UNTIL = re.compile(
+    r"(?P<head>LessThan(?:OrEqual)?\(.*TimestampAddInterval\(.*, )(?P<length>-?\d+)(?P<tail>(?:, timeZoneId=[^()]*)?\)\))"
+)
+"""A condition by which a time is at most so many microseconds after another."""
 
 SHORT = 90
 """Letters of an expression that a sentence has at most."""
@@ -97,8 +105,56 @@ def _of_operator(before: Operator, after: Operator) -> Iterator[Difference]:
         yield _anew(
             f"what {kind} keeps for a key is stored {how}: {_changed(before.keeps, after.keeps)}"
         )
-    if before.rules != after.rules:
+    if before.rules != after.rules and not _is_stricter(before, after):
         yield _anew(f"{kind} works by another rule: {_changed(before.rules, after.rules)}")
+
+
+def _is_stricter(before: Operator, after: Operator) -> bool:
+    """Return whether an inner join lets fewer rows meet: what waits for the former condition is then enough.
+
+    An outer join also stores that a row has met another, which the stricter condition may not allow.
+    """
+    if before.rules[:1] != (INNER,) or after.rules[:1] != (INNER,):
+        return False
+    allowed = [_conjuncts(*each.rules[1:]) for each in (before, after)]
+    return all(any(_implies(now, was) for now in allowed[1]) for was in allowed[0]) and (
+        _equalities(allowed[0]) == _equalities(allowed[1])
+    )
+
+
+def _implies(now: str, was: str) -> bool:
+    """Return whether a condition is a former one, or the same with an earlier end."""
+    ends = UNTIL.fullmatch(now), UNTIL.fullmatch(was)
+    if now == was or None in ends:
+        return now == was
+    after, before = (each.groupdict() for each in ends if each)
+    is_same = all(after[name] == before[name] for name in ("head", "tail"))
+    return is_same and int(after["length"]) <= int(before["length"])
+
+
+def _equalities(conditions: Sequence[str]) -> set[str]:
+    """Return the conditions that decide under which key a row is stored."""
+    return {each for each in conditions if each.startswith("EqualTo(")}
+
+
+def _conjuncts(*conditions: str) -> list[str]:
+    """Return the parts of conditions that are joined by AND."""
+    found: list[str] = []
+    for each in conditions:
+        inner = each[len("And(") : -1] if each.startswith("And(") else None
+        found += [each] if inner is None else _conjuncts(*_arguments(inner))
+    return found
+
+
+def _arguments(text: str) -> list[str]:
+    """Return the arguments in a text, divided at the commas that are in no bracket."""
+    found, depth, begin = [], 0, 0
+    for place, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and not depth:
+            found.append(text[begin:place].strip())
+            begin = place + 1
+    return [*found, text[begin:].strip()]
 
 
 def _of_watermarks(former: StatefulPlan, now: StatefulPlan) -> Iterator[Difference]:

@@ -9,27 +9,40 @@ from jobs.engine.pipeline.stateful_plan import StatefulPlan
 from jobs.engine.storage.declared_table import DeclaredTable, types_of
 from jobs.engine.storage.run_record import RunRecord
 
+INTEGERS = ("tinyint", "smallint", "int", "bigint")
+
 
 def former_sources(
-    held: Sequence[str | None], ids: Mapping[str, str], record: RunRecord | None
+    held: Sequence[str | None],
+    plan: StatefulPlan,
+    ids: Mapping[str, str],
+    record: RunRecord | None,
 ) -> list[str | None]:
-    """Return the names of the sources in a checkpoint, in its order; None for one that has no name any more.
+    """Return the names of the sources in a checkpoint, in its order; None for one whose name is not known.
 
     Args:
         held: The ids in the checkpoint; None for a source without an offset.
+        plan: What would run.
         ids: The ids of the tables that the code reads now, by their names.
         record: What ran last.
     """
     names = {each: name for name, each in ids.items()}
     recorded = {each: name for name, each in record.ids.items()} if record else {}
-    listed = list(record.plan["sources"]) if record else []
-    found: list[str | None] = []
-    for place, each in enumerate(held):
-        if each is None:
-            found.append(listed[place] if len(listed) == len(held) else None)
-        else:
-            found.append(names.get(each) or recorded.get(each))
-    return found
+    known = [names.get(each) or recorded.get(each) if each else None for each in held]
+    lists = [list(plan.sources), list(record.plan["sources"]) if record else []]
+    # A source that had no row yet has no id in the checkpoint; where its position allows one name, it has that name.
+    for listed in lists:
+        if len(listed) == len(held) and _fits(held, known, listed):
+            return list(listed)
+    return known
+
+
+def _fits(held: Sequence[str | None], known: Sequence[str | None], listed: Sequence[str]) -> bool:
+    """Return whether sources may be those of a list, in its order."""
+    return all(
+        each == name or (each is None and id_ is None)
+        for id_, each, name in zip(held, known, listed, strict=True)
+    )
 
 
 def source_differences(
@@ -48,7 +61,7 @@ def source_differences(
         ids: The ids of the tables that the code reads now, by their names.
         record: What ran last.
     """
-    were, now = former_sources(held, ids, record), list(plan.sources)
+    were, now = former_sources(held, plan, ids, record), list(plan.sources)
     if were == now and all(
         each in {None, ids.get(name)} for each, name in zip(held, now, strict=True)
     ):
@@ -86,7 +99,7 @@ def sink_differences(
             remedy=Remedy.ADD_COLUMNS,
         )
     for name, kind in wanted.items():
-        if name in sink.columns and sink.columns[name] != kind:
+        if name in sink.columns and not _is_read_as(kind, sink.columns[name]):
             yield Difference(
                 what=f"its column {name} is {sink.columns[name]}, and would be {kind}",
                 remedy=Remedy.REBUILD,
@@ -101,6 +114,13 @@ def sink_differences(
             what=f"its table is partitioned by {_listed(sink.folders)}, and would be by {_listed(folders)}",
             remedy=Remedy.REBUILD,
         )
+
+
+def _is_read_as(kind: str, declared: str) -> bool:
+    """Return whether values of a type can be read as a declared one: Parquet's short integers are read as long ones."""
+    if kind == declared:
+        return True
+    return kind in INTEGERS and declared in INTEGERS[INTEGERS.index(kind) :]
 
 
 def _is_recreated(name: str | None, held: str | None, ids: Mapping[str, str]) -> bool:

@@ -62,6 +62,8 @@ def refuse_rebuild(verdict: Verdict) -> None:
 def _rewrite(table: Streamed, lake: Lake, run: Frames) -> None:
     checkpoint = lake.checkpoint(table)
     ids = {name: each.id for name, each in source_tables(table, lake).items()}
-    were = former_sources(source_ids(checkpoint), ids, read_record(checkpoint))
-    now = stateful_plan(table, run.sources, run.result).sources
-    rewrite_sources(checkpoint, [were.index(name) if name in were else None for name in now])
+    plan = stateful_plan(table, run.sources, run.result)
+    were = former_sources(source_ids(checkpoint), plan, ids, read_record(checkpoint))
+    rewrite_sources(
+        checkpoint, [were.index(name) if name in were else None for name in plan.sources]
+    )

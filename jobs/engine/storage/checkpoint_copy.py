@@ -2,8 +2,10 @@
 
 import json
 import shutil
+from pathlib import Path
 
 from jobs.engine.storage.place import Place
+from jobs.engine.storage.spark_checkpoint import next_batch
 
 ABOUT_STATE = (
     "state/*/_metadata/**/*",
@@ -15,14 +17,26 @@ ABOUT_STATE = (
 
 
 def copy_metadata(checkpoint: Place, to: Place) -> None:
-    """Copy what a checkpoint has about its state to another folder."""
+    """Copy what a checkpoint has about its state to another folder, as of a batch that is planned and not begun.
+
+    Spark writes a batch into the log of offsets before it plans it, and a reader of state variables asks for that.
+    """
     root = checkpoint.local
     for pattern in ABOUT_STATE:
         for file in root.glob(pattern):
             if file.is_file():
-                target = to.local / file.relative_to(root)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(file, target)
+                _copy(file, to.local / file.relative_to(root))
+    planned = max(
+        (int(each) for each in (checkpoint / "offsets").names() if each.isdigit()), default=None
+    )
+    if planned is not None:
+        last = checkpoint / "offsets" / str(planned)
+        _copy(last.local, (to / "offsets" / str(next_batch(checkpoint))).local)
+
+
+def _copy(file: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(file, target)
 
 
 def operator_names(checkpoint: Place) -> list[str]:

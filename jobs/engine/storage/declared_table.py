@@ -35,11 +35,11 @@ def declared_table(path: Place) -> DeclaredTable | None:
     about = _from_checksum(path)
     if about is None:
         opened = DeltaTable(path)
-        schema, found = opened.schema().to_json(), opened.metadata()
+        found = opened.metadata()
         about = {
             "id": found.id,
             "partitionColumns": found.partition_columns,
-            "schemaString": schema,
+            "schemaString": opened.schema().to_json(),
         }
     schema = StructType.fromJson(json.loads(about["schemaString"]))
     return DeclaredTable(str(about["id"]), types_of(schema), tuple(about["partitionColumns"]))
