@@ -18,13 +18,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from jobs.core.errors import LakeError
-from jobs.core.table import Computed, Table, Upserted
+from jobs.core.table import Computed, Ingested, Table, Upserted
 from jobs.engine.pipeline import query
 from jobs.engine.pipeline.compare_plans import Remedy
 from jobs.engine.pipeline.migrate import migrate
 from jobs.engine.pipeline.preflight import Answer, Cleared, Verdict, judge
 from jobs.engine.storage.lake import Lake
 from tests.support.edits import FIELDS, OTHER, VISITS, Edit
+from tests.support.events import readings, received
 from tests.support.literal import put
 from tests.support.modes import derive
 from tests.support.rows import Row, shown
@@ -166,9 +167,12 @@ class Restarts:
 
 def put_part(lake: Lake, sources: Sequence[Table], log: str, batches: Sequence[str]) -> None:
     """Append a part of the log to the sources; one without rows is made all the same."""
-    logs = {each: (FIELDS, OTHER if each.id == VISITS.id else log) for each in sources}
+    tables = [each for each in sources if not isinstance(each, Ingested)]
+    logs = {each: (FIELDS, OTHER if each.id == VISITS.id else log) for each in tables}
     for batch in batches:
         put(lake, logs, batch)
+        if len(tables) < len(sources):
+            received(lake, [each for each in readings(log) if each.batch == int(batch)])
 
 
 def rows_of(lake: Lake, table: Table) -> list[Row]:

@@ -3,21 +3,12 @@
 import hashlib
 import inspect
 from collections.abc import Iterator, Mapping
-from functools import cache
-from importlib.metadata import version
-from pathlib import Path
 
 from jobs.core.table import Streamed
 from jobs.engine.pipeline.stateful_plan import output_mode
-from jobs.engine.runtime.meter import code_version
+from jobs.engine.runtime.meter import code_version, query_version
 from jobs.engine.storage.declared_table import DeclaredTable, declared_table
 from jobs.engine.storage.lake import Lake
-
-HERE = Path(__file__).parent
-SHAPING = ("plan.py", "query.py", "stream_frames.py", "make_table.py")
-"""Modules of this room that decide what a query is, beside the table's own."""
-
-ENGINES = ("pyspark", "delta-spark")
 
 
 def source_tables(table: Streamed, lake: Lake) -> dict[str, DeclaredTable]:
@@ -36,7 +27,7 @@ def fingerprint(table: Streamed, lake: Lake, sources: Mapping[str, DeclaredTable
 
 def _parts(table: Streamed, lake: Lake, sources: Mapping[str, DeclaredTable]) -> Iterator[str]:
     yield code_version(table)
-    yield engine_version()
+    yield query_version()
     function = inspect.unwrap(getattr(table.transform, "func", table.transform))
     yield f"{type(table).__name__} {function.__module__}.{function.__qualname__}"
     yield f"{table.key} {table.event_at} {table.closes_at} {table.lateness} {table.rules}"
@@ -44,13 +35,3 @@ def _parts(table: Streamed, lake: Lake, sources: Mapping[str, DeclaredTable]) ->
     for source in table.upstream:
         yield f"{source.id} {source.event_at} {source.lateness} {sources.get(source.id)}"
     yield str(declared_table(lake.table(table)))
-
-
-@cache
-def engine_version() -> str:
-    """Return a hash of the modules that turn a table's function into a query, and of the versions of Spark and Delta."""
-    digest = hashlib.sha256()
-    for name in SHAPING:
-        digest.update((HERE / name).read_bytes())
-    digest.update(" ".join(version(each) for each in ENGINES).encode())
-    return digest.hexdigest()

@@ -19,6 +19,8 @@ ROOT = Path(__file__).parents[3]
 VOCABULARY = ("jobs/core", "quality")
 """Included whole: parsing, verdicts and rules apply to every table, imported or not."""
 ENGINE = ("engine", "cli", "play")
+SHAPING = ("plan.py", "query.py", "stream_frames.py", "make_table.py")
+"""Modules of the engine's pipeline that turn a table's function into a query."""
 
 
 @cache
@@ -39,6 +41,12 @@ def contents_of(table: Table) -> Iterator[bytes]:
     """Yield name and content of each of those files."""
     for file in files_of(table):
         yield file.name.encode() + b"\0" + file.read_bytes()
+
+
+def contents_of_queries() -> Iterator[bytes]:
+    """Yield the content of each file that decides what a query is, beside the table's own."""
+    for name in SHAPING:
+        yield (ROOT / "jobs" / "engine" / "pipeline" / name).read_bytes()
 
 
 def _declared(table: Table) -> list[Path]:

@@ -3,12 +3,13 @@
 import hashlib
 import time
 from functools import cache
+from importlib.metadata import version
 
 import psutil
 from pyspark.sql import SparkSession
 
 from jobs.core.table import Table
-from jobs.engine.runtime.code_files import contents_of
+from jobs.engine.runtime.code_files import contents_of, contents_of_queries
 
 
 class Meter:
@@ -40,5 +41,14 @@ def code_version(table: Table) -> str:
     """Return a hash of the files that decide a table's rows, computed once per process (jobs/engine/runtime/code_files.py)."""
     digest = hashlib.sha256()
     for content in contents_of(table):
+        digest.update(content)
+    return digest.hexdigest()[:12]
+
+
+@cache
+def query_version() -> str:
+    """Return a hash of what turns a table's function into a query: those modules of ours, and the versions of Spark and Delta."""
+    digest = hashlib.sha256(" ".join(map(version, ("pyspark", "delta-spark"))).encode())
+    for content in contents_of_queries():
         digest.update(content)
     return digest.hexdigest()[:12]

@@ -10,6 +10,7 @@ from tests.support.edits import Edit
 from tests.support.edits_around import surroundings
 from tests.support.edits_of_processors import processors
 from tests.support.edits_of_rows import duplicates, joins, rows_alone
+from tests.support.edits_of_silver import judged_tables
 from tests.support.edits_of_windows import aggregates
 from tests.support.proofs import Times
 from tests.support.restarts import Outcome, Restarts, Trial
@@ -31,6 +32,7 @@ EDITS = (
     *duplicates(),
     *joins(),
     *processors(),
+    *judged_tables(),
     *surroundings(),
 )
 SHORT = ("keys of one type swapped", "a filter after the state", "a source dropped")
