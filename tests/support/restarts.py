@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from jobs.core.errors import LakeError
 from jobs.core.table import Computed, Ingested, Table, Upserted
+from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.pipeline import query
 from jobs.engine.pipeline.compare_plans import Remedy
 from jobs.engine.pipeline.migrate import migrate
@@ -90,6 +91,8 @@ class Restarts:
             after = migrate(self._spark, edit.after, other)
             assert after.answer is Answer.SAFE, after
             migrated, why = self._restart(edit, other, expected)
+            if faults := balance(edit.after, other).faults:
+                migrated, why = Outcome.WRONG, f"the ledger does not balance: {faults}"
         return Trial(edit=edit.name, verdict=verdict, outcome=outcome, why=why, migrated=migrated)
 
     def _restart(self, edit: Edit, lake: Lake, expected: Sequence[Row]) -> tuple[Outcome, str]:

@@ -1,0 +1,73 @@
+"""`preflight` answers from files while nothing changed, and a start after an edit is refused before it begins."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.cli import engine
+from jobs.core.errors import DefinitionError
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.run_record import read_record, write_record
+from jobs.gold import device_signal_10m as gold
+from tests.cli.inside import strandline, succeeded
+from tests.support.modes import derive
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def edited(filled: Path, tmp_path: Path) -> Lake:
+    """Return a lake whose gold table was made by code that kept its state by one key less."""
+    shutil.copytree(filled, tmp_path / "lake")
+    lake = Lake(tmp_path / "lake")
+    record = read_record(lake.checkpoint(gold.TABLE))
+    assert record is not None
+    (operator,) = record.plan["operators"]
+    former = {**operator, "keys": operator["keys"][1:]}
+    plan = {**record.plan, "operators": [former]}
+    write_record(lake.checkpoint(gold.TABLE), replace(record, fingerprint="", plan=plan))
+    return lake
+
+
+def test_what_is_as_it_was_needs_no_jvm(filled: Path) -> None:
+    with patch.object(engine, "site", side_effect=AssertionError("Spark was started")):
+        answer = succeeded("preflight", "--lake", filled)
+
+    lines = [line.split(maxsplit=1) for line in answer.out.splitlines()]
+    assert ["gold.device_signal_10m", "safe"] in lines
+    assert ["silver.device_telemetry", "safe"] in lines
+
+
+def test_an_edit_is_judged_and_named(edited: Lake) -> None:
+    answer = strandline("preflight", gold.TABLE.id, "--lake", edited.root)
+
+    assert answer.code == 2, answer.printed
+    assert "needs a new checkpoint" in answer.out
+    assert "the state of Aggregate is kept by other keys" in answer.out
+    assert f"`strandline rebuild {gold.TABLE.id}`" in answer.out
+    (verdict,) = strandline("preflight", gold.TABLE.id, "--lake", edited.root, "--json").json()
+    assert verdict["differences"][0]["remedy"] == "rebuild"
+
+
+def test_a_migration_that_is_not_enough_does_nothing(edited: Lake) -> None:
+    before = read_record(edited.checkpoint(gold.TABLE))
+
+    answer = strandline("preflight", gold.TABLE.id, "--migrate", "--lake", edited.root)
+
+    assert answer.code == 2, answer.printed
+    assert read_record(edited.checkpoint(gold.TABLE)) == before
+
+
+def test_neither_a_run_nor_a_stream_starts_after_it(spark: SparkSession, edited: Lake) -> None:
+    with pytest.raises(DefinitionError, match="needs a new checkpoint") as refused:
+        derive(spark, edited, gold.TABLE)
+    answer = strandline("stream", gold.TABLE.id, "--lake", edited.root)
+
+    assert "strandline rebuild" in refused.value.hint
+    assert answer.code == 2, answer.printed
+    assert "needs a new checkpoint" in answer.err
+    assert not edited.heartbeat.exists()
