@@ -48,6 +48,7 @@ def aggregates() -> Iterator[Edit]:
     yield _counts("an aggregate added", code.aggregate_added)
     yield _counts("an aggregate removed", code.aggregate_removed)
     yield _counts("aggregates of one type swapped", code.aggregates_swapped)
+    yield _counts("columns of aggregates swapped", code.columns_swapped)
     yield _counts("another function of the same type", code.another_function)
     yield _counts("another input of an aggregate", code.another_input)
     yield _counts("the type of an aggregate widened", code.wider_sum)

@@ -47,6 +47,10 @@ def aggregates_swapped(rows: DataFrame) -> DataFrame:
     return ends(found, "k", "site", "total", "other")
 
 
+def columns_swapped(rows: DataFrame) -> DataFrame:
+    return counts(rows).select("k", "site", "other", "total", "began", "ended")
+
+
 def another_function(rows: DataFrame) -> DataFrame:
     found = in_windows(rows, "k", "site").agg(F.max("v").alias("total"), F.sum("w").alias("other"))
     return ends(found, "k", "site", "total", "other")
