@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TAIL = 12
+MOST = 5_000_000
+"""Bytes of the log; a longer one is put aside before the next program, and the one that was aside goes."""
 
 
 class SetupError(Exception):
@@ -42,6 +44,8 @@ class Runner:
             SetupError: It ended with an error, or could not be started.
         """
         self.log.parent.mkdir(parents=True, exist_ok=True)
+        if self.log.exists() and self.log.stat().st_size > MOST:
+            self.log.replace(self.log.with_name(f"{self.log.name}.1"))
         with self.log.open("ab") as log:
             log.write(f"\n$ {' '.join(map(str, command))}\n".encode())
             log.flush()

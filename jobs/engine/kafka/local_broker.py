@@ -21,6 +21,7 @@ from infra import jars, java
 from jobs.core.errors import DataError, DefinitionError, TransientError
 from jobs.engine.kafka import admin
 from jobs.engine.runtime import ports, processes
+from jobs.engine.runtime.log_files import bound
 from jobs.engine.storage.file_lock import hold
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.lake_folder import unwritable
@@ -100,6 +101,11 @@ def remembered(lake: Lake) -> str | None:
 def log(lake: Lake) -> Place:
     """Return the file with the broker's log."""
     return lake.broker / "broker.log"
+
+
+def bound_log(lake: Lake) -> None:
+    """Keep that file from growing for months; the broker begins a new one only when it starts."""
+    bound(log(lake).local)
 
 
 def down(lake: Lake) -> bool:

@@ -3,11 +3,14 @@
 A program that outlives its starter writes to a file that its starter opened, so the log cannot be rotated by renaming.
 It appends at the end of the file, wherever that is: the file is copied and then truncated, and the program goes on
 writing. Each log has at most two files of this size.
+Several programs may look after one log (a broker's, by the stream and by `strandline ui`): the one that has the lock of
+the file copies it, or the second would copy the truncated file over the copy of the first.
 
 No reader holds a log in memory: it steps back from the end, block by block, to the line at which it begins, and from
 there reads forward (jobs/engine/runtime/log_reader.py).
 """
 
+import fcntl
 import os
 import shutil
 from collections.abc import Iterator
@@ -29,10 +32,17 @@ def bound(log: Path, most: int = MOST) -> bool:
     """Truncate a log that has grown too long, keep a copy beside it, and return whether that was done."""
     if not log.exists() or log.stat().st_size <= most:
         return False
-    with log.open("rb") as old, earlier(log).open("wb") as copy:
-        shutil.copyfileobj(old, copy)
-        shutil.copyfileobj(old, copy)  # what another process appended during the long copy
-    os.truncate(log, 0)
+    with log.open("rb") as old:
+        try:
+            fcntl.flock(old, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        if os.fstat(old.fileno()).st_size <= most:
+            return False
+        with earlier(log).open("wb") as copy:
+            shutil.copyfileobj(old, copy)
+            shutil.copyfileobj(old, copy)  # what another process appended during the long copy
+        os.truncate(log, 0)
     return True
 
 

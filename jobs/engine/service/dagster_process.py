@@ -22,6 +22,7 @@ from pydantic import SecretStr
 from infra.broker import HOST
 from infra.dagster_instance import instance
 from jobs.core.errors import DefinitionError, TransientError
+from jobs.engine.kafka.local_broker import bound_log
 from jobs.engine.runtime import ports, processes
 from jobs.engine.runtime.log_files import bound
 from jobs.engine.runtime.processes import family
@@ -99,6 +100,7 @@ class Console:
         """
         if self._reservation is not None:
             self._reservation.refuse_shared()
+        bound_log(self._lake)
         for name, program in self._programs.items():
             bound(self._lake.log(name).local)
             if program.poll() is not None:

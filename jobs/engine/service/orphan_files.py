@@ -4,7 +4,8 @@ What a commit named and a later one replaced is no orphan; it is deleted when no
 (jobs/engine/storage/dead_files.py).
 
 A file is an orphan only when it was untouched for a day. No batch takes that long, and a move (a promotion moves files
-before it commits them) counts as a touch.
+before it commits them) counts as a touch. A scratch lake has the record of the process that made it
+(jobs/engine/storage/scratch.py), and is an orphan as soon as that process is gone.
 """
 
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from jobs import catalog
 from jobs.engine.pipeline.shadow_lake import refuse_half_done
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
+from jobs.engine.storage.scratch import abandoned
 from jobs.engine.storage.uncommitted_files import size_of, touched_at, uncommitted
 
 UNTOUCHED = timedelta(days=1)
@@ -40,8 +42,13 @@ def left(lake: Lake, now: datetime) -> Iterator[Left]:
         for path in lake.books(table):
             for file in uncommitted(path):
                 yield from _if_old(file, now, "written, and never committed")
-    for name in lake.scratch.names():
-        yield from _if_old(lake.scratch / name, now, "the scratch lake of a killed verification")
+    gone = set(abandoned(lake.scratch))
+    for place in (lake.scratch / name for name in lake.scratch.names()):
+        why = "the scratch lake of a killed verification"
+        if place in gone:
+            yield Left(path=place, size=size_of(place), why=why)
+        else:
+            yield from _if_old(place, now, why)
 
 
 def take_away(orphan: Left) -> None:

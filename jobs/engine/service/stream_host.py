@@ -21,6 +21,7 @@ from jobs.core.table import Ingested, Table
 from jobs.engine.accounting.close_ledger import close
 from jobs.engine.gates.gate_files import GateShutError
 from jobs.engine.kafka.lag_gauge import Gauge
+from jobs.engine.kafka.local_broker import bound_log
 from jobs.engine.pipeline.governor import chosen_size
 from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.runtime.holders import own
@@ -124,6 +125,7 @@ class Host:
                 if time.monotonic() >= due:
                     with without_room():
                         self._measure()
+                        bound_log(self._lake)
                         look(self)
                     due = time.monotonic() + 1.0
                 self._end_without_any()

@@ -1,5 +1,6 @@
 """A log that is written for months is bounded, and reading its last error costs the same at any length."""
 
+import fcntl
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +32,19 @@ def test_a_program_writes_on_at_the_end_of_a_log_that_was_truncated(tmp_path: Pa
     assert log.read_text() == "more\n"
     assert log.with_name("stream.log.1").read_text() == "old\n" * 100
     assert not bound(log, most=100)
+
+
+def test_a_log_that_another_program_copies_is_left_to_it(tmp_path: Path) -> None:
+    """The second copy would be that of a truncated file, in place of the first."""
+    log = tmp_path / "broker.log"
+    log.write_text("old\n" * 100)
+
+    with log.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert not bound(log, most=100)
+
+    assert bound(log, most=100)
+    assert log.with_name("broker.log.1").read_text() == "old\n" * 100
 
 
 def test_a_log_that_grows_line_by_line_is_bounded(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Only files that no version of a table ever named, and that were untouched for a day, are deleted."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -7,9 +8,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.engine.accounting.balance_sheet import balance
+from jobs.engine.runtime.holders import own
 from jobs.engine.service.orphan_files import UNTOUCHED, left, take_away
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.log_actions import added
+from jobs.engine.storage.scratch import MAKER
 from jobs.silver import device_telemetry as silver
 from tests.support.events import Event, reading, received
 from tests.support.modes import derive
@@ -27,12 +30,18 @@ def test_files_that_were_never_committed_go_and_all_others_stay(
     (used,) = map(Path, added(path, version).files)
     orphan = path / "part-00007.snappy.parquet"
     orphan.local.write_bytes(used.read_bytes())
-    scratch = lake.root / "_verify" / "17" / "log"
+    scratch = lake.scratch / "17" / "log"
     scratch.local.mkdir(parents=True)
     (scratch / "big").local.write_bytes(b"12345")
     touched = datetime.fromtimestamp(orphan.local.stat().st_ctime, tz=UTC)
 
-    assert list(left(lake, touched + UNTOUCHED / 2)) == [], "a batch may be under way"
+    gone = lake.scratch / "18"
+    (gone / MAKER).put(json.dumps({**own(), "started": 0.0}))
+
+    assert [each.path for each in left(lake, touched + UNTOUCHED / 2)] == [gone], (
+        "a batch may be under way, but no process with that start"
+    )
+    gone.remove()
 
     orphans = list(left(lake, touched + UNTOUCHED + timedelta(minutes=1)))
     assert [each.path for each in orphans] == [orphan, scratch.parent]
