@@ -12,6 +12,7 @@ from orchestration.alerting import alerting
 from orchestration.assets import assets
 from orchestration.nightly import CERTIFY_NIGHTLY, RE_READ, certify, re_read_nightly
 from orchestration.on_call import JOBS
+from orchestration.purge import PURGE, PURGE_OFTEN
 from orchestration.reporting import REPORT, every_morning
 from orchestration.resources import RESOURCES
 from orchestration.retention import retention, retention_checks, watch_retention
@@ -27,13 +28,14 @@ ALERTING = alerting()
 DEFINITIONS = Definitions(
     assets=[*topics(ALERTING.sources), *assets(), *ALERTING.assets],
     asset_checks=[*vitals.checks(), *retention_checks(), *ALERTING.checks],
-    jobs=[CATCH_UP, RE_READ, certify, REPORT, maintenance, *JOBS, retention, *ALERTING.jobs],
+    jobs=[CATCH_UP, RE_READ, certify, REPORT, maintenance, PURGE, *JOBS, retention, *ALERTING.jobs],
     schedules=[
         every_quarter_of_an_hour,
         re_read_nightly,
         CERTIFY_NIGHTLY,
         every_morning,
         maintain_often,
+        PURGE_OFTEN,
     ],
     sensors=[
         look_at_topics,

@@ -1,8 +1,8 @@
 """Reports commits that no run made: the batches of a stream, and the days that it has closed.
 
 The source is the ledgers, not the stream: nothing is lost while Dagster is down, every commit of a stream that died is
-reported, and ``jobs`` need not know Dagster. Once a minute is enough: Dagster never removes an event, and a page with
-every commit shows no more.
+reported, and ``jobs`` need not know Dagster. Once a minute is enough: each event takes some kilobytes of Dagster's
+storage until it is purged (orchestration/purge.py), and a page with every commit shows no more.
 """
 
 import json
