@@ -137,9 +137,12 @@ def page(found: list[Round]) -> list[str]:
         "Made by `python -m tests.benchmarks.purge`.",
         f"Machine: {facts}.",
         "",
-        f"Megabytes of the files in SQLite. Each round reports events without a run and {RUNS} runs of a job with "
-        f"{len(catalog.tables())} materializations; the purge leaves {POLICY['results']} results of each check, "
-        f"{POLICY['results']} events of each kind of each asset, and {POLICY['runs']} runs.",
+        (
+            "Megabytes of the files in SQLite. "
+            f"Each round reports events without a run and {RUNS} runs of a job with {len(catalog.tables())} materializations; "
+            f"the purge leaves {POLICY['results']} results of each check, {POLICY['results']} events of each kind of each "
+            f"asset, and {POLICY['runs']} runs."
+        ),
         "",
         "| events without a run | never purged | before the purge | after it | seconds of the pass |",
         "|---:|---:|---:|---:|---:|",

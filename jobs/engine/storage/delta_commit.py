@@ -12,7 +12,7 @@ version is pinned, and tests/engine/storage/test_delta_commit.py covers every ca
 """
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -62,6 +62,24 @@ def rows_of(
     none = machine.scala.Option.empty()
     snapshot = log.update(False, none, none) if is_other else log.unsafeVolatileSnapshot()
     return _frame(spark, snapshot, _actions(spark, files))
+
+
+def files_at(spark: SparkSession, path: Place, version: int) -> Iterator[str]:
+    """Yield every file of a version as its line in the log, a part at a time; a Spark job over the whole log."""
+    machine = jvm(spark)
+    log = machine.org.apache.spark.sql.delta.DeltaLog.forTable(classic(spark), str(path))
+    none = machine.scala.Option.empty()
+    snapshot = log.update(False, none, none)
+    if snapshot.version() != version:
+        snapshot = log.getSnapshotAt(version, none, none, False)
+    yield from _lines(spark, snapshot)
+
+
+def _lines(spark: SparkSession, snapshot: Any) -> Iterator[str]:  # noqa: ANN401
+    """Yield the files of a snapshot; Python never has all of them."""
+    files = DataFrame(snapshot.allFiles().toDF(), spark)
+    for row in files.select(F.to_json(F.struct("*"))).toLocalIterator():
+        yield f'{{"add":{row[0]}}}'
 
 
 def _actions(spark: SparkSession, files: Iterable[str]) -> Any:  # noqa: ANN401
@@ -125,6 +143,11 @@ class Commit:
         return log.startTransaction(option.empty(), option.apply(known))
 
     @property
+    def path(self) -> Place:
+        """Return the table's folder."""
+        return self._path
+
+    @property
     def read_version(self) -> int:
         """Return the version that the transaction began at."""
         return int(self._transaction.snapshot().version())
@@ -142,9 +165,9 @@ class Commit:
         self._written += lines
         return Written(tuple(lines), added)
 
-    def files(self) -> list[str]:
-        """Return every file of the table as its line in the log; a Spark job over the whole log."""
-        return self._lines(self._transaction.snapshot().allFiles())
+    def files(self) -> Iterator[str]:
+        """Yield every file of the table as its line in the log; a Spark job over the whole log."""
+        return _lines(self._spark, self._transaction.snapshot())
 
     def named(self, names: Collection[str]) -> list[str]:
         """Return the files with the given names, each as its line in the log.

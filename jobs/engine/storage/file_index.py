@@ -1,41 +1,35 @@
 """An index of a table's files by event time, updated commit by commit.
 
 Delta lists the log and rebuilds the table's whole state for each new version, so a look-up costs more the more files
-there are. This index is kept for the life of a run and reads only the new commits.
+there are. This index is kept for the life of a run and reads only the new commits; of a table with many files it keeps
+the newest (jobs/engine/storage/recent_files.py).
 """
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.core.table import Computed
 from jobs.engine.storage import delta_commit
-from jobs.engine.storage.commit_log import Action, Kind, actions
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.read_version import OPEN
+from jobs.engine.storage.recent_files import KEPT, RecentFiles
 from jobs.engine.storage.window_index import micros
 
 MILLISECOND = 1_000
 """In microseconds; Delta truncates the times in its statistics to it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    """A file as its line in the log, and the range in which its rows are valid, in microseconds."""
-
-    line: str
-    first: int
-    last: int
-
-
 class FileIndex:
     """The files of a growing table; one for the life of a run."""
 
-    def __init__(self, spark: SparkSession, path: Place, begins: str, ends: str | None) -> None:
+    def __init__(
+        self, spark: SparkSession, path: Place, begins: str, ends: str | None, *, kept: int = KEPT
+    ) -> None:
         """Begin empty; the first look-up reads the log.
 
         Args:
@@ -43,14 +37,11 @@ class FileIndex:
             path: The table.
             begins: The column with the start of a row's validity.
             ends: The column with its end, open when NULL; without one, a row is valid at its start only.
+            kept: How many files stay in memory at least.
         """
         self._spark = spark
         self._path = path
-        self._begins = begins
-        self._ends = ends
-        self._version = -1
-        self._files: dict[str, _File] = {}
-        self._is_other = False
+        self._files = RecentFiles(path, partial(span_of, begins=begins, ends=ends), kept=kept)
 
     @classmethod
     def of(cls, spark: SparkSession, table: Computed, lake: Lake) -> "FileIndex":
@@ -59,33 +50,14 @@ class FileIndex:
 
     def files(self, version: int, first: int = -OPEN, last: int = OPEN) -> list[str]:
         """Return the files of a version that may hold rows valid in a range, each as its line in the log."""
-        self._follow(version)
-        return [f.line for f in self._files.values() if f.first <= last and f.last >= first]
+        read_all = partial(delta_commit.files_at, self._spark, self._path)
+        return [each.line for each in self._files.within(version, first, last, read_all)]
 
     def rows(self, version: int, first: int = -OPEN, last: int = OPEN) -> DataFrame:
         """Return all rows of those files; the caller filters them."""
         found = self.files(version, first, last)
-        rows = delta_commit.rows_of(self._spark, self._path, found, is_other=self._is_other)
-        self._is_other = False
-        return rows
-
-    def _follow(self, version: int) -> None:
-        if version < self._version:
-            self._files, self._version = {}, -1
-        for number in range(self._version + 1, version + 1):
-            for action in actions(self._path, number, Kind.ADD, Kind.REMOVE, Kind.METADATA):
-                self._read(action)
-        self._version = version
-
-    def _read(self, action: Action) -> None:
-        match action.kind:
-            case Kind.ADD:
-                span = span_of(action.body, self._begins, self._ends)
-                self._files[action.body["path"]] = _File(action.line, *span)
-            case Kind.REMOVE:
-                self._files.pop(action.body["path"], None)
-            case _:
-                self._is_other = True
+        is_other, self._files.is_shaped = self._files.is_shaped, False
+        return delta_commit.rows_of(self._spark, self._path, found, is_other=is_other)
 
 
 def span_of(add: Mapping[str, Any], begins: str, ends: str | None = None) -> tuple[int, int]:

@@ -172,7 +172,7 @@ def test_rows_that_a_backfill_commits_during_a_look_up_are_looked_up_as_well(
 
     def backfilled() -> None:
         commit = delta_commit.Commit(spark, path)
-        rows = commit.take_out(commit.files())
+        rows = commit.take_out([*commit.files()])
         commit.write(rows.withColumn("site", F.lit("nowhere")))
         commit.commit(long_ago().encoded())
 

@@ -56,10 +56,10 @@ def test_no_row_of_a_span_is_missed(  # noqa: PLR0913, PLR0917  # a table, and h
     ends: str | None,
     by: tuple[str, ...],
 ) -> None:
-    """At every version, whichever version was read before."""
+    """At every version, whichever version was read before, also where the index has forgotten files."""
     path = Place.of(tmp_path / "table")
     grown(spark, path, chance, by)
-    index = FileIndex(spark, path, begins, ends)
+    index = FileIndex(spark, path, begins, ends, kept=1)
     newest = latest_version(path)
 
     for version in (newest // 2, newest, newest - 1, newest):

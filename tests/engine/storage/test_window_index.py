@@ -42,12 +42,19 @@ def replaced(spark: SparkSession, table: Place, index: WindowIndex, *clocks: str
 
 
 def test_windows_are_found_where_they_were_last_written(spark: SparkSession, table: Place) -> None:
-    """The second time from memory, and by a new index from the table itself."""
+    """The second time from memory, by a new index from the table itself, and by a third that forgets them at once."""
     index, other = WindowIndex("window_from"), WindowIndex("window_from")
+    short = WindowIndex("window_from", kept=0)
 
     assert replaced(spark, table, index, "09:00:00", "09:10:00.000001") == []
     assert len(replaced(spark, table, index, "09:00:00", "10:00:00")) == 1
     assert len(replaced(spark, table, other, "09:00:00", "09:10:00.000001")) == 2
+    assert len(replaced(spark, table, short, "09:00:00", "10:00:00")) == 2
+    assert len(replaced(spark, table, short, "09:00:00", "09:10:00.000001")) == 2
+    assert short.between(delta_commit.Commit(spark, table), 0, micros("09:30:00")) == [
+        micros("09:00:00"),
+        micros("09:10:00.000001"),
+    ]
     assert spark.read.format("delta").load(str(table)).count() == 3
 
 
