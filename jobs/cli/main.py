@@ -59,6 +59,8 @@ VERBS = {
     "undo": "anew",
     "quarantine": "quarantine",
     "maintain": "upkeep",
+    "snapshot": "snapshots",
+    "restore": "snapshots",
     "new": "new",
     "doctor": "doctor",
 }

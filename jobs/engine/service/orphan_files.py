@@ -42,6 +42,10 @@ def left(lake: Lake, now: datetime) -> Iterator[Left]:
         for path in lake.books(table):
             for file in uncommitted(path):
                 yield from _if_old(file, now, "written, and never committed")
+    for place in abandoned(lake.frozen):
+        yield Left(
+            path=place, size=size_of(place), why="second names of files, for a killed snapshot"
+        )
     gone = set(abandoned(lake.scratch))
     for place in (lake.scratch / name for name in lake.scratch.names()):
         why = "the scratch lake of a killed verification"

@@ -94,6 +94,11 @@ class Lake:
         """Return the folder with the scratch lakes of verifications under way."""
         return self.root / "_verify"
 
+    @property
+    def frozen(self) -> Place:
+        """Return the folder in which a snapshot under way holds the files that it copies."""
+        return self.root / "_snapshot"
+
     def log(self, name: str) -> Place:
         """Return the file for the log of a program."""
         return self.root / "_logs" / f"{name}.log"

@@ -1,9 +1,10 @@
-"""The data files in a table's folder that no commit names, and how large and how old files are.
+"""The data files in a table's folder that no commit names, how large and how old files are, and the disk below.
 
 What commits removed was deleted up to a version (jobs/engine/storage/dead_files.py), so only the latest version and the commits
 since then are read, and not all that ever were.
 """
 
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from urllib.parse import unquote
@@ -45,3 +46,13 @@ def size_of(place: Place) -> int:
     if not place.local.is_dir():
         return place.local.stat().st_size
     return sum(file.stat().st_size for file in place.local.rglob("*") if file.is_file())
+
+
+def free_bytes(place: Place) -> int:
+    """Return how many bytes can be written into a folder."""
+    return shutil.disk_usage(place.local).free
+
+
+def is_same_disk(one: Place, other: Place) -> bool:
+    """Return whether two folders are on one file system, so that a file can have a name in both."""
+    return one.local.stat().st_dev == other.local.stat().st_dev

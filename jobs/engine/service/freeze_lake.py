@@ -1,0 +1,129 @@
+"""Hold tables, their checkpoints and their books as one consistent set, while their streams go on.
+
+What agrees with what, and why it does:
+
+* **A table and its stream.** A batch is planned, committed and then marked as done. While the table's commit lock is held,
+  no batch is committed, so every batch of the table is in the plans that are read then, and every batch that is marked as
+  done is in the table. What lies in between is what a crash leaves, and the next start repeats it.
+* **A table and its quarantine.** A batch is committed to the quarantine first. One that is not in the table yet is awaited; if
+  that takes long, the quarantine is taken without it.
+* **A table and its sources.** Readers are taken before what they read, so no reader is ahead of its source.
+* **Copies of ledger entries, and the figures of history.** They are taken before all tables, so they never describe a commit
+  that the set lacks; what they lack is copied again from the ledgers.
+
+The lock is held while a checkpoint's files get second names, some ten milliseconds. Logs and data follow without it, because
+a version does not change.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from jobs.core.table import Judged, Table
+from jobs.engine.pipeline.shadow_lake import refuse_half_done
+from jobs.engine.storage.dead_files import swept_file
+from jobs.engine.storage.frozen_files import (
+    freeze_checkpoint,
+    freeze_copy,
+    freeze_folder,
+    freeze_table,
+)
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import last_entry, latest_version
+from jobs.engine.storage.ledger_snapshot import snapshot_file
+from jobs.engine.storage.locks import turn_without_jvm
+from jobs.engine.storage.pinned_versions import pin_versions
+from jobs.engine.storage.place import Place
+
+PATIENCE, AGAIN = 20.0, 0.05
+"""Seconds to wait for a batch between its two commits, and between two looks."""
+
+Versions = Mapping[str, int]
+
+
+def with_sources(tables: Sequence[Table]) -> list[Table]:
+    """Return tables and all that they rest on, readers first."""
+    found: dict[str, Table] = {}
+
+    def add(table: Table) -> None:
+        for source in table.needs:
+            add(source)
+        found.setdefault(table.id, table)
+
+    for table in tables:
+        add(table)
+    return [*found.values()][::-1]
+
+
+def freeze(
+    lake: Lake, tables: Sequence[Table], into: Lake, note: Callable[[str], None]
+) -> Versions:
+    """Hold tables and all that they rest on in another lake of the same file system; return the version of each.
+
+    Raises:
+        DefinitionError: A promotion is half done and must be finished first.
+        TransientError: Another process commits for too long.
+    """
+    wanted = [table for table in with_sources(tables) if lake.exists(table)]
+    books = [lake.closed_entries, lake.history, *(path for each in wanted for path in lake.books(each))]
+    pins = {path: version for path in books if (version := latest_version(path)) >= 0}
+    versions = {}
+    with pin_versions(lake.root, pins):
+        for path in (lake.closed_entries, lake.history):
+            if path in pins:
+                freeze_table(path, into.root / path.below(lake.root), pins[path])
+        for table in wanted:
+            versions[table.id] = _freeze(table, lake, into)
+            note(f"{table.id}: version {versions[table.id]}")
+    freeze_copy(lake.gates, into.gates)
+    freeze_folder(lake.rules, into.rules)
+    freeze_copy(lake.rule_changes, into.rule_changes)
+    return versions
+
+
+def _freeze(table: Table, lake: Lake, into: Lake) -> int:
+    version, others = _hold(table, lake, into)
+    freeze_table(lake.table(table), into.table(table), version)
+    for path, number in others.items():
+        if number >= 0:
+            freeze_table(path, into.root / path.below(lake.root), number)
+    for file in (
+        lake.certificate(table),
+        lake.certificate(table, is_whole=False),
+        lake.lineage(table),
+        lake.audit(table),
+    ):
+        freeze_copy(file, into.root / file.below(lake.root))
+    return version
+
+
+def _hold(table: Table, lake: Lake, into: Lake) -> tuple[int, Mapping[Place, int]]:
+    """Hold what changes; return the version of the table, and those of its quarantine and resolutions."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        with turn_without_jvm(lake.table(table)):
+            refuse_half_done(table, lake)
+            others = {path: latest_version(path) for path in lake.books(table)[1:]}
+            held = _quarantined(table, lake)
+            is_between = held is not None and held < others[lake.quarantine(table)]
+            if not is_between or time.monotonic() > deadline:
+                if held is not None:
+                    others[lake.quarantine(table)] = held
+                freeze_checkpoint(lake.checkpoint(table), into.checkpoint(table))
+                for path in lake.books(table):
+                    for file in (snapshot_file(path), swept_file(path)):
+                        freeze_copy(file, into.root / file.below(lake.root))
+                return latest_version(lake.table(table)), others
+        time.sleep(AGAIN)
+
+
+def _quarantined(table: Table, lake: Lake) -> int | None:
+    """Return the version of a table's quarantine without a batch that the table does not have; None if it has none."""
+    if not isinstance(table, Judged):
+        return None
+    path = lake.quarantine(table)
+    newest, last = last_entry(path), last_entry(lake.table(table))
+    if newest is None:
+        return latest_version(path)
+    version, entry = newest
+    is_ahead = last is None or (entry.stream == last[1].stream and entry.batch > last[1].batch)
+    return version - 1 if is_ahead else latest_version(path)

@@ -1,0 +1,163 @@
+"""Restore a snapshot into an empty folder, and verify it before it is there.
+
+Every file is copied and compared with its hash on the way. The copy is made beside the folder; the ledgers of all tables are
+balanced there and compared with what they were when the snapshot was taken, and so are the certificates. Then it is
+renamed. So a folder with the name of the lake is a lake that was verified, whenever the restore is killed.
+
+Nothing in it is a second name of a file of the snapshot: a lake changes, and a disk that spoils one must not spoil both.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from jobs import catalog
+from jobs.core.errors import DataError, DefinitionError, TransientError
+from jobs.engine.runtime.holders import own
+from jobs.engine.service.take_snapshot import Progress, refuse_overlap, room, sheets
+from jobs.engine.storage.file_lock import HeldError, hold
+from jobs.engine.storage.hashed_files import Hashed, hash_of, hashed_copy, settle_on_disk
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
+from jobs.engine.storage.relocate_checkpoint import settle
+from jobs.engine.storage.snapshot_store import Manifest, Taken, damaged
+
+RESTORED = "_restored.json"
+"""The file in a lake that was restored, with its origin."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """What was restored or checked.
+
+    Args:
+        snapshot: The folder of the snapshot.
+        lake: The lake; None where nothing was written.
+        manifest: What it holds.
+    """
+
+    snapshot: Place
+    lake: Place | None
+    manifest: Manifest
+
+
+def check(taken: Taken, *, progress: Progress = lambda _done, _all: None) -> Restored:
+    """Compare every file of a snapshot with its hash, and write nothing.
+
+    Raises:
+        DataError: A file is damaged or gone.
+    """
+    manifest = taken.manifest()
+    for done, file in enumerate(taken.files(manifest), 1):
+        place = taken.lake / file.path
+        if not place.exists():
+            raise damaged(place, "it is gone")
+        if hash_of(place) != file.sha256:
+            raise _spoiled(place)
+        progress(done, manifest.files)
+    return Restored(snapshot=taken.root, lake=None, manifest=manifest)
+
+
+def restore(
+    taken: Taken,
+    lake: Lake,
+    at: datetime,
+    *,
+    note: Callable[[str], None] = lambda _: None,
+    progress: Progress = lambda _done, _all: None,
+) -> Restored:
+    """Make a lake of a snapshot.
+
+    Args:
+        taken: The snapshot.
+        lake: Where; its folder is empty or does not exist.
+        at: The time.
+        note: Is called with a line for each step.
+        progress: Is called for each file.
+
+    Raises:
+        DataError: A file is damaged or gone, or the tables are not what they were.
+        DefinitionError: The folder is not empty, or within the snapshot.
+        TransientError: Another process restores into it, or there is no room.
+    """
+    manifest = taken.manifest()
+    refuse_overlap(lake, taken.root, "the snapshot")
+    _refuse_full(lake)
+    draft = lake.root.parent.make() / f".{lake.root.name}.restoring"
+    try:
+        with hold(draft.parent / f"{draft.name}.lock", json.dumps(own()), waits=False):
+            draft.remove()
+            try:
+                with room(lake.root.parent, manifest.bytes):
+                    _copied(taken, draft, manifest, progress)
+                    note("all files are as they were; balancing the ledgers …")
+                    _refuse_changed(manifest, Lake(draft))
+                    _sign(draft, taken, manifest, at)
+                    settle_on_disk()
+                _put_in_place(draft, lake)
+            finally:
+                draft.remove(if_possible=True)
+    except HeldError as error:
+        raise TransientError(
+            f"another process restores into {lake.root}",
+            hint="wait until it is done.",
+            lake=str(lake.root),
+        ) from error
+    return Restored(snapshot=taken.root, lake=lake.root, manifest=manifest)
+
+
+def _refuse_full(lake: Lake) -> None:
+    if lake.root.names():
+        raise DefinitionError(
+            f"{lake.root} is not empty, and a lake is restored as a whole",
+            hint="name an empty folder or none that exists with --into.",
+            lake=str(lake.root),
+        )
+
+
+def _copied(taken: Taken, draft: Place, manifest: Manifest, progress: Progress) -> None:
+    for done, file in enumerate(taken.files(manifest), 1):
+        _copy(taken.lake / file.path, draft / file.path, file)
+        progress(done, manifest.files)
+
+
+def _copy(source: Place, target: Place, file: Hashed) -> None:
+    try:
+        found = hashed_copy(source, target, file.path)
+    except FileNotFoundError as error:
+        raise damaged(source, "it is gone") from error
+    if found.sha256 != file.sha256:
+        raise _spoiled(source)
+
+
+def _spoiled(file: Place) -> DataError:
+    return damaged(file, "its bytes are not those that were written")
+
+
+def _refuse_changed(manifest: Manifest, lake: Lake) -> None:
+    """Compare each table's version, balance and certificate with the snapshot's."""
+    now = json.loads(json.dumps(sheets(lake, manifest.tables)))
+    for name, was in manifest.tables.items():
+        differing = [field for field, value in was.items() if now[name][field] != value]
+        if differing:
+            raise DataError(
+                f"{name} has another {' and another '.join(differing)} than when the snapshot was taken",
+                hint="restore with the version of the program that took the snapshot, which is the only difference left.",
+                table=name,
+                was={field: was[field] for field in differing},
+                now={field: now[name][field] for field in differing},
+            )
+
+
+def _sign(draft: Place, taken: Taken, manifest: Manifest, at: datetime) -> None:
+    origin = {"lake": manifest.lake, "taken_at": manifest.taken_at, "snapshot": str(taken.root)}
+    signed = {**origin, "restored_at": at.isoformat(timespec="seconds")}
+    (draft / RESTORED).put(json.dumps(signed, indent=1) + "\n")
+
+
+def _put_in_place(draft: Place, lake: Lake) -> None:
+    """Give the copy the name of the lake, and its checkpoints their paths; a stream would at its start."""
+    draft.move(lake.root)
+    for name in (lake.root / "_checkpoints").names():
+        settle(lake.checkpoint(catalog.find(name)))

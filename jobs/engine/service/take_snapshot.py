@@ -1,0 +1,208 @@
+"""Take a snapshot of a lake's tables: hold a consistent set, copy it with hashes, and publish it when it is complete.
+
+What identifies the lake stays behind: leases, orders, heartbeats, logs, the broker, Dagster's history. So whatever asks
+for them in a restored lake finds nothing, and does not take it for the original.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from itertools import groupby
+from pathlib import PurePosixPath
+from typing import Any
+
+from jobs import catalog
+from jobs.core.errors import DefinitionError, TransientError
+from jobs.core.table import Table
+from jobs.engine.accounting.balance_sheet import balance
+from jobs.engine.proof import certificate
+from jobs.engine.runtime.outage import NO_ROOM
+from jobs.engine.service.freeze_lake import freeze
+from jobs.engine.storage.frozen_files import files_below
+from jobs.engine.storage.hashed_files import Hashed, hashed_link, is_unchanged, link, write_lines
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import latest_version
+from jobs.engine.storage.place import Place
+from jobs.engine.storage.scratch import MAKER, scratch
+from jobs.engine.storage.snapshot_store import Manifest, Taken, draft, publish, snapshots
+from jobs.engine.storage.uncommitted_files import free_bytes, is_same_disk, size_of
+
+Progress = Callable[[int, int], None]
+"""Is called with the number of files that are done, and of all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshotted:
+    """What a snapshot took.
+
+    Args:
+        path: Where it is; the store, where nothing was written.
+        manifest: What it holds.
+        new: Bytes of files that no earlier snapshot of the store has.
+    """
+
+    path: Place
+    manifest: Manifest
+    new: int
+
+
+def refuse_overlap(lake: Lake, other: Place, what: str) -> None:
+    """Refuse a folder within the lake, or the lake within it.
+
+    Raises:
+        DefinitionError: One is within the other.
+    """
+    mine, its = lake.root.local.resolve(), other.local.resolve()
+    if mine == its or mine in its.parents or its in mine.parents:
+        raise DefinitionError(
+            f"{what} {other} and the lake {lake.root} are one within the other",
+            hint="name a folder beside the lake, best on another disk.",
+            lake=str(lake.root),
+        )
+
+
+def take(  # noqa: PLR0913  # what, where to, when, and how much of it
+    lake: Lake,
+    tables: Sequence[Table],
+    store: Place,
+    at: datetime,
+    *,
+    note: Callable[[str], None] = lambda _: None,
+    progress: Progress = lambda _done, _all: None,
+    dry: bool = False,
+) -> Snapshotted:
+    """Take a snapshot of tables and all that they rest on, beside their streams.
+
+    Args:
+        lake: Their lake.
+        tables: Which.
+        store: The folder with all snapshots.
+        at: The time.
+        note: Is called with a line for each table.
+        progress: Is called for each file.
+        dry: Whether to measure and write nothing.
+
+    Raises:
+        DefinitionError: The store is within the lake, or a promotion is half done.
+        TransientError: Another process makes a snapshot, or there is no room.
+    """
+    refuse_overlap(lake, store, "the folder for snapshots")
+    before = next(reversed(snapshots(store)), None)
+    with scratch(lake.frozen) as folder:
+        versions = freeze(lake, tables, Lake(folder), note)
+        names = [name for name in files_below(folder) if name != MAKER]
+        new = sum(_new(folder, before, names))
+        if dry:
+            manifest = Manifest(
+                lake=str(lake.root),
+                taken_at=at.isoformat(timespec="seconds"),
+                tables=sheets(Lake(folder), versions),
+                lists={},
+                files=len(names),
+                bytes=size_of(folder),
+            )
+            return Snapshotted(path=store, manifest=manifest, new=new)
+        needed = 0 if is_same_disk(lake.root, store.make()) else new
+        with room(store, needed), draft(store) as made:
+            lists, total = _copied(folder, names, made, before, progress)
+            manifest = Manifest(
+                lake=str(lake.root),
+                taken_at=at.isoformat(timespec="seconds"),
+                tables=sheets(Lake(made.lake), versions),
+                lists=lists,
+                files=len(names),
+                bytes=total,
+            )
+            done = publish(made, manifest, at)
+            return Snapshotted(path=done.root, manifest=manifest, new=new)
+
+
+def _copied(
+    folder: Place, names: Sequence[str], made: Taken, before: Taken | None, progress: Progress
+) -> tuple[dict[str, str], int]:
+    """Copy the files that are held; return the hash of the list of each part, and the bytes of all files."""
+    lists, total, done = dict[str, str](), 0, 0
+
+    def counted(known: Mapping[str, Hashed], files: Iterator[str]) -> Iterator[Hashed]:
+        nonlocal total, done
+        for name in files:
+            hashed = _kept(folder / name, made, before, known.get(name), name)
+            total, done = total + hashed.size, done + 1
+            progress(done, len(names))
+            yield hashed
+
+    for part, files in groupby(names, part_of):
+        known = before.known(part) if before else {}
+        lists[part] = write_lines(made.list_of(part), counted(known, files))
+    return lists, total
+
+
+def _kept(
+    file: Place, made: Taken, before: Taken | None, known: Hashed | None, name: str
+) -> Hashed:
+    """Take a file over from the snapshot before, or from the lake."""
+    target = made.lake / name
+    if before and known and is_unchanged(file, known) and link(before.lake / name, target):
+        return known
+    return hashed_link(file, target, name)
+
+
+def part_of(name: str) -> str:
+    """Return the part that a file belongs to: a table, a checkpoint, or a folder of the lake.
+
+    >>> part_of("silver/readings/_delta_log/0.json"), part_of("_gates/silver.x.json"), part_of("_rules.jsonl")
+    ('silver.readings', '_gates', 'lake')
+    """
+    folders = PurePosixPath(name).parts[:-1]
+    return ".".join(folders[:2]) or "lake"
+
+
+def sheets(lake: Lake, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return what is compared after a restore, by table: its version, its balance and its certificate."""
+    return {name: _sheet(catalog.find(name), lake) for name in names}
+
+
+def _sheet(table: Table, lake: Lake) -> dict[str, Any]:
+    kept = certificate.kept(table, lake)
+    return {
+        "version": latest_version(lake.table(table)),
+        "balance": asdict(balance(table, lake)),
+        "certificate": {"equal": kept.equal, "rows": kept.rows, "at": kept.at} if kept else None,
+    }
+
+
+def _new(folder: Place, before: Taken | None, names: Sequence[str]) -> Iterator[int]:
+    """Yield the sizes of the files that the snapshot before does not have as they are."""
+    for part, files in groupby(names, part_of):
+        known = before.known(part) if before else {}
+        for name in files:
+            if not is_unchanged(folder / name, known.get(name)):
+                yield size_of(folder / name)
+
+
+@contextmanager
+def room(place: Place, needed: int) -> Iterator[None]:
+    """Refuse to begin without room, and explain the end of a disk on the way.
+
+    Raises:
+        TransientError: There is none.
+    """
+    free = free_bytes(place)
+    if needed > free:
+        raise no_room(place, f"{needed:,} bytes are needed, and {free:,} are free")
+    try:
+        yield
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            raise no_room(place, "it was filled meanwhile") from error
+        raise
+
+
+def no_room(place: Place, why: str) -> TransientError:
+    """Return the error of a disk without room."""
+    return TransientError(
+        f"there is no room in {place}: {why}",
+        hint="make room, or name a folder on another disk; what was begun is removed.",
+        folder=str(place),
+    )
