@@ -108,7 +108,7 @@ def restore(
     \b
     strandline restore /backup/lake --dry-run
     strandline restore /backup/lake --into /data/lake
-    strandline restore /backup/lake/2026-11-25T114500Z --into /tmp/look
+    strandline restore /backup/lake/2026-11-25T114500Z --into copy
     """
     taken = find(Place.of(source))
     _, configured = place.configured(into)

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import groupby
-from pathlib import PurePosixPath
 from typing import Any
 
 from jobs import catalog
@@ -154,7 +153,7 @@ def part_of(name: str) -> str:
     >>> part_of("silver/readings/_delta_log/0.json"), part_of("_gates/silver.x.json"), part_of("_rules.jsonl")
     ('silver.readings', '_gates', 'lake')
     """
-    folders = PurePosixPath(name).parts[:-1]
+    folders = name.split("/")[:-1]
     return ".".join(folders[:2]) or "lake"
 
 

@@ -8,7 +8,7 @@ the log again, as it takes Delta the first time.
 
 A file whose rows are valid until further notice is never forgotten: it is in the answer to every question.
 
-Every version is followed by what it added and removed, whoever wrote it and whatever for: a compaction replaces files
+Every version is followed by what it added and removed, by any writer and for any reason: a compaction replaces files
 here as a batch does.
 """
 
@@ -60,7 +60,7 @@ class RecentFiles:
         self._forgotten = -OPEN
         """The last time that a file reaches which is not in memory."""
         self.is_shaped = False
-        """Whether the columns or properties may have changed; whoever acts on it sets it back."""
+        """Whether the columns or properties may have changed; the reader that acts on it resets it."""
 
     @property
     def version(self) -> int:

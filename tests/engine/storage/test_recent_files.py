@@ -1,4 +1,4 @@
-"""The newest files of a table are in memory, whoever changes it; older ones are found all the same."""
+"""The newest files of a table are in memory, also when others change it; older ones are found all the same."""
 
 import json
 import random
