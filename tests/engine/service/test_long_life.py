@@ -1,0 +1,51 @@
+"""What a stream keeps about its tables is as small after fifty thousand commits as after a tenth of them."""
+
+import random
+import tracemalloc
+
+import pytest
+
+from jobs.engine.accounting.close_ledger import close
+from jobs.engine.service.book_closer import BookCloser
+from jobs.engine.service.open_books import OpenBooks
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger_sums import Sums, follow
+from jobs.engine.storage.recent_files import RecentFiles
+from tests.engine.written import BRONZE, GOLD, SILVER
+from tests.support.ledgers import histories, write_log
+from tests.support.proofs import Times
+
+TABLES = (BRONZE, SILVER, GOLD)
+REPAIRS = 0.002
+
+
+@pytest.mark.prove
+def test_it_does_not_grow_with_commits(lake: Lake, chance: random.Random, times: Times) -> None:
+    """The books of all tables, the sums that a look-up follows, the closer's news and the index of files."""
+    logs, slices = histories(times(300, 50_000), chance, REPAIRS), times(5, 20)
+    books: OpenBooks | None = None
+    closer = BookCloser(lambda: close(lake, TABLES, every=100))
+    sums = Sums()
+    files = RecentFiles(lake.table(SILVER), lambda _: (0, 0))
+    size = []
+    tracemalloc.start()
+    try:
+        for number in range(slices):
+            for table, log in logs.items():
+                first, last = (len(log) * n // slices for n in (number, number + 1))
+                write_log(lake.table(table), log[first:last], first)
+                latest = last - 1
+                if table == SILVER:
+                    follow(lake.table(table), sums)
+                    files.follow(latest, lambda _: iter(()))
+            books = books or OpenBooks(TABLES, lake)
+            books.follow()
+            closer._news.extend(close(lake, TABLES, every=100))
+            size.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+
+    early, late = size[1], size[-1]
+    assert late < 1.2 * early + 300_000, size
+    assert books
+    assert books.unread(SILVER) >= 0
