@@ -256,25 +256,11 @@ MUTANTS = (
         ("tests/engine/storage/test_recent_files.py",),
     ),
     Mutant(
-        "files that the index has forgotten are not looked up",
-        f"{STORAGE}/recent_files.py",
-        "if first <= self._forgotten:",
-        "if False:",
-        ("tests/engine/storage/test_recent_files.py",),
-    ),
-    Mutant(
         "a flipped byte of a snapshot is restored",
         "jobs/engine/service/restore_snapshot.py",
         "if found.sha256 != file.sha256:",
         "if False:",
         ("tests/engine/service/test_restore_snapshot.py",),
-    ),
-    Mutant(
-        "a snapshot has a batch in its quarantine that its table lacks",
-        "jobs/engine/service/freeze_lake.py",
-        "return version - 1 if is_ahead else latest_version(path)",
-        "return latest_version(path)",
-        ("tests/engine/service/test_take_snapshot.py",),
     ),
     Mutant(
         "a purge deletes the newest materialization of a day",

@@ -64,7 +64,11 @@ def freeze(
         TransientError: Another process commits for too long.
     """
     wanted = [table for table in with_sources(tables) if lake.exists(table)]
-    books = [lake.closed_entries, lake.history, *(path for each in wanted for path in lake.books(each))]
+    books = [
+        lake.closed_entries,
+        lake.history,
+        *(path for each in wanted for path in lake.books(each)),
+    ]
     pins = {path: version for path in books if (version := latest_version(path)) >= 0}
     versions = {}
     with pin_versions(lake.root, pins):
