@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable
 
 from jobs.core.errors import DataError, DefinitionError, TransientError
 from jobs.engine.accounting.balance_sheet import balance
@@ -14,14 +13,12 @@ from jobs.engine.proof import certificate
 from jobs.engine.service import restore_snapshot
 from jobs.engine.service.restore_snapshot import RESTORED, check, restore
 from jobs.engine.service.take_snapshot import take
-from jobs.engine.storage.commit_log import commit_file, commit_text
 from jobs.engine.storage.file_lock import hold
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import entries, latest_version
-from jobs.engine.storage.old_commits import write_pack
+from jobs.engine.storage.ledger import latest_version
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.snapshot_store import MANIFEST, Taken, find
-from tests.engine.written import BRONZE, GOLD, SILVER
+from tests.engine.written import GOLD, SILVER
 from tests.support.days import TABLES
 from tests.support.snapshots import IDENTITY, NOON, contents, full
 
@@ -62,25 +59,6 @@ def test_the_lake_is_there_again_with_its_checkpoints_at_their_new_place(
     assert verified.equal
     origin = json.loads((into.root / RESTORED).text() or "")
     assert origin["taken_at"] == NOON.isoformat()
-
-
-def test_commits_that_left_their_log_come_with_it(tmp_path: Path, into: Lake) -> None:
-    """Maintenance packs them beside the table, and the ledger is these commits."""
-    lake = full(tmp_path / "lake")
-    path = lake.table(BRONZE)
-    DeltaTable(path).create_checkpoint()
-    write_pack(path, {number: commit_text(path, number) or "" for number in (0, 1)})
-    for number in (0, 1):
-        commit_file(path, number).remove()
-    known = list(entries(path))
-    assert len(known) == 3
-
-    found = take(lake, TABLES, Place.of(tmp_path / "backup"), NOON)
-    restore(Taken(found.path), into, NOON)
-
-    assert list(entries(into.table(BRONZE))) == known
-    assert balance(BRONZE, into, audited=True).balanced
-    assert (lake.root / "_pins").names() == []
 
 
 def test_it_is_not_taken_for_the_original(taken: Taken, into: Lake) -> None:
