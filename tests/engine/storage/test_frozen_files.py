@@ -2,6 +2,8 @@
 
 import random
 
+from deltalake import DeltaTable
+
 from jobs.engine.storage.commit_log import commit_file, commit_text, log_of
 from jobs.engine.storage.frozen_files import LAST, freeze_checkpoint, freeze_table
 from jobs.engine.storage.lake import Lake
@@ -34,7 +36,8 @@ def test_a_checkpoint_of_a_later_version_is_not_named(lake: Lake) -> None:
     path, into = lake.table(BRONZE), lake.root / "held"
     for _ in range(3):
         written(path, numbers(2))
-    (log_of(path) / LAST).put('{"version":2}')
+    DeltaTable(path).create_checkpoint()
+    assert (log_of(path) / LAST).exists()
 
     freeze_table(path, into, 1)
 
