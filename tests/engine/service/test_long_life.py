@@ -22,7 +22,8 @@ REPAIRS = 0.002
 @pytest.mark.prove
 def test_it_does_not_grow_with_commits(lake: Lake, chance: random.Random, times: Times) -> None:
     """The books of all tables, the sums that a look-up follows, the closer's news and the index of files."""
-    logs, slices = histories(times(300, 50_000), chance, REPAIRS), times(5, 20)
+    slices = times(5, 20)
+    logs = histories(times(300, 50_000), chance, REPAIRS)
     books: OpenBooks | None = None
     closer = BookCloser(lambda: close(lake, TABLES, every=100))
     sums = Sums()
