@@ -24,6 +24,7 @@ from jobs.engine.repair.downstream import (
     refuse_behind_above,
     refuse_open_above,
 )
+from jobs.engine.storage.horizon import refuse_expired
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 
@@ -59,6 +60,7 @@ def backfill_(  # noqa: PLR0913, PLR0917  # each is an option of the command lin
     chosen = place.derived(table, where)
     span = ranges.typed(since, until)
     refuse_open(chosen, where, span)
+    refuse_expired(chosen, where, span.since)
     if downstream:
         refuse_open_above(chosen, where, span)
         refuse_behind_above(chosen, where)

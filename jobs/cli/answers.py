@@ -32,6 +32,8 @@ SHEET = (
     "quarantined",
     "dropped",
     "healed",
+    "expired",
+    "forgotten",
     "waiting",
     "balanced",
 )
@@ -284,6 +286,8 @@ def _row(sheet: Balance) -> tuple[object, ...]:
         sum(sheet.quarantined.values()),
         sheet.dropped_by_watermark,
         sheet.healed,
+        sheet.expired,
+        sheet.forgotten,
         sheet.waiting,
         yes(sheet.balanced),
     )

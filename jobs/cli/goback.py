@@ -14,6 +14,7 @@ from jobs.core.table import Table
 from jobs.engine.repair.closed_range import Span, refuse_open
 from jobs.engine.repair.downstream import refuse_behind_above, refuse_open_above
 from jobs.engine.repair.rewind import From, Rewind, rewind
+from jobs.engine.storage.horizon import refuse_expired
 from jobs.engine.storage.lake import Lake
 from jobs.engine.trace.locate import Spot
 
@@ -97,6 +98,7 @@ def possible(table: Table, lake: Lake, plan: Rewind) -> Span:
             table=table.id,
         )
     refuse_open(table, lake, plan.span)
+    refuse_expired(table, lake, plan.span.since)
     refuse_open_above(table, lake, plan.span)
     refuse_behind_above(table, lake)
     return plan.span

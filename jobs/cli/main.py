@@ -58,6 +58,8 @@ VERBS = {
     "promote": "anew",
     "undo": "anew",
     "quarantine": "quarantine",
+    "expire": "retention",
+    "forget": "forgotten",
     "maintain": "upkeep",
     "snapshot": "snapshots",
     "restore": "snapshots",

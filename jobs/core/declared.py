@@ -6,6 +6,7 @@ The catalog adds file and line (jobs/catalog.py).
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import timedelta
 
 from jobs.core.errors import DefinitionError
 from jobs.core.kind import Kind, Layer
@@ -14,6 +15,9 @@ from jobs.core.window import length_of
 from quality.expectations import FIGURES, Within
 from quality.rules import Rule
 from quality.safe import hazards
+
+SHORTEST = timedelta(hours=1)
+"""The shortest retention; rows expire in steps of an hour."""
 
 TUPLES = ("reads", "key", "key_null_ok", "sensitive", "rules", "expects", "references")
 
@@ -33,6 +37,7 @@ def check(table: Kind) -> None:
             )
     refuse_empty(table, "reads")
     _refuse_wrong_items(table)
+    refuse_short(table, "keeps", table.keeps)
     names = Counter([each.name for each in table.rules] + [each.name for each in table.expects])
     twice = [name for name, times in names.items() if times > 1]
     if twice:
@@ -143,6 +148,22 @@ def refuse_window(table: Kind, window: str) -> None:
             f"has windows of {window!r}, which is no length of time",
             "write it as Spark reads it, such as '10 minutes' or '1 hour 30 minutes'.",
         ) from error
+
+
+def refuse_short(table: Kind, name: str, length: str | None) -> None:
+    """Refuse a retention that cannot be read, or is shorter than the steps in which rows expire."""
+    if length is None:
+        return
+    try:
+        is_short = length_of(length) < SHORTEST
+    except ValueError:
+        is_short = True
+    if is_short:
+        raise _refused(
+            table,
+            f"declares {name}={length!r}, which is no length of time of an hour or more",
+            f"write it as Spark reads it, such as {name}='400 days'; leave it out to keep rows for ever.",
+        )
 
 
 def refuse_endless(table: Kind, window: str | None, closes_at: str | None) -> None:

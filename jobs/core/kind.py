@@ -36,11 +36,14 @@ class Kind:
         name: The module, the folder, the asset, the checkpoint and the test all carry it.
         owner: Who is asked when its rows are not believed.
         sensitive: Columns that are masked outside the lake, here and in every table above.
+        keeps: How long rows are kept, as Spark reads it, such as ``400 days``; for ever when None. Rows of bronze are as
+            old as their arrival, others as old as their event time or the end of their validity.
     """
 
     name: str
     owner: str = ""
     sensitive: tuple[str, ...] = ()
+    keeps: str | None = None
 
     @property
     def layer(self) -> Layer:

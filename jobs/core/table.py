@@ -149,6 +149,7 @@ class Judged(_Computed):
     Args:
         lateness: How late and how early its rows may be.
         rules: What must hold of each row, or it goes to the quarantine.
+        keeps_held: How long its quarantine keeps records after their arrival; for ever when None.
     """
 
     layer: ClassVar[Layer] = Layer.SILVER
@@ -157,9 +158,11 @@ class Judged(_Computed):
     reads: tuple[Ingested, ...]
     lateness: Lateness = field(default_factory=Lateness)
     rules: tuple[Rule, ...] = ()
+    keeps_held: str | None = None
 
     def __post_init__(self) -> None:
         _Computed.__post_init__(self)
+        declared.refuse_short(self, "keeps_held", self.keeps_held)
         declared.refuse_other_than_bronze(self, self.reads)
         declared.refuse_rules(self, self.rules)
 

@@ -16,7 +16,7 @@ from jobs.engine.accounting.audit_books import audit
 from jobs.engine.accounting.table_books import Books
 from jobs.engine.quarantine.resolutions import REPLAY, released, unfinished, unfollowed
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry, between, latest_version
+from jobs.engine.storage.ledger import Entry, between, is_passed_over, latest_version
 from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.locks import is_written
 from jobs.engine.storage.open_table import live_rows, missing_files
@@ -40,6 +40,10 @@ class Balance:
     dropped_by_watermark: int = 0
     healed: int = 0
     """Good rows that a backfill or a replay added; they were held back or dropped before."""
+    expired: int = 0
+    """Rows that retention deleted, of the table and of its quarantine; what was read and where it went stays counted."""
+    forgotten: int = 0
+    """Rows that requests to forget deleted, likewise."""
     rows: int = 0
     waiting: int = 0
     batches: int = 0
@@ -76,6 +80,8 @@ def balance(table: Table, lake: Lake, *, audited: bool = False) -> Balance:
 def _drawn(table: Table, lake: Lake, *, audited: bool) -> Balance:
     books = audit(table, lake) if audited else Books(table, lake).follow()
     sums, healed = books.sums, books.sums.dropped_and_healed
+    held = [sums_of(lake.quarantine(table))] if isinstance(table, Judged) else []
+    removals = [sums, *held]
     sheet = Balance(
         table=table.id,
         read=sums.read,
@@ -84,6 +90,8 @@ def _drawn(table: Table, lake: Lake, *, audited: bool) -> Balance:
         quarantined=dict(sums.held),
         dropped_by_watermark=sums.dropped - healed,
         healed=sums.healed,
+        expired=sum(each.expired for each in removals),
+        forgotten=sum(each.forgotten for each in removals),
         rows=live_rows(lake.table(table)),
         waiting=_waiting(books, lake),
         batches=sums.batches,
@@ -110,9 +118,22 @@ def read_until(table: Table, source: Table, lake: Lake) -> int:
     return sums_of(lake.table(table)).seen.get(source.id, 0)
 
 
+def readable_at(table: Table, source: Table, lake: Lake) -> int:
+    """Return the version at which a source holds what a table has read of it and is not deleted.
+
+    Commits that streams pass over hold nothing new. Without those after the version that was read, rows would be searched
+    in files that retention deleted.
+    """
+    path, version = lake.table(source), read_until(table, source, lake)
+    while is_passed_over(path, version + 1):
+        version += 1
+    return version
+
+
 def held_rows(table: Table, lake: Lake) -> int:
     """Return the number of records that a quarantine holds: all of them, less those that were released."""
-    return live_rows(lake.quarantine(table)) - released(table, lake)
+    removed = sums_of(lake.quarantine(table)).released
+    return live_rows(lake.quarantine(table)) - released(table, lake) + removed
 
 
 def in_force(found: Entries) -> Entries:
@@ -182,7 +203,8 @@ def _row_faults(books: Books, lake: Lake, sheet: Balance) -> Iterator[str]:
 def _quarantine_faults(table: Table, lake: Lake, sheet: Balance) -> Iterator[str]:
     """Check that the quarantine holds the rows sent there and not released, and that no replay or backfill is half done."""
     held = sum(sheet.quarantined.values())
-    kept = held_rows(table, lake)
+    gone = sums_of(lake.quarantine(table))
+    kept = held_rows(table, lake) + gone.removed - gone.released
     half, unled = unfinished(table, lake), unfollowed(table, lake)
     if half is not None:
         again = f": `strandline quarantine replay {table.id}`" if half.mode == REPLAY else ""

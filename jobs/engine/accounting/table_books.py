@@ -37,28 +37,35 @@ class Source:
 
     Args:
         version: The version.
-        written: Rows in force for a reader of the whole.
+        written: Rows in force for a reader of the whole, those that were deleted for good included: a reader has read them.
         appended: Rows that a stream has received.
-        more: The rows beyond those with which a stream began that read a snapshot of the source.
+        removed: Rows in force that retention or a request to forget deleted.
+        more: How many rows more than these a table found that began with a snapshot of the source; negative where rows had
+            been deleted before.
     """
 
     version: int = -1
     written: int = 0
     appended: int = 0
+    removed: int = 0
     more: int = 0
 
     def total(self, counting: Counting) -> int:
         """Return the number of rows as a table counts them."""
-        return self.written if counting is Counting.WHOLE else self.appended + self.more
+        return self.more + (self.written if counting is Counting.WHOLE else self.appended)
 
     def at(self, path: Place, version: int) -> "Source":
         """Return the same at another version; from the first one where it is an earlier one, which only an undo reads."""
         start = self if version >= self.version else Source(more=self.more)
-        written, appended = start.written, start.appended
+        written, appended, removed = start.written, start.appended, start.removed
         for entry in between(path, start.version + 1, version):
-            written = entry.written + (0 if entry.replaced else written)
+            kept = 0 if entry.replaced else 1
+            written = entry.written + entry.removed + kept * written
+            removed = entry.removed + kept * removed
             appended += entry.appended
-        return Source(version=version, written=written, appended=appended, more=self.more)
+        return Source(
+            version=version, written=written, appended=appended, removed=removed, more=self.more
+        )
 
 
 @dataclass(slots=True)
@@ -136,18 +143,26 @@ class Books(PlainBooks):
         else:
             faults += self._source_faults(version, entry)
         self.find(faults)
-        self.sheet.versions = dict(entry.versions)
+        if not entry.is_backfill:  # which reads no version
+            self.sheet.versions = dict(entry.versions)
 
     def _begin(self, first: Entry) -> None:
         """Note how the table counts its sources, as its first entry says."""
         is_batch = first.replaced and not first.promoted
         is_whole = is_batch or isinstance(self.table, Recomputed)
         self.sheet.counting = Counting.WHOLE if is_whole else Counting.APPENDED
-        if is_whole or not first.whole:
-            return
-        for name, (begun, _) in first.versions.items():
-            at = Source().at(self._source(name), begun)
-            self.sheet.sources[name] = replace(at, more=at.written - at.appended)
+        for name, (begun, last) in first.versions.items():
+            at = self._read_at(name, last if is_whole else begun)
+            if is_whole:
+                self.sheet.sources[name] = replace(at, more=-at.removed)
+            elif first.whole:
+                self.sheet.sources[name] = replace(at, more=at.written - at.removed - at.appended)
+
+    def _read_at(self, name: str, version: int) -> Source:
+        """Return a source at a version, from where its rows were added up last."""
+        return replace(self.sheet.sources.get(name, Source()), more=0).at(
+            self._source(name), version
+        )
 
     def _offset_faults(self, version: int, entry: Entry) -> Iterator[str]:
         """Check that the batch begins where the one before it ended, and holds all records of its range."""
@@ -160,8 +175,9 @@ class Books(PlainBooks):
             self.sheet.starts.setdefault(partition, start)
             self.sheet.ends[partition] = end
         span = sum(end - start for start, end in entry.offsets.values())
-        if span != entry.written + entry.without_record + entry.lost_offsets:
-            yield f"{where} spans {span} offsets and holds {entry.written} records"
+        held = entry.written + entry.removed
+        if span != held + entry.without_record + entry.lost_offsets:
+            yield f"{where} spans {span} offsets and holds {held} records"
 
     def _source_faults(self, version: int, entry: Entry) -> Iterator[str]:
         """Check that the table has read all rows of its sources up to the last version; no version is read in part."""
@@ -198,8 +214,9 @@ def _entry_faults(version: int, entry: Entry) -> Iterable[str]:
 def _latest(sums: Sums, read: Source | None) -> Source:
     return Source(
         version=sums.version,
-        written=sums.written,
+        written=sums.written + sums.removed,
         appended=sums.appended,
+        removed=sums.removed,
         more=read.more if read else 0,
     )
 

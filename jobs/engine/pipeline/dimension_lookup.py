@@ -19,6 +19,7 @@ from jobs.engine.runtime.meter import Meter, code_version
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.changed_range import NO_TIME, Reach, changed_span
 from jobs.engine.storage.file_index import FileIndex
+from jobs.engine.storage.horizon import horizon_us
 from jobs.engine.storage.join_by_key import by_key
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import LOOKED_AGAIN, Entry, between, is_table, latest_version
@@ -130,8 +131,15 @@ class Again:
         path = self.lake.table(source)
         is_new = before < 0 or before > now  # never looked up, or the dimension was recreated
         if is_new or any(entry.replaced for entry in between(path, before + 1, now)):
-            return (-OPEN, OPEN)
-        return changed_span(self.spark, source, path, before, now)
+            return self._kept(source, (-OPEN, OPEN))
+        return self._kept(source, changed_span(self.spark, source, path, before, now))
+
+    def _kept(self, source: Computed, span: Reach | None) -> Reach | None:
+        """Return the part of a range of which retention has deleted nothing in the dimension; older rows stay as they are."""
+        first = horizon_us(self.lake.table(source))
+        if span is None or first is None or span[0] >= first:
+            return span
+        return (first, span[1]) if first <= span[1] else None
 
     def _replace(self, wanted: Dimension, before: int, now: int, seen: int) -> Entry | None:
         """Replace rows on top of a version of the table; None if another writer has committed since."""

@@ -25,11 +25,12 @@ from jobs.engine.runtime.meter import Meter, code_version
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.changed_range import changed_span
 from jobs.engine.storage.file_index import FileIndex
+from jobs.engine.storage.horizon import whole_from
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, between, last_entry, latest_version
 from jobs.engine.storage.output_files import write
 from jobs.engine.storage.read_version import OPEN
-from jobs.engine.storage.window_index import MICROSECOND, WindowIndex
+from jobs.engine.storage.window_index import EPOCH, MICROSECOND, WindowIndex
 
 STREAM = "afresh"
 """The ``stream`` of an entry of recomputed windows, where a stream has its checkpoint's id."""
@@ -82,7 +83,7 @@ class Afresh:
             return None
         if newest is None or any(entry.replaced for entry in unread):
             return compute(self._spark, self._table, self._lake, mode=self._mode)
-        read = sum(entry.written for entry in unread)
+        read = sum(entry.written + entry.removed for entry in unread)
         entry = Entry(
             table=self._table.id,
             mode=self._mode,
@@ -102,7 +103,13 @@ class Afresh:
         if not known:
             return None
         rows = reduce(or_, known)
-        return Span(rows.lowest - self._length + 1, rows.highest)
+        lowest = max(rows.lowest - self._length + 1, self._whole_from())
+        return Span(lowest, rows.highest) if lowest <= rows.highest else None
+
+    def _whole_from(self) -> int:
+        """Return the first start of a window that lacks no row by retention; older windows stay as they are."""
+        first = whole_from(self._table, self._lake)
+        return -OPEN if first is None else (first - EPOCH) // MICROSECOND
 
     def _span(self, source: Computed, before: int, now: int) -> Span | None:
         changed = changed_span(self._spark, source, self._lake.table(source), before, now)

@@ -27,6 +27,7 @@ class Certificate:
         seconds: The duration of that verification, for all of its tables together.
         since: The start of the verified range of event time; None when all rows were verified.
         until: Its end.
+        whole_from: The event time from which on rows were compared, because retention deleted older ones; None when all were.
         differences: Rows that one side has and the other has not, as text.
     """
 
@@ -43,6 +44,7 @@ class Certificate:
     seconds: float
     since: str | None = None
     until: str | None = None
+    whole_from: str | None = None
     differences: tuple[str, ...] = field(default=())
 
 

@@ -28,6 +28,22 @@ Range: TypeAlias = tuple[datetime, datetime]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What retention has left of a table that was computed from more.
+
+    Args:
+        events: Rows of an earlier event time are not compared.
+        arrivals: Records of the quarantine that arrived earlier are not compared.
+    """
+
+    events: datetime | None = None
+    arrivals: datetime | None = None
+
+
+ALL = Kept()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """The differences between two versions of a table.
 
@@ -66,6 +82,7 @@ def compare(  # noqa: PLR0913  # two sides, and their names
     sides: tuple[str, str] = ("in the first", "in the second"),
     may_differ: bool = False,
     span: Range | None = None,
+    kept: Kept = ALL,
 ) -> list[Comparison]:
     """Compare a table, and its quarantine if it has one.
 
@@ -77,6 +94,7 @@ def compare(  # noqa: PLR0913  # two sides, and their names
         sides: The names of the sides in samples.
         may_differ: Whether the two may have different columns.
         span: The range of event time to compare; a quarantined row without event time counts by its arrival.
+        kept: What retention has left.
 
     Raises:
         DefinitionError: One of the lakes has no such table, or the columns differ although they may not.
@@ -85,7 +103,7 @@ def compare(  # noqa: PLR0913  # two sides, and their names
     with spilling() as duck:
         for side, lake, version in (("l", left, own), ("r", right, None)):
             _offer_rows(duck, side, table, lake, version)
-        within = _within(f'"{table.event_at}"', span)
+        within = _within(f'"{table.event_at}"', span, kept.events)
         secret = hidden(table, left)
         results = [_compared(table.id, table.key, duck, sides, within, secret)]
     if isinstance(table, Judged):
@@ -96,6 +114,7 @@ def compare(  # noqa: PLR0913  # two sides, and their names
             ):
                 _offer_held(duck, side, table, lake, versions)
             moment = _within("coalesce(event_at, _arrived_at)", span)
+            moment += f" AND {_within('_arrived_at', None, kept.arrivals)}"
             name = f"quarantine.{table.name}"
             results.append(_compared(name, PLACE, duck, sides, moment, secret))
     for one in results:
@@ -134,12 +153,13 @@ def _refuse_missing(name: str, path: Place) -> None:
         )
 
 
-def _within(moment: str, span: Range | None) -> str:
-    """Return the condition that a row is in a range."""
+def _within(moment: str, span: Range | None, first: datetime | None = None) -> str:
+    """Return the condition that a row is in a range, and not before a first moment."""
+    kept = "TRUE" if first is None else f"{moment} >= TIMESTAMPTZ '{first.isoformat()}'"
     if span is None:
-        return "TRUE"
+        return kept
     since, until = (f"TIMESTAMPTZ '{at.isoformat()}'" for at in span)
-    return f"{moment} >= {since} AND {moment} < {until}"
+    return f"{moment} >= {since} AND {moment} < {until} AND {kept}"
 
 
 def _compared(  # noqa: PLR0913, PLR0917  # the table, the names of the sides, and the masked columns

@@ -18,13 +18,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.core.table import Appended, Ingested, Judged, Recomputed, Table, Upserted, Windowed
-from jobs.engine.accounting.balance_sheet import read_until, rows_until
+from jobs.engine.accounting.balance_sheet import read_until, readable_at, rows_until
 from jobs.engine.gates import gate_files
 from jobs.engine.gates.gate_files import READ_AS_IT_WAS, Shut, Where
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.repair.downstream import led
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import is_passed_over, latest_version
+from jobs.engine.storage.ledger import latest_version
 from jobs.engine.storage.log_actions import changes_rows, files_between
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.read_version import rows_at
@@ -189,18 +189,10 @@ def _totals(spark: SparkSession, table: Table, lake: Lake, version: int) -> dict
         (source,) = table.upstream
         rows = rows_at(spark, lake.table(table), version)
         newest = F.broadcast(rows.agg(F.max(table.closes_at).alias("_newest")))
-        there = rows_at(spark, lake.table(source), _repaired_until(table, source, lake))
+        there = rows_at(spark, lake.table(source), readable_at(table, source, lake))
         is_in = F.col(str(source.event_at)) < F.col("_newest")
         totals[f"sum({table.source_count})"] = there.crossJoin(newest).where(is_in).count()
     return totals
-
-
-def _repaired_until(table: Table, source: Table, lake: Lake) -> int:
-    """Return the version of a source that a table's rows reflect: repairs that its stream skips reach it by backfill."""
-    path, version = lake.table(source), read_until(table, source, lake)
-    while version < latest_version(path) and is_passed_over(path, version + 1):
-        version += 1
-    return version
 
 
 def _with_known(spark: SparkSession, table: Table, lake: Lake, rows: DataFrame) -> DataFrame:

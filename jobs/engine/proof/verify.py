@@ -17,17 +17,18 @@ from jobs.core.errors import DefinitionError
 from jobs.core.kind import Layer
 from jobs.core.modes import Batch
 from jobs.core.table import Ingested, Judged, Table
-from jobs.engine.accounting.balance_sheet import read_until, waiting
+from jobs.engine.accounting.balance_sheet import readable_at, waiting
 from jobs.engine.gates.gate_files import open_all
 from jobs.engine.pipeline.query import is_settled
 from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.proof.admit_disordered import admit, admitted
 from jobs.engine.proof.certificate import Certificate, keep
-from jobs.engine.proof.compare import Range, compare
+from jobs.engine.proof.compare import Kept, Range, compare
 from jobs.engine.proof.kill_trial import KillTrial
 from jobs.engine.proof.resplit_log import Log, resplit
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.runtime.meter import code_version
+from jobs.engine.storage.horizon import horizon, refuse_expired, whole_from
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries, last_entry, latest_version
 from jobs.engine.storage.linked_files import link_folder
@@ -79,12 +80,15 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
         pinned: Is called when the versions to compare are fixed; from then on the tables may grow.
 
     Raises:
-        DefinitionError: A table has not read all of its sources, or does not exist.
+        DefinitionError: A table has not read all of its sources, or does not exist; or retention deleted rows of the range.
     """
     begun = time.monotonic()
     needed = _with_sources(tables, lake)
     derived = [table for table in needed if not isinstance(table, Ingested)]
     refuse_unsettled(derived, lake)
+    if trial.span:
+        for table in tables:
+            refuse_expired(table, lake, trial.span.since)
     kept = {path: latest_version(path) for table in needed for path in lake.books(table)}
     logs = [_log(table, needed, lake) for table in needed if isinstance(table, Ingested)]
     versions = {table: [latest_version(path) for path in lake.books(table)] for table in tables}
@@ -176,7 +180,7 @@ def _with_sources(tables: Sequence[Table], lake: Lake) -> list[Table]:
 def _log(bronze: Table, needed: Sequence[Table], lake: Lake) -> Log:
     """Return bronze as far as the tables above it have read it."""
     readers = [table for table in needed if bronze in table.upstream]
-    read = max((read_until(table, bronze, lake) for table in readers), default=0)
+    read = max((readable_at(table, bronze, lake) for table in readers), default=0)
     return Log(table=bronze, path=lake.table(bronze), version=read)
 
 
@@ -197,7 +201,10 @@ def _differences(  # noqa: PLR0913, PLR0917  # what, at which versions, with whi
     rows, lines = 0, []
     for name, other in others.items():
         begun = time.monotonic()
-        parts = compare(table, live, other, at=at, sides=("live", f"in {name}"), span=within)
+        sides = ("live", f"in {name}")
+        parts = compare(
+            table, live, other, at=at, sides=sides, span=within, kept=_kept(table, live)
+        )
         rows = sum(one.left_rows for one in parts)
         result = "equal" if all(one.equal for one in parts) else "NOT EQUAL"
         took = time.monotonic() - begun
@@ -210,6 +217,15 @@ def _differences(  # noqa: PLR0913, PLR0917  # what, at which versions, with whi
                 )
                 lines += [f"{one.table}: {sample}" for sample in one.samples]
     return _Result(rows=rows, differences=tuple(lines))
+
+
+def _kept(table: Table, live: Lake) -> Kept:
+    """Return what retention has left of a table; the older rows cannot be computed from bronze any more."""
+    bronze = [horizon(live.table(source)) for source in table.upstream]
+    arrivals = [horizon(live.quarantine(table)), *bronze] if isinstance(table, Judged) else []
+    return Kept(
+        events=whole_from(table, live), arrivals=max((at for at in arrivals if at), default=None)
+    )
 
 
 def _certify(  # noqa: PLR0913, PLR0917  # a certificate has all of it
@@ -239,6 +255,7 @@ def _certify(  # noqa: PLR0913, PLR0917  # a certificate has all of it
         seconds=round(time.monotonic() - begun, 1),
         since=trial.span.since.isoformat() if trial.span else None,
         until=trial.span.until.isoformat() if trial.span else None,
+        whole_from=first.isoformat() if (first := whole_from(table, lake)) else None,
         differences=result.differences,
     )
     keep(certificate, table, lake)

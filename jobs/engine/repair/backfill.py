@@ -39,6 +39,7 @@ from jobs.engine.quarantine.write import UNSIGNED, Signed, append_entry, hold, r
 from jobs.engine.repair.closed_range import Span, is_open, left_until, refuse_open
 from jobs.engine.repair.rejudge_range import rejudged
 from jobs.engine.runtime.meter import Meter, code_version
+from jobs.engine.storage.horizon import refuse_expired
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.locks import lease
@@ -102,10 +103,12 @@ def backfill(  # noqa: PLR0913  # which rows, who signs, and the gate
         guard: Checks the range of a table that judges before it is committed; without it every range passes.
 
     Raises:
-        DefinitionError: The stream still owns part of the range, or another backfill was interrupted.
+        DefinitionError: The stream still owns part of the range, retention deleted rows of it, or another backfill was
+            interrupted.
         GateShutError: The gate of the range is shut, or the gate of a table that it reads.
     """
     refuse_open(table, lake, span)
+    refuse_expired(table, lake, span.since)
     refuse_half_done(table, lake)
     refuse_behind(table, lake)
     with lease(spark, table, lake, role=ROLE):

@@ -26,6 +26,7 @@ from jobs.engine.repair.closed_range import (
     possible_from,
     refuse_open,
 )
+from jobs.engine.storage.horizon import whole_from
 from jobs.engine.storage.join_by_key import by_key
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
@@ -90,13 +91,20 @@ def backfill_above(
     """
     for other in above(table, lake):
         if follows(other, table, lake):
-            yield other, _follow(spark, other, lake)
-        elif other.window_length:
-            wider = span.wider(before=other.window_length, after=timedelta(0))
-            yield other, backfill(spark, other, lake, wider)
+            yield other, follow(spark, other, lake)
         else:
-            differing = _differing(spark, other, lake)
-            yield other, backfill(spark, other, lake, differing) if differing else None
+            wider = span.wider(before=other.window_length, after=timedelta(0))
+            changed = wider if other.window_length else _differing(spark, other, lake)
+            kept = _kept(other, lake, changed)
+            yield other, backfill(spark, other, lake, kept) if kept else None
+
+
+def _kept(table: Table, lake: Lake, span: Span | None) -> Span | None:
+    """Return the part of a range of which retention has deleted nothing; older rows stay as they are."""
+    first = whole_from(table, lake)
+    if span is None or first is None or first <= span.since:
+        return span
+    return Span(since=first, until=span.until) if first < span.until else None
 
 
 def follows(other: Table, table: Table, lake: Lake) -> bool:
@@ -110,7 +118,8 @@ def led(table: Table, lake: Lake) -> list[Table]:
     return [other for other in above(table, lake) if not follows(other, table, lake)]
 
 
-def _follow(spark: SparkSession, table: Table, lake: Lake) -> Entry | None:
+def follow(spark: SparkSession, table: Table, lake: Lake) -> Entry | None:
+    """Let a table that notices changes by itself follow them; None when nothing changed, or its own process does it."""
     refuse_behind(table, lake)
     try:
         with lease(spark, table, lake):

@@ -10,12 +10,14 @@ The rows that came between a promotion and its undo are not lost: the old checkp
 
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
 from jobs.core.errors import DefinitionError
 from jobs.core.modes import AvailableNow
+from jobs.core.moment import in_utc
 from jobs.core.table import Recomputed, Table
 from jobs.engine.gates import gate_files
 from jobs.engine.gates.gate_files import Where
@@ -27,10 +29,14 @@ from jobs.engine.runtime.meter import code_version
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.dead_files import UNDOABLE, swept
 from jobs.engine.storage.files_at_version import TableFiles, table_files, table_id
+from jobs.engine.storage.forgotten import requests
+from jobs.engine.storage.horizon import sources_whole_from
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, entry_at, last_entry, latest_version
+from jobs.engine.storage.ledger_snapshot import name_of, sums_of
 from jobs.engine.storage.linked_files import link_files
 from jobs.engine.storage.locks import lease
+from jobs.engine.storage.open_table import earliest
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.spark_checkpoint import unread_from
 
@@ -56,9 +62,11 @@ def rebuild(table: Table, lake: Lake, site: Site, on_commit: OnCommit = lambda _
     """Compute a table's shadow by today's code from all rows of its sources.
 
     Raises:
-        DefinitionError: A promotion was interrupted; finishing it takes the shadow that exists.
+        DefinitionError: A promotion was interrupted; finishing it takes the shadow that exists. Or its sources have
+            deleted rows of which the table still has the results.
     """
     shadow_lake.refuse_half_done(table, lake)
+    refuse_lossy(table, lake)
     made = Shadow.of(table, lake)
     for folder in (made.table(table), made.quarantine(table), made.checkpoint(table)):
         folder.remove(if_possible=True)
@@ -66,6 +74,24 @@ def rebuild(table: Table, lake: Lake, site: Site, on_commit: OnCommit = lambda _
     gate_files.open_all(made)  # an operator compares it before it is promoted
     run(table, AvailableNow(), made, site=site, on_commit=on_commit)
     return made
+
+
+def refuse_lossy(table: Table, lake: Lake) -> None:
+    """Refuse to compute a table from sources that no longer have all rows behind it: the older rows would be lost.
+
+    Raises:
+        DefinitionError: Retention deleted rows of a source, and the table has rows from before.
+    """
+    first = sources_whole_from(table, lake)
+    oldest = earliest(lake.table(table), str(table.event_at)) if first else None
+    if first is not None and oldest is not None and in_utc(oldest) < first:
+        raise DefinitionError(
+            f"{table.id} cannot be rebuilt: its sources have no rows from before {first.isoformat()} any more, "
+            f"and it has some from {in_utc(oldest).isoformat()} on, which would be lost",
+            hint=f"recompute the ranges that its sources still have: `strandline backfill {table.id}`.",
+            table=table.id,
+            whole_from=first.isoformat(),
+        )
 
 
 def promote(table: Table, lake: Lake, site: Site, on_commit: OnCommit = lambda _: None) -> Entry:
@@ -155,6 +181,7 @@ def undo(spark: SparkSession, table: Table, lake: Lake) -> Entry:
             path: _last_before(path, known.mark, version)
             for path, version in zip(lake.folders(table), known.before, strict=True)
         }
+        refuse_forgotten(table, lake, known)
         if not known.undoing:
             _refuse_deleted(table, lake, made.put_away(known.mark), versions)
         known.done, known.undoing = False, True
@@ -170,6 +197,25 @@ def undo(spark: SparkSession, table: Table, lake: Lake) -> Entry:
         return entry
 
 
+def refuse_forgotten(table: Table, lake: Lake, promotion: Promotion) -> None:
+    """Refuse to bring back rows from before a request to forget.
+
+    Raises:
+        DefinitionError: A request was carried out since the promotion.
+    """
+    since = dict(zip(map(name_of, lake.folders(table)), promotion.before, strict=True))
+    if any(
+        request.versions.get(name, -1) > version
+        for request in requests(lake)
+        for name, version in since.items()
+    ):
+        raise DefinitionError(
+            f"the promotion of {table.id} cannot be undone: it would bring back what was forgotten on request since",
+            hint=f"`strandline rebuild {table.id}` computes it anew from what is left.",
+            table=table.id,
+        )
+
+
 def _take_over(
     spark: SparkSession, source: Place, target: Place, entry: Entry, before: int
 ) -> None:
@@ -182,9 +228,11 @@ def _take_over(
 
 
 def _go_back(spark: SparkSession, path: Place, version: int, entry: Entry) -> None:
-    """Restore the files of a version."""
+    """Restore the files of a version; what was deleted before it stays deleted, and counted."""
+    sums = sums_of(path, version)
+    lacks = replace(entry, expired=sums.expired, forgotten=sums.forgotten, released=sums.released)
     if _done_at(path, entry.promoted, version) is None:
-        _replace_all(spark, path, table_files(path, version), entry)
+        _replace_all(spark, path, table_files(path, version), lacks)
 
 
 def _last_before(path: Place, mark: str, since: int) -> int:

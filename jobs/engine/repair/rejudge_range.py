@@ -27,7 +27,7 @@ from jobs.core.verdict import (
     time_of_a_bad_row,
     with_newest_arrival,
 )
-from jobs.engine.accounting.balance_sheet import read_until
+from jobs.engine.accounting.balance_sheet import readable_at
 from jobs.engine.quarantine.write import records
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.storage.lake import Lake
@@ -98,7 +98,7 @@ def _events(spark: SparkSession, table: Judged, lake: Lake, span: Span) -> DataF
     """Return the events of bronze that can be admitted into the range, as far as the stream has read."""
     (source,) = table.upstream
     bronze = with_newest_arrival(
-        rows_at(spark, lake.table(source), read_until(table, source, lake))
+        rows_at(spark, lake.table(source), readable_at(table, source, lake))
     )
     near = span.wider(before=table.lateness.early, after=table.lateness.late)
     return bronze.where(near.holds("_arrived_at") | span.holds(time_of_a_bad_row()))

@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 from jobs.core.received import ORDER, PLACE
 from jobs.core.table import Judged
 from jobs.core.verdict import bad_rows, good_rows, judged
-from jobs.engine.accounting.balance_sheet import read_until
+from jobs.engine.accounting.balance_sheet import readable_at
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.read_version import rows_at, rows_now
@@ -207,7 +207,7 @@ def healing(
 def _events(spark: SparkSession, table: Judged, lake: Lake, places: DataFrame) -> DataFrame:
     """Return the events of bronze at some places of Kafka, as far as the table has read."""
     (source,) = table.upstream
-    bronze = rows_at(spark, lake.table(source), read_until(table, source, lake))
+    bronze = rows_at(spark, lake.table(source), readable_at(table, source, lake))
     near = _span(places.select(F.col("_arrived_at").alias("_time")))
     arrived = bronze.where(near.holds("_arrived_at")) if near else bronze.limit(0)
     return arrived.join(places.select(*PLACE), [*PLACE], "left_semi")

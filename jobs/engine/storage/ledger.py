@@ -23,6 +23,12 @@ MARK = "strandline"
 LOOKED_AGAIN = "look up again"
 """The mode of a commit that corrects what its rows took from a dimension."""
 
+EXPIRE = "expire"
+"""The mode of a commit that deletes rows which are older than their table keeps them."""
+
+FORGET = "forget"
+"""The mode of a commit that deletes rows on request; its ``stream`` names the request by a hash."""
+
 Offsets = Mapping[str, tuple[int, int]]
 """Per Kafka partition (as text, for JSON) the first offset and the one after the last."""
 
@@ -62,6 +68,9 @@ class Entry:
         until: For a backfill, the end of its range.
         came: For a backfill, rows that were added.
         gone: For a backfill, rows that were removed.
+        expired: Rows that retention deleted, all of them older than ``until``.
+        forgotten: Rows that a request to forget deleted.
+        released: Of these two, in a quarantine, the records that had been released before.
         changed: For a batch that replaced rows, the range of event time that changed, in microseconds, both ends
             included; with it no reader has to compare files. Unknown when None.
         broke: How many rows broke each rule, each row counted under every rule; reasons of parsing and of time as well.
@@ -103,6 +112,9 @@ class Entry:
     until: str | None = None
     came: int = 0
     gone: int = 0
+    expired: int = 0
+    forgotten: int = 0
+    released: int = 0
     changed: tuple[int, int] | None = None
     broke: Mapping[str, int] = field(default_factory=dict)
     failed: tuple[str, ...] = ()
@@ -130,6 +142,11 @@ class Entry:
     def appended(self) -> int:
         """Return the rows that a stream reading the table receives."""
         return 0 if self.is_passed_over else self.written
+
+    @property
+    def removed(self) -> int:
+        """Return the rows that are gone for good; what was read and where it went stays in the books."""
+        return self.expired + self.forgotten
 
     @property
     def is_passed_over(self) -> bool:

@@ -20,7 +20,7 @@ from jobs.engine.storage.ledger_sums import Repair, Sums, follow
 from jobs.engine.storage.place import Place
 
 FOLDER = "_books"
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

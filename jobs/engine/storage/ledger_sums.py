@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from jobs.engine.storage.commit_log import Kind, actions, is_commit
-from jobs.engine.storage.ledger import LOOKED_AGAIN, Entry, entry_at
+from jobs.engine.storage.ledger import EXPIRE, FORGET, LOOKED_AGAIN, Entry, entry_at
 from jobs.engine.storage.place import Place
 
 UNDO = "undo "
@@ -61,6 +61,11 @@ class Sums:
         looked: The dimension's version up to which every row is joined correctly; None when none is.
         appended: The rows that a stream has received which reads the table from its first version.
         moved: Rows that were ever written, added or removed.
+        expired: Rows that retention deleted, in force.
+        forgotten: Rows that requests to forget deleted, in force.
+        released: Of these two, in a quarantine, the records that had been released before.
+        horizon: The newest moment up to which retention deleted, as text: older rows may be gone. It stays when the table
+            is replaced, because an undo brings back a version that lacks them.
         was_rewritten: Whether any commit replaced or removed rows, with or without an entry.
         seen: The last version read of each source.
         lost: For each partition of a topic the ranges of offsets that expired before they were read. All are kept: a
@@ -83,6 +88,10 @@ class Sums:
     looked: int | None = None
     appended: int = 0
     moved: int = 0
+    expired: int = 0
+    forgotten: int = 0
+    released: int = 0
+    horizon: str | None = None
     was_rewritten: bool = False
     seen: dict[str, int] = field(default_factory=dict)
     lost: dict[str, list[list[int]]] = field(default_factory=dict)
@@ -106,6 +115,11 @@ class Sums:
         return min(self.back, self.dropped)
 
     @property
+    def removed(self) -> int:
+        """Return the rows that are gone for good."""
+        return self.expired + self.forgotten
+
+    @property
     def right_until(self) -> int:
         """Return the dimension's version up to which every row is joined correctly; -1 when none is."""
         return -1 if self.looked is None else self.looked
@@ -120,6 +134,7 @@ class Sums:
         self.duplicates += entry.duplicates
         self.dropped += entry.dropped_by_watermark
         self.written += entry.written
+        self._remove(entry)
         _count(self.held, entry.quarantined)
         self.appended += entry.appended
         self.was_rewritten |= entry.is_passed_over
@@ -134,9 +149,16 @@ class Sums:
             self.moved += entry.written
         self.version = version
 
+    def _remove(self, entry: Entry) -> None:
+        self.expired += entry.expired
+        self.forgotten += entry.forgotten
+        self.released += entry.released
+        if entry.mode == EXPIRE and entry.until:
+            self.horizon = max(entry.until, self.horizon or "")
+
     def _begin_again(self, version: int, entry: Entry) -> None:
         self.batches = self.read = self.good = self.duplicates = self.dropped = self.written = 0
-        self.healed = self.back = 0
+        self.healed = self.back = self.expired = self.forgotten = self.released = 0
         self.held = {}
         self.replaced_at = version
         if (entry.promoted or "").startswith(UNDO) and len(self.generations) > 1:
@@ -155,7 +177,7 @@ class Sums:
         self.moved += moved
         self.healed += max(0, entry.good)
         self.back += min(max(0, -entry.duplicates), entry.came)
-        if entry.mode == LOOKED_AGAIN:
+        if entry.mode in {LOOKED_AGAIN, EXPIRE, FORGET}:
             return
         before = self.repairs.pop(entry.stream, None)
         if before and before.generation != self.begun:

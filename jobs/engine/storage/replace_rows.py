@@ -152,7 +152,7 @@ class _Attempt:
         if files:
             rows = exchange.stays(self._commit.take_out(files)).unionByName(rows)
         count = exchange.coming + sum(map(rows_in, files))
-        self._commit.write(_divided(rows, exchange.at, adds, count))
+        self._commit.write(divided(rows, exchange.at, adds, count))
 
     def fits(self) -> bool:
         """Return whether every replaced file is still in the table; the caller holds the turn."""
@@ -211,7 +211,7 @@ class _Attempt:
         return {row[0] for row in found}
 
 
-def _divided(rows: DataFrame, at: str, instead_of: Sequence[Add], count: int) -> DataFrame:
+def divided(rows: DataFrame, at: str, instead_of: Sequence[Add], count: int) -> DataFrame:
     """Return rows in as many Spark partitions as files are to be written, each with its own range of time.
 
     In a partitioned table the folders separate the times already.

@@ -17,6 +17,7 @@ from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.open_table import kinds
 from jobs.engine.storage.version_of_file import version_of
 from jobs.engine.storage.window_index import MICROSECOND
+from jobs.engine.trace.deleted import explain_deleted
 from jobs.engine.trace.explain_unread import explain_gate, explain_waiting
 from jobs.engine.trace.locate import Removed, first_version, removed_row
 from jobs.engine.trace.row_lineage import (
@@ -202,6 +203,10 @@ def _explain_no_row(step: Step, version: int | None, world: World) -> Finding:
 def explain_removed(table: Table, gone: Removed) -> Finding:
     """Explain which commit removed a row."""
     entry = gone.entry
+    if entry.removed:
+        return explain_deleted(table, gone.version, entry).also(
+            row=None if entry.forgotten else shown_row(table, gone.row.row)
+        )
     ranged = f" from {entry.since} to {entry.until}" if entry.since else ""
     what = {"batch": "batch run"}.get(entry.mode, entry.mode)
     what = "promotion" if entry.promoted else what

@@ -22,6 +22,7 @@ from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.open_table import kinds
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.version_of_file import version_of
+from jobs.engine.trace.deleted import deleted_since, expired_with, explain_deleted
 from jobs.engine.trace.explain_gold import explain_removed
 from jobs.engine.trace.explain_unread import explain_not_in_bronze, explain_waiting
 from jobs.engine.trace.locate import (
@@ -61,7 +62,7 @@ def explain_spot(silver: Judged, spot: Spot, world: World) -> Explained:
     if taken is None:
         return explain_not_in_bronze(silver, bronze, spot, world), None
     if taken.record is None:
-        return _explain_hole(silver, spot, taken), None
+        return _explain_hole(silver, spot, taken, world), None
     record = taken.record.row
     evidence = {
         "offset": str(spot),
@@ -84,7 +85,7 @@ def explain_spot(silver: Judged, spot: Spot, world: World) -> Explained:
     return _explain_absent(silver, record, read, world).also(**evidence), None
 
 
-def _explain_hole(silver: Judged, spot: Spot, taken: TakenIn) -> Finding:
+def _explain_hole(silver: Judged, spot: Spot, taken: TakenIn, world: World) -> Finding:
     """Explain why there is no record at an offset that bronze has read."""
     evidence = {"offset": str(spot), "version": taken.version, "batch": taken.entry.batch}
     if spot.part in taken.entry.lost:
@@ -94,6 +95,10 @@ def _explain_hole(silver: Judged, spot: Spot, taken: TakenIn) -> Finding:
             f"accepted by {taken.entry.accepted}"
         )
         return make_finding(silver, Verdict.EXPIRED, sentence, **evidence)
+    (bronze,) = silver.reads
+    gone = deleted_since(world.lake.table(bronze), taken.version)
+    if gone is not None:
+        return explain_deleted(bronze, *gone).also(**evidence)
     if taken.entry.without_record:
         holes = taken.entry.without_record
         sentence = (
@@ -200,9 +205,9 @@ def _explain_absent(
         return make_finding(
             silver, Verdict.DUPLICATE, sentence, original=spot, same=same, silver=batch
         )
-    gone = removed_row(world.lake.table(silver), Where(equal=Spot.of(record).where))
+    gone = _explain_gone(silver, record, version, world)
     if gone is not None:
-        return explain_removed(silver, gone)
+        return gone
     if entry.dropped_by_watermark:
         sentence = f"it was below the watermark of {silver.id}, which dropped rows of that batch"
         dropped = entry.dropped_by_watermark
@@ -221,6 +226,17 @@ def _explain_absent(
         f"{silver.id} has read it, but it is neither a row, nor in quarantine, nor a copy of a row"
     )
     return make_finding(silver, Verdict.UNACCOUNTED, sentence, silver=batch)
+
+
+def _explain_gone(
+    silver: Judged, record: Mapping[str, Any], version: int, world: World
+) -> Finding | None:
+    """Explain which commit removed the row of a record; None when none did."""
+    gone = removed_row(world.lake.table(silver), Where(equal=Spot.of(record).where))
+    if gone is not None:
+        return explain_removed(silver, gone)
+    lost = expired_with(silver, record["_arrived_at"], version, world.lake)
+    return explain_deleted(silver, *lost) if lost is not None else None
 
 
 def explain_key(silver: Judged, parts: tuple[str, ...], world: World) -> Explained:

@@ -22,6 +22,7 @@ from jobs.engine.storage.find_rows import Range, Where, heap, look, typed
 from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.log_actions import existing
 from jobs.engine.storage.open_table import kinds
+from jobs.engine.trace.deleted import deletions
 from jobs.engine.trace.explain_silver import explain_spot
 from jobs.engine.trace.explain_unread import unread_in_kafka
 from jobs.engine.trace.locate import Spot, contains_key, has_another, records_with_key
@@ -102,6 +103,8 @@ def records_not_in_bronze(judges: Sequence[Judged], world: World) -> tuple[list[
     missed = sum(Books(bronze, world.lake).follow().sheet.skipped for bronze in sources)
     if missed:
         gaps.append(f"{missed:,} records had expired in Kafka before bronze read them")
+    for silver in judges:
+        gaps += deletions(silver, world.lake)
     return gaps, left
 
 

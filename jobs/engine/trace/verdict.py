@@ -65,6 +65,8 @@ class Verdict(StrEnum):
     LEFT_OUT = "left out by the table's function"
     IN_TABLE = "in the table"
     REPLACED = "replaced by a backfill"
+    DELETED = "deleted by retention"
+    FORGOTTEN = "forgotten on request"
     UNACCOUNTED = "unaccounted for"
     """The lake contradicts itself; `strandline ledger` shows where."""
     UNKNOWN = "unknown"

@@ -1,0 +1,284 @@
+"""Carry out a request to forget: rows of all layers go, each table's ledger counts them, and no other row changes.
+
+The order makes it safe to kill at any moment: quarantine and silver first, then the tables above, bronze last. While bronze
+has a record that is meant, the same request finds it and does all of it again; a request that finds nothing changes nothing.
+
+Rows above silver are computed again from what is left, so sums over several devices no longer contain the forgotten one, and
+a verification finds the same rows. What cannot be computed again (retention took the rows below, or a stream still updates
+the row) is deleted where the condition holds for it; the state of that stream may hold it until it is rebuilt.
+
+A range that a stream above still owns waits as a whole: the stream would emit the rows again from its state.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from jobs import catalog
+from jobs.core.received import PLACE
+from jobs.core.table import Derived, Ingested, Judged, Recomputed, Table
+from jobs.core.verdict import judged
+from jobs.engine.gates.gate_files import refuse_behind
+from jobs.engine.quarantine.released_among import released_among
+from jobs.engine.quarantine.resolutions import RECORD
+from jobs.engine.repair.closed_range import Span
+from jobs.engine.repair.downstream import above, backfill_above, closed_above, follow
+from jobs.engine.repair.expire import refuse_unfit
+from jobs.engine.repair.forget_request import Request
+from jobs.engine.repair.forget_rows import Doomed, delete
+from jobs.engine.repair.unread_files import unread_files
+from jobs.engine.storage.changed_range import NO_TIME, reach_of
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import is_table
+from jobs.engine.storage.place import Place
+from jobs.engine.storage.read_version import rows_now
+
+SWEPT = "deleted where they could not be computed again; the state of the stream may hold them until it is rebuilt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What a request finds in one table or quarantine.
+
+    Args:
+        table: Its name.
+        rows: The rows that go.
+        how: How they go, in words.
+        mentions: Records of others that mention a text of the request; they stay.
+        waits: Why they cannot go yet; empty when they can.
+    """
+
+    table: str
+    rows: int
+    how: str
+    mentions: int = 0
+    waits: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Branch:
+    """A judged table, what a request means in it, and in the bronze below it.
+
+    Args:
+        table: The judged table.
+        places: The places of the records of bronze that are meant.
+        held: The places of the records of its quarantine.
+        span: The range of event time of the rows that go; None when none goes.
+        counts: The rows that go of bronze, of silver and of the quarantine, and the records that mention a text.
+        waits: Why it cannot be done yet.
+    """
+
+    table: Judged
+    places: DataFrame
+    held: DataFrame | None
+    span: Span | None
+    counts: tuple[int, int, int, int]
+    waits: str = ""
+    cached: list[DataFrame] = field(default_factory=list)
+
+    @property
+    def bronze(self) -> Ingested:
+        """Return the table of bronze that it judges."""
+        return self.table.reads[0]
+
+
+class Forgetting:
+    """A request in a lake."""
+
+    def __init__(self, spark: SparkSession, lake: Lake, request: Request) -> None:
+        """Look for what is meant; nothing is changed.
+
+        Raises:
+            DefinitionError: The condition is no SQL, or something is half done in a table.
+        """
+        request.refuse_unreadable()
+        self._spark, self._lake, self._request = spark, lake, request
+        self.tables = [table for table in catalog.tables() if lake.exists(table)]
+        for table in self.tables:
+            refuse_unfit(table, lake)
+        self.branches = [self._branch(table) for table in self.tables if isinstance(table, Judged)]
+
+    def parts(self) -> Iterator[Part]:
+        """Yield what it finds, table by table."""
+        for each in self.branches:
+            bronze, silver, held, mentions = each.counts
+            yield Part(
+                table=each.bronze.id,
+                rows=bronze,
+                how="deleted",
+                mentions=mentions,
+                waits=each.waits,
+            )
+            yield Part(table=each.table.id, rows=silver, how="deleted", waits=each.waits)
+            name = f"quarantine.{each.table.name}"
+            yield Part(table=name, rows=held, how="deleted", waits=each.waits)
+        for table in self._derived():
+            rows = rows_now(self._spark, table, self._lake)
+            count = rows.where(self._request.holds()).count() if self._request.fits(rows) else 0
+            yield Part(table=table.id, rows=count, how="computed again from the rows that stay")
+
+    def concerned(self) -> list[Place]:
+        """Return the folders of all tables whose history may hold what is meant."""
+        tables: dict[str, Table] = {each.id: each for each in self._derived()}
+        for branch in self._found():
+            for table in (branch.bronze, branch.table, *above(branch.table, self._lake)):
+                tables[table.id] = table
+        return [
+            path for table in tables.values() for path in self._lake.books(table) if is_table(path)
+        ]
+
+    def carry_out(self) -> Iterator[Part]:
+        """Delete what is meant and does not wait, and yield what went from each table."""
+        ready = [branch for branch in self._found() if not branch.waits]
+        for branch in ready:
+            yield self._part(f"quarantine.{branch.table.name}", self._from_quarantine(branch))
+            yield self._part(branch.table.id, self._from_silver(branch))
+        for branch in ready:
+            if branch.span is not None:
+                for table, entry in backfill_above(
+                    self._spark, branch.table, self._lake, branch.span
+                ):
+                    moved = entry.came + entry.gone if entry else 0
+                    yield Part(table=table.id, rows=moved, how="came or went")
+        if not any(branch.waits for branch in self._found()):
+            yield from self._sweep()
+        for branch in ready:
+            yield self._part(branch.bronze.id, self._from_bronze(branch))
+
+    def close(self) -> None:
+        """Let Spark forget the places."""
+        for branch in self.branches:
+            for each in branch.cached:
+                each.unpersist()
+
+    def _derived(self) -> list[Derived]:
+        return [each for each in self.tables if isinstance(each, Derived)]
+
+    def _found(self) -> list[Branch]:
+        return [branch for branch in self.branches if any(branch.counts[:3])]
+
+    def _part(self, name: str, rows: int) -> Part:
+        return Part(table=name, rows=rows, how="deleted")
+
+    def _branch(self, table: Judged) -> Branch:
+        spark, lake, request = self._spark, self._lake, self._request
+        (bronze,) = table.reads
+        records = rows_now(spark, bronze, lake)
+        found = request.meant(records, table).select(*PLACE, "_mention")
+        found = found.persist(StorageLevel.MEMORY_AND_DISK)
+        places = found.where("NOT _mention").select(*PLACE)
+        held = None
+        if is_table(lake.quarantine(table)):
+            kept = spark.read.format("delta").load(str(lake.quarantine(table)))
+            held = request.meant(kept, table).where("NOT _mention").select(*PLACE).distinct()
+            held = held.persist(StorageLevel.MEMORY_AND_DISK)
+        silver = self._meant(rows_now(spark, table, lake), places)
+        good = judged(
+            records.join(F.broadcast(places), [*PLACE], "left_semi"), table, in_any_order=True
+        )
+        times = silver.select(F.col(table.event_at).alias("_time")).unionByName(
+            good.where(F.col("_reasons").isNull()).select("_time")
+        )
+        span = _span(times)
+        counts = (
+            places.count(),
+            silver.count(),
+            held.count() if held is not None else 0,
+            found.where("_mention").count(),
+        )
+        branch = Branch(table=table, places=places, held=held, span=span, counts=counts)
+        branch.cached = [found, *([held] if held is not None else [])]
+        branch.waits = self._reason_to_wait(branch)
+        return branch
+
+    def _meant(self, rows: DataFrame, places: DataFrame) -> DataFrame:
+        """Return the rows of a judged table that are meant, by the condition or by their records."""
+        by_place = rows.join(F.broadcast(places), [*PLACE], "left_semi")
+        if not self._request.fits(rows):
+            return by_place
+        others = rows.join(F.broadcast(places), [*PLACE], "left_anti")
+        return by_place.unionByName(others.where(self._request.holds()))
+
+    def _reason_to_wait(self, branch: Branch) -> str:
+        """Return why a branch cannot be done yet; empty when it can."""
+        if not any(branch.counts[:3]):
+            return ""
+        table, lake = branch.table, self._lake
+        for source, places in ((branch.bronze, branch.places), (table, branch.places)):
+            unread, readers = unread_files(source, lake)
+            if unread and self._files(lake.table(source), places, among=unread):
+                return f"{' and '.join(readers)} has not read all of it: `strandline run`"
+        closed = closed_above(table, lake)
+        if branch.span is not None and (closed is None or branch.span.until > closed):
+            until = branch.span.until.isoformat()
+            return (
+                f"a stream above still owns a part of the time up to {until}; it has left {closed}"
+            )
+        for each in above(table, lake):
+            refuse_behind(each, lake)
+        return ""
+
+    def _files(self, path: Place, places: DataFrame, among: Collection[str]) -> bool:
+        rows = self._spark.read.format("delta").load(str(path))
+        near = rows.where(F.col("_metadata.file_name").isin([*among]))
+        return bool(near.join(F.broadcast(places), [*PLACE], "left_semi").limit(1).count())
+
+    def _from_bronze(self, branch: Branch) -> int:
+        path = self._lake.table(branch.bronze)
+        return self._delete(branch.bronze, Doomed(path=path, at="_arrived_at", rows=branch.places))
+
+    def _from_silver(self, branch: Branch) -> int:
+        table, path = branch.table, self._lake.table(branch.table)
+        meant = self._meant(rows_now(self._spark, table, self._lake), branch.places)
+        changed = branch.span.in_micros() if branch.span else NO_TIME
+        rows = meant.select(*PLACE).distinct()
+        return self._delete(table, Doomed(path=path, at=table.event_at, rows=rows, changed=changed))
+
+    def _from_quarantine(self, branch: Branch) -> int:
+        if branch.held is None:
+            return 0
+        path = self._lake.quarantine(branch.table)
+        records = self._spark.read.format("delta").load(str(path))
+        going = branch.held.withColumn("_goes", F.lit(True))
+        goes = F.coalesce("_goes", F.lit(False)).alias("_goes")
+        marked = records.join(going, [*PLACE], "left").select(*RECORD, goes)
+        released = released_among(self._spark, branch.table, self._lake, marked)
+        doomed = Doomed(path=path, at="_arrived_at", rows=branch.held, released=released)
+        return self._delete(branch.table, doomed)
+
+    def _sweep(self) -> Iterator[Part]:
+        """Delete the rows above silver for which the condition still holds, and let the tables above follow."""
+        for table in self._derived():
+            if isinstance(table, Recomputed):
+                follow(self._spark, table, self._lake)
+            rows = rows_now(self._spark, table, self._lake)
+            if not self._request.fits(rows):
+                continue
+            meant = rows.where(self._request.holds())
+            changed = reach_of(meant, table)
+            if changed is None:
+                continue
+            path, keys = self._lake.table(table), meant.select(*table.key).distinct()
+            doomed = Doomed(path=path, at=table.event_at, rows=keys, changed=changed)
+            yield Part(table=table.id, rows=self._delete(table, doomed), how=SWEPT)
+
+    def _delete(self, table: Table, doomed: Doomed) -> int:
+        kept = doomed.rows.persist(StorageLevel.MEMORY_AND_DISK)  # its source changes meanwhile
+        try:
+            return (
+                delete(self._spark, table, self._lake, self._request, replace(doomed, rows=kept))
+                if kept.count()
+                else 0
+            )
+        finally:
+            kept.unpersist()
+
+
+def _span(times: DataFrame) -> Span | None:
+    """Return the shortest range that contains all of the times."""
+    at = F.unix_micros("_time")
+    first, last = times.agg(F.min(at), F.max(at)).collect()[0]
+    return None if first is None else Span.of_micros(first, last)

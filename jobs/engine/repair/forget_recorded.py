@@ -1,0 +1,54 @@
+"""Carry out a request to forget and write it down: by a hash, the tables that it concerned, and their versions after it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from jobs.engine.repair.forget import Forgetting, Part
+from jobs.engine.repair.forget_request import Request
+from jobs.engine.storage.forgotten import Forgotten, folder_of, keep, requests
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import latest_version
+from jobs.engine.storage.ledger_snapshot import name_of
+
+
+def carry_out(
+    work: Forgetting,
+    lake: Lake,
+    request: Request,
+    clock: Callable[[], datetime],
+    found: Sequence[Part],
+) -> Iterator[Part]:
+    """Carry out what does not wait, and yield what went from each table.
+
+    The record is there before the first row goes, so that a request that was killed is seen; where nothing was found, and no
+    earlier record of it is open, none is written.
+
+    Args:
+        work: What was found.
+        lake: The lake.
+        request: The request.
+        clock: The time.
+        found: The parts of what was found.
+    """
+    concerned = {name_of(path): path for path in work.concerned()}
+    mark = request.mark(lake.table(work.tables[0])) if work.tables else ""
+    known = {each.mark: each for each in requests(lake)}.get(mark)
+    is_open = known is not None and not known.is_done
+    if not (is_open or any(part.rows for part in found)):
+        return
+    # One that was killed after its last row finds nothing any more, but its tables are written down.
+    names = [
+        *concerned,
+        *(name for name in (known.versions if known else ()) if name not in concerned),
+    ]
+    record = Forgotten(
+        mark=mark,
+        begun_at=known.begun_at if known else clock().isoformat(),
+        versions=dict.fromkeys(names, -1),
+    )
+    keep(lake, record)
+    yield from work.carry_out()
+    versions = {name: latest_version(folder_of(lake, name)) for name in names}
+    done_at = None if any(part.waits for part in found) else clock().isoformat()
+    keep(lake, replace(record, versions=versions, done_at=done_at))

@@ -1,0 +1,74 @@
+"""From when on a table has all rows that its sources imply: what retention deleted cannot be computed again.
+
+A range that begins before is refused by what computes it (a backfill, a rebuild) and left out by what compares it (a
+verification), because a difference would show the retention and no fault.
+
+A table without windows may depend on any earlier row. Its rows are held against the oldest moment of its sources all the
+same: a hold that began before it is not compared, and one that began after it began by a row that is there.
+"""
+
+from datetime import datetime
+
+from jobs.core.errors import DefinitionError
+from jobs.core.table import Ingested, Judged, Table
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger_snapshot import sums_of
+from jobs.engine.storage.place import Place
+from jobs.engine.storage.window_index import EPOCH, MICROSECOND
+
+
+def horizon(path: Place) -> datetime | None:
+    """Return the moment before which rows of a table may have been deleted; None when none was."""
+    text = sums_of(path).horizon
+    return datetime.fromisoformat(text) if text else None
+
+
+def horizon_us(path: Place) -> int | None:
+    """Return the same in microseconds since 1970."""
+    found = horizon(path)
+    return None if found is None else (found - EPOCH) // MICROSECOND
+
+
+def whole_from(table: Table, lake: Lake) -> datetime | None:
+    """Return the event time from which on a table and what it is computed from lack no row; None when they never do.
+
+    Of bronze it is the time of arrival, and an event may be as much later as its table admits.
+    """
+    return _latest(horizon(lake.table(table)), sources_whole_from(table, lake))
+
+
+def sources_whole_from(table: Table, lake: Lake) -> datetime | None:
+    """Return the same of what a table is computed from, without its own retention."""
+    match table:
+        case Ingested():
+            return None
+        case Judged():
+            below = [horizon(lake.table(source)) for source in table.upstream]
+            margin = table.lateness.early
+        case _:
+            below = [whole_from(source, lake) for source in table.needs if lake.exists(source)]
+            margin = table.window_length
+    found = _latest(*below)
+    return None if found is None else found + margin
+
+
+def refuse_expired(table: Table, lake: Lake, since: datetime) -> None:
+    """Refuse to compute a range again of which rows were deleted.
+
+    Raises:
+        DefinitionError: The range begins before the table and its sources are whole.
+    """
+    first = whole_from(table, lake)
+    if first is not None and since < first:
+        raise DefinitionError(
+            f"{table.id} from {since.isoformat()} cannot be computed again: retention deleted rows of it or of what it "
+            f"is computed from",
+            hint=f"choose a range from {first.isoformat()} on.",
+            table=table.id,
+            since=since.isoformat(),
+            whole_from=first.isoformat(),
+        )
+
+
+def _latest(*moments: datetime | None) -> datetime | None:
+    return max((each for each in moments if each is not None), default=None)

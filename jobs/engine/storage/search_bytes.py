@@ -1,0 +1,177 @@
+"""Search every file of a lake for a text: its bytes as they are, and the values of Parquet files, which are compressed.
+
+It is the proof that a request to forget left nothing, so it believes no statistics and passes over no file. What it cannot
+read it names: the state of a stream is compressed in a form that only Spark reads.
+
+The text is searched as a word, so ``d-17`` is not found in ``d-170``; in binary files it is found in any place.
+"""
+
+import gzip
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from jobs.engine.storage.lake import Lake
+
+ROWS = 65_536
+"""Rows that are decoded at once."""
+
+BLOCK = 1 << 22
+"""Bytes of another file that are read at once."""
+
+OVERLAP = 4_096
+"""Bytes of a block that are searched again with the next one; no text is longer."""
+
+STATE = "state"
+"""The folder of a checkpoint with the state of its stream."""
+
+COMPRESSED = frozenset([".zip", ".changelog", ".sst", ".delta", ".snapshot"])
+BINARY = frozenset([".db", ".index", ".timeindex", ".sqlite", ".duckdb"])
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A text, and the pattern that finds it as a word; an escaped end of a line before it is none of its letters."""
+
+    text: str
+    pattern: re.Pattern[bytes]
+
+    @classmethod
+    def of(cls, text: str) -> "Word":
+        """Return the word of a text."""
+        word = re.escape(text.encode())
+        return cls(text, re.compile(rb"(?:(?<![\w-])|(?<=\\[nrt]))" + word + rb"(?![\w-])"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """A file that holds the text, or that cannot be searched.
+
+    Args:
+        file: Its path within the lake.
+        how: ``bytes``, ``values`` of a column, or why it cannot be read.
+        kind: What the file is for, and what removes the text from it.
+        is_certain: Whether it was read.
+    """
+
+    file: str
+    how: str
+    kind: str
+    is_certain: bool = True
+
+
+TABLE_FILE = "a table's file"
+KINDS = (
+    (
+        "_kafka",
+        "the broker's log: outside of the tables; send a tombstone for the key, or let its retention pass",
+    ),
+    (
+        "_checkpoints",
+        "a stream's checkpoint: its state goes with the watermark, at once by `strandline rebuild`",
+    ),
+    ("_logs", "a log, which rotates"),
+    ("_dagster", "Dagster's events: remove the run in `strandline ui`"),
+    ("_gates", "the samples of a gate: open or correct it (`strandline gate`)"),
+    ("_audits", "the result of an audit: `strandline check` writes it anew"),
+    ("_docs", "a page of Great Expectations: delete it"),
+    ("_rebuild", "the shadow of a rebuild: promote it, or rebuild again"),
+    ("_verify", "a scratch lake: `strandline tidy --go`"),
+    ("_books", "closed books: delete the file, it is written again"),
+    ("quality", "a report: delete it, or write it anew with `strandline report`"),
+)
+
+
+def search(lake: Lake, text: str, seen: Callable[[str], None] = lambda _: None) -> Iterator[Hit]:
+    """Yield the files of a lake that hold a text, and those that cannot be searched.
+
+    Args:
+        lake: The lake.
+        text: The text, as bytes of UTF-8; where it is a number, a column of integers is searched for it as well.
+        seen: Called with each file.
+    """
+    root, word = lake.root.local, Word.of(text)
+    for file in sorted(root.rglob("*")):
+        if not file.is_file() or file.is_symlink():
+            continue
+        name = str(file.relative_to(root))
+        seen(name)
+        try:
+            how = _found(file, word)
+        except FileNotFoundError:  # a stream runs meanwhile
+            continue
+        except (OSError, pa.ArrowException) as error:
+            yield Hit(
+                file=name,
+                how=f"{type(error).__name__}: {error}",
+                kind=_kind(name),
+                is_certain=False,
+            )
+            continue
+        if how:
+            yield Hit(file=name, how=how, kind=_kind(name))
+        elif _is_state(file):
+            yield Hit(file=name, how="compressed", kind=_kind(name), is_certain=False)
+
+
+def _kind(name: str) -> str:
+    return next((kind for folder, kind in KINDS if name.startswith(f"{folder}/")), TABLE_FILE)
+
+
+def _is_state(file: Path) -> bool:
+    return STATE in file.parts and file.suffix in COMPRESSED
+
+
+def _found(file: Path, word: Word) -> str:
+    if file.suffix == ".parquet":
+        return _in_values(file, word)
+    if file.suffix == ".gz":
+        return "compressed bytes" if word.pattern.search(gzip.decompress(file.read_bytes())) else ""
+    if file.suffix in COMPRESSED or file.suffix in BINARY:
+        return "bytes" if _in_bytes(file, re.compile(re.escape(word.text.encode()))) else ""
+    return "bytes" if _in_bytes(file, word.pattern) else ""
+
+
+def _in_bytes(file: Path, pattern: re.Pattern[bytes]) -> bool:
+    with file.open("rb") as stream:
+        before = b""
+        while block := stream.read(BLOCK):
+            if pattern.search(before + block):
+                return True
+            before = (before + block)[-OVERLAP:]
+    return False
+
+
+def _in_values(file: Path, word: Word) -> str:
+    with pq.ParquetFile(file) as parquet:
+        for batch in parquet.iter_batches(ROWS):
+            for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                if _holds(column, word):
+                    return f"values of {name}"
+    return ""
+
+
+def _holds(column: pa.Array, word: Word) -> bool:
+    """Return whether a column, or one within it, holds a text."""
+    kind = column.type
+    within: list[pa.Array] = []
+    if pa.types.is_struct(kind):
+        within = [column.field(number) for number in range(kind.num_fields)]
+    elif pa.types.is_map(kind):
+        within = [column.keys, column.items]
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        within = [column.flatten()]
+    elif pa.types.is_dictionary(kind):
+        within = [column.dictionary]
+    elif pa.types.is_string(kind) or pa.types.is_binary(kind):
+        values = column.cast(pa.binary())
+        near = values.filter(pc.fill_null(pc.match_substring(values, word.text.encode()), False))
+        return any(word.pattern.search(value) for value in near.to_pylist())
+    elif pa.types.is_integer(kind) and word.text.isdigit():
+        return bool(pc.any(pc.equal(column.cast(pa.int64()), int(word.text))).as_py())
+    return any(_holds(each, word) for each in within)

@@ -1,0 +1,58 @@
+"""What a condition says about whom to forget: columns for rows, texts for bytes that cannot be parsed."""
+
+import re
+
+import pytest
+
+from jobs.core.errors import DefinitionError
+from jobs.engine.repair import forget_request as module
+from jobs.engine.repair.forget_request import Request
+
+
+@pytest.mark.parametrize(
+    ("where", "words", "columns"),
+    [
+        ("device_id = 'd-17'", ("d-17",), {"device_id"}),
+        ("device_id IN ('d-17', 'd-18')", ("d-17", "d-18"), {"device_id"}),
+        ("user = 'anna' OR owner = 'anna'", ("anna",), {"user", "owner"}),
+        ("name = 'O''Neill'", ("O'Neill",), {"name"}),
+        ("device_id <> 'd-17'", (), {"device_id"}),
+        ("lower(device_id) = 'd-17' AND NOT is_old", (), {"device_id", "is_old"}),
+        ("device_id LIKE 'd-1%'", (), {"device_id"}),
+        ("device_id = 'd'", (), {"device_id"}),
+        ("id = 17", (), {"id"}),
+    ],
+)
+def test_texts_are_searched_only_where_they_name_whom_to_forget(
+    where: str, words: tuple[str, ...], columns: set[str]
+) -> None:
+    """With another comparison the text may be that of a row that stays; a letter is in every record."""
+    request = Request.of(where)
+
+    assert (request.words, request.columns) == (words, columns)
+
+
+@pytest.mark.parametrize(
+    ("payload", "is_in"),
+    [
+        (b'{"device_id":"d-17","va', True),
+        (b"device_id=d-17;", True),
+        (b"\x08d-17\x02t", True),
+        (b"\x08d-17temperature", True),
+        (b'{"device_id":"d-170"', False),
+        (b'{"device_id":"xd-17"', False),
+        (b'{"device_id":"d-17-b"', False),
+    ],
+    ids=str,
+)
+def test_a_text_is_a_word_in_bytes(payload: bytes, is_in: bool) -> None:  # noqa: FBT001  # a parameter
+    """Avro writes the length before it, and nothing after it; this is the pattern that Spark gets."""
+    pattern = module._pattern("d-17")
+
+    assert bool(re.search(pattern, payload.decode("latin-1"))) == is_in
+
+
+def test_an_empty_condition_is_refused() -> None:
+    """It would mean everybody."""
+    with pytest.raises(DefinitionError, match="needs a condition"):
+        Request.of("  ")

@@ -1,0 +1,93 @@
+"""A scrubbed history has the same versions and no text of files that are gone; what is there stays as it is."""
+
+import json
+from pathlib import Path
+from typing import cast
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from jobs.engine.storage import scrub_log as module
+from jobs.engine.storage.commit_log import commit_file
+from jobs.engine.storage.ledger_snapshot import Snapshot, fingerprint, snapshot, sums_of, write
+from jobs.engine.storage.place import Place
+from jobs.engine.storage.scrub_log import scrub_log
+from tests.engine.written import SILVER, entry, written
+
+NO_SPARK = cast(SparkSession, None)
+"""No checkpoint is there that Spark would have to write anew."""
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Place:
+    """Return a table whose first file was replaced by one without a row."""
+    path = Place.of(tmp_path / "silver" / "x")
+    written(path, [row("d-17", 1), row("d-2", 2)], entry(SILVER, written=2).encoded())
+    written(path, [row("d-3", 3)], entry(SILVER, batch=1, written=1).encoded(), mode="overwrite")
+    return path
+
+
+def row(device: str, value: int) -> dict[str, object]:
+    return {"device_id": device, "value": value}
+
+
+def test_files_and_texts_of_the_past_go_and_numbers_stay(table: Place) -> None:
+    """The latest version has its rows and its statistics."""
+    rows = DeltaTable(table).to_pyarrow_table().to_pylist()
+    times = [commit_file(table, version).local.stat().st_mtime_ns for version in (0, 1)]
+
+    assert scrub_log(NO_SPARK, table, 1) == (1, 1)
+
+    first = commit_file(table, 0).text() or ""
+    (added,) = (json.loads(line)["add"] for line in first.splitlines() if '"add"' in line)
+    stats = json.loads(added["stats"])
+    assert "d-17" not in first
+    assert (stats["numRecords"], stats["minValues"], stats["maxValues"]) == (
+        2,
+        {"value": 1},
+        {"value": 2},
+    )
+    assert "d-3" in (commit_file(table, 1).text() or "")
+    assert DeltaTable(table).to_pyarrow_table().to_pylist() == rows
+    assert times == [commit_file(table, version).local.stat().st_mtime_ns for version in (0, 1)]
+    assert len(DeltaTable(table).file_uris()) == sum(n.endswith(".parquet") for n in table.names())
+
+
+def test_a_second_time_there_is_nothing_to_do(table: Place) -> None:
+    """As after a kill between two commits."""
+    scrub_log(NO_SPARK, table, 1)
+
+    assert scrub_log(NO_SPARK, table, 1) == (0, 0)
+
+
+def test_closed_books_know_the_commit_again(table: Place) -> None:
+    """Otherwise every reader would add up the log from its first commit."""
+    write(
+        table, Snapshot(sums=sums_of(table, 0), sheet={"fits": {"silver.x": fingerprint(table, 0)}})
+    )
+
+    scrub_log(NO_SPARK, table, 1)
+
+    assert snapshot(table).sums.version == 0
+    assert snapshot(table).sheet["fits"] == {"silver.x": fingerprint(table, 0)}
+
+
+def test_the_history_after_the_request_stays(table: Place) -> None:
+    """Those versions can be read as before."""
+    written(table, [row("d-4", 4)], entry(SILVER, batch=2, written=1).encoded(), mode="overwrite")
+
+    scrub_log(NO_SPARK, table, 0)
+
+    assert DeltaTable(table, version=1).to_pyarrow_table().to_pylist() == [row("d-3", 3)]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_time"),
+    [("2026-11-20T12:00:00.000Z", True), ("2026", False), ("d-17", False), ("", False)],
+)
+def test_times_are_kept_and_texts_are_not(text: str, is_time: bool) -> None:  # noqa: FBT001  # a parameter
+    """Queries skip files by time."""
+    assert module._plain({"x": text, "within": {"y": text, "n": 1}}) == (
+        {"x": text, "within": {"y": text, "n": 1}} if is_time else {"within": {"n": 1}}
+    )

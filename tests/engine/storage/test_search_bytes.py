@@ -1,0 +1,90 @@
+"""A text is found wherever a file holds it as a word, also compressed; what cannot be read is named."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.search_bytes import BLOCK, Hit, search
+
+OTHERS = ["d-170", "xd-17", "d-17-b"]
+
+
+def hits(lake: Lake, text: str = "d-17") -> list[tuple[str, str]]:
+    return [(hit.file, hit.how) for hit in search(lake, text)]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([*OTHERS, "d-17"]),
+        pa.array([b'{"id":"d-170"}', b'{"id":"d-17"}']),
+        pa.array([[{"key": "a", "value": b"d-17"}], []]),
+        pa.array([{"id": "d-17"}, {"id": "x"}]),
+        pa.array([[("id", "d-17")], []], pa.map_(pa.string(), pa.string())),
+        pa.array(["d-17", "x", "x"]).dictionary_encode(),
+    ],
+    ids=["text", "bytes", "headers", "struct", "map", "dictionary"],
+)
+def test_values_are_found_in_compressed_columns(lake: Lake, values: pa.Array) -> None:
+    """Parquet's own search by statistics would miss what is in the middle."""
+    file = lake.root.local / "bronze" / "x" / "part.parquet"
+    file.parent.mkdir(parents=True)
+    pq.write_table(pa.table({"column": values}), file, compression="zstd")
+
+    assert hits(lake) == [("bronze/x/part.parquet", "values of column")]
+    assert hits(lake, "d-18") == []
+
+
+def test_another_name_that_contains_it_is_another(lake: Lake) -> None:
+    """Neither in values nor in a text."""
+    root = lake.root.local
+    pq.write_table(pa.table({"id": OTHERS}), root / "part.parquet")
+    (root / "log.json").write_text(json.dumps(OTHERS))
+
+    assert hits(lake) == []
+
+
+def test_it_is_found_across_two_blocks_and_behind_an_escaped_line_end(lake: Lake) -> None:
+    """A file is read block by block."""
+    root = lake.root.local
+    (root / "a.json").write_bytes(b" " * (BLOCK - 2) + b"d-17 ")
+    (root / "b.json").write_text(json.dumps("one\nd-17"))
+
+    assert hits(lake) == [("a.json", "bytes"), ("b.json", "bytes")]
+
+
+def test_integers_are_compared(lake: Lake) -> None:
+    """An identifier may be a number."""
+    pq.write_table(pa.table({"id": [17, 4]}), lake.root.local / "part.parquet")
+
+    assert hits(lake, "17") == [("part.parquet", "values of id")]
+    assert hits(lake, "7") == []
+
+
+def test_what_cannot_be_read_is_named_and_is_not_taken_for_clean(lake: Lake) -> None:
+    """A torn file and a stream's state."""
+    root = lake.root.local
+    state = root / "_checkpoints" / "gold.x" / "state" / "0" / "0"
+    state.mkdir(parents=True)
+    (state / "1.changelog").write_bytes(b"\x00\x01")
+    (root / "part.parquet").write_bytes(b"PAR1")
+
+    found = list(search(lake, "d-17"))
+
+    assert [(hit.file, hit.is_certain) for hit in found] == [
+        ("_checkpoints/gold.x/state/0/0/1.changelog", False),
+        ("part.parquet", False),
+    ]
+    assert "watermark" in found[0].kind
+
+
+def test_a_link_leads_to_no_file_twice(lake: Lake, tmp_path: Path) -> None:
+    """What it names is searched where it is."""
+    (tmp_path / "else").write_text("d-17")
+    (lake.root.local / "link").symlink_to(tmp_path / "else")
+
+    assert list[Hit](search(lake, "d-17")) == []
