@@ -126,6 +126,16 @@ TODAY = Rule(name="today", holds="at < current_date()")
             "leave `source_count` out",
         ),
         (
+            lambda: replace(PINGS, keeps="1 year"),
+            "bronze.pings declares keeps='1 year', which is no length of time of an hour or more",
+            "such as keeps='400 days'",
+        ),
+        (
+            lambda: replace(JUDGED, keeps_held="10 minutes"),
+            "declares keeps_held='10 minutes'",
+            "leave it out to keep rows for ever",
+        ),
+        (
             lambda: Upserted(**ROWS, **WINDOW),
             "has windows, but does not declare where one ends",
             "add closes_at=…",
