@@ -7,15 +7,19 @@ tables up to the request goes (jobs/engine/storage/scrub_log.py). A promotion fr
 Nothing here knows whom a request was about: the lake wrote down which tables it concerned and up to which version.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from pyspark.sql import SparkSession
 
+from jobs.core.errors import TransientError
+from jobs.engine.pipeline.readers import How, readers
 from jobs.engine.storage.forgotten import Forgotten, folder_of, keep, requests
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import is_table, latest_version
+from jobs.engine.storage.ledger import is_passed_over, is_table, latest_version
+from jobs.engine.storage.pinned_versions import pinned_versions
+from jobs.engine.storage.place import Place
 from jobs.engine.storage.scrub_log import scrub_log
 
 AFTER = timedelta(hours=1)
@@ -49,6 +53,9 @@ def scrub(
 ) -> Iterator[Scrubbed]:
     """Scrub the history behind the requests that are due; repeated after a kill it goes on.
 
+    Raises:
+        TransientError: A stream, or a work that reads versions by their numbers, still needs it.
+
     Args:
         spark: The session.
         lake: The lake.
@@ -60,6 +67,7 @@ def scrub(
     for request in waiting:
         for name, version in request.versions.items():
             until[name] = max(version, until.get(name, -1))
+    refuse_needed(lake, until)
     for name, version in until.items():
         path = folder_of(lake, name)
         if is_table(path):
@@ -68,3 +76,29 @@ def scrub(
             yield Scrubbed(table=name, until=last, files=files, commits=commits)
     for request in waiting:
         keep(lake, replace(request, scrubbed_at=now.isoformat()))
+
+
+def refuse_needed(lake: Lake, until: Mapping[str, int]) -> None:
+    """Refuse to delete a history that is still read; what only an undo would read is no reason.
+
+    Raises:
+        TransientError: It is needed.
+    """
+    readers_of = [(each.table, each.needs) for each in readers(lake) if each.how is not How.UNDO]
+    for who, versions in (*readers_of, ("a verification", pinned_versions(lake.root))):
+        for name, version in until.items():
+            first = _next_read(folder_of(lake, name), versions.get(name, version + 1))
+            if first <= version:
+                raise TransientError(
+                    f"{who} still reads {name} from version {first:,} on, and its history up to {version:,} is to be "
+                    "scrubbed",
+                    hint="let it read on (`strandline run`), then type the same again.",
+                    table=name,
+                )
+
+
+def _next_read(path: Place, version: int) -> int:
+    """Return the first version from one on whose rows a stream reads; it passes over repairs, and over the request itself."""
+    while is_passed_over(path, version):
+        version += 1
+    return version
