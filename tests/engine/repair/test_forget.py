@@ -39,7 +39,7 @@ def test_a_forgotten_device_leaves_the_lake_of_a_fleet_that_never_had_it(
 
     Afterwards no file of its tables holds the name, and what bronze gives is what is there.
     """
-    log = fleet_log(chance, events=times(160, 3_000), batches=times(2, 6))
+    log = fleet_log(chance, events=times(120, 3_000), batches=times(1, 6))
     for batch in commits(log):
         received(lake, batch)
         derive(spark, lake, *TABLES)
@@ -52,7 +52,7 @@ def test_a_forgotten_device_leaves_the_lake_of_a_fleet_that_never_had_it(
     interrupted(spark, lake, commits=chance.randrange(1, 5))
     carried_out(spark, lake)
     versions = versions_of(lake)
-    again = carried_out(spark, lake)
+    again = [each for _ in range(times(0, 1)) for each in carried_out(spark, lake)]
 
     assert proven(lake, TABLES)
     same = [one for table in TABLES for one in compare(table, lake, other)]
