@@ -10,9 +10,11 @@ from pyspark.sql import SparkSession
 
 from jobs.engine.storage import scrub_log as module
 from jobs.engine.storage.commit_log import commit_file
+from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger_snapshot import Snapshot, fingerprint, snapshot, sums_of, write
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.scrub_log import scrub_log
+from jobs.engine.storage.search_bytes import search
 from tests.engine.written import SILVER, entry, written
 
 NO_SPARK = cast(SparkSession, None)
@@ -91,3 +93,17 @@ def test_times_are_kept_and_texts_are_not(text: str, is_time: bool) -> None:  # 
     assert module._plain({"x": text, "within": {"y": text, "n": 1}}) == (
         {"x": text, "within": {"y": text, "n": 1}} if is_time else {"within": {"n": 1}}
     )
+
+
+@pytest.mark.slow
+def test_checkpoints_are_written_anew_without_the_texts(spark: SparkSession, table: Place) -> None:
+    """A checkpoint repeats the statistics, of files that were removed since as well."""
+    DeltaTable(table, version=0).create_checkpoint()
+    lake = Lake(table.parent.parent)
+    assert [hit.file for hit in search(lake, "d-17") if ".checkpoint" in hit.file]
+
+    scrub_log(spark, table, 1)
+
+    assert [*search(lake, "d-17")] == []
+    assert DeltaTable(table).to_pyarrow_table().to_pylist() == [row("d-3", 3)]
+    assert spark.read.format("delta").load(str(table)).count() == 1
