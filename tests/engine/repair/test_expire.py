@@ -152,6 +152,7 @@ def test_what_expired_is_not_computed_again(spark: SparkSession, morning: Lake) 
     assert proven(morning, TABLES)
 
 
+@pytest.mark.prove(alone="three computations and a stream in a process of its own")
 def test_a_certificate_compares_what_is_left(spark: SparkSession, morning: Lake) -> None:
     """Rows of silver whose records expired are no difference, and the certificate says from when on it compares."""
     streamed(spark, morning, LATER)
