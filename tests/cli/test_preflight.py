@@ -37,7 +37,7 @@ def test_what_is_as_it_was_needs_no_jvm(filled: Path) -> None:
     with patch.object(engine, "site", side_effect=AssertionError("Spark was started")):
         answer = succeeded("preflight", "--lake", filled)
 
-    lines = [line.split(maxsplit=1) for line in answer.out.splitlines()]
+    lines = [line.split() for line in answer.out.splitlines()]
     assert ["gold.device_signal_10m", "safe"] in lines
     assert ["silver.device_telemetry", "safe"] in lines
 
@@ -49,7 +49,7 @@ def test_an_edit_is_judged_and_named(edited: Lake) -> None:
     assert "needs a new checkpoint" in answer.out
     assert "the state of Aggregate is kept by other keys" in answer.out
     assert f"`strandline rebuild {gold.TABLE.id}`" in answer.out
-    (verdict,) = strandline("preflight", gold.TABLE.id, "--lake", edited.root, "--json").json()
+    (verdict,) = strandline("preflight", gold.TABLE.id, "--lake", edited.root, "--json").json
     assert verdict["differences"][0]["remedy"] == "rebuild"
 
 
