@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.cli.inside import succeeded
+from tests.faults.disk import outcomes
 
 
 @pytest.fixture
@@ -23,3 +24,9 @@ def address(fresh: Path) -> str:
     """Return where the broker is."""
     status: Any = succeeded("status", "--lake", fresh, "--json").json
     return str(status["kafka"])
+
+
+@pytest.fixture(autouse=True)
+def _outcomes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the outcomes of faults when the long proofs run."""
+    monkeypatch.setattr(outcomes, "is_long", request.config.pluginmanager.has_plugin("proofs"))

@@ -12,6 +12,7 @@ from typing import assert_never
 
 from pyspark.sql import DataFrame
 
+from jobs.core.errors import LakeError
 from jobs.core.table import Appended, Judged, Streamed, Upserted, Windowed
 from jobs.engine.gates.batch_check import Guard
 from jobs.engine.gates.gate_files import refuse_behind
@@ -21,11 +22,14 @@ from jobs.engine.pipeline.trigger_limit import ReplanError, TriggerLimit
 from jobs.engine.pipeline.write_gold import Windows, append
 from jobs.engine.pipeline.write_silver import Fork
 from jobs.engine.runtime.meter import Meter
+from jobs.engine.runtime.outage import transient
 from jobs.engine.storage.file_index import FileIndex
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.lasting_checkpoint import keep_plan, keep_state
 from jobs.engine.storage.ledger import Entry, last_entry
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.spark_checkpoint import planned, stream_id
+from jobs.engine.storage.torn_checkpoint import broken_state
 
 OnCommit = Callable[[Entry], None]
 
@@ -65,6 +69,7 @@ class Writer:
         self._limit = limit
         self._windows: Windows | None = None
         self._static: FileIndex | None = None
+        self._kept: set[str] = set()
         self.error: Exception | None = None
         self.writing = threading.Lock()
         """Held while a batch is written, so that its look-up is not repeated meanwhile."""
@@ -74,15 +79,27 @@ class Writer:
         with self.writing:
             self._write(rows, number)
 
+    def cause(self, failure: BaseException) -> BaseException:
+        """Return what ended the query: this writer's own error, or what Spark's means."""
+        if isinstance(self.error, LakeError | ReplanError):
+            return self.error
+        if transient(failure) is not None:
+            return failure
+        return broken_state(self._table, self._lake, failure) or failure
+
     def _write(self, rows: DataFrame, number: int) -> None:
+        checkpoint = self._lake.checkpoint(self._table)
         try:
             if self._has(self._lake.table(self._table), number):
                 if self._guard:  # killed before it could clear its gate
-                    self._guard.passed(str(stream_id(self._lake.checkpoint(self._table))), number)
+                    self._guard.passed(str(stream_id(checkpoint)), number)
                 rows.write.format("noop").mode("overwrite").save()
+                keep_state(checkpoint, self._kept)
                 return
             refuse_behind(self._table, self._lake)
+            keep_plan(checkpoint, number)
             entry = self._written(rows, number)
+            keep_state(checkpoint, self._kept)
         except ReplanError as error:
             self.error = error
             raise

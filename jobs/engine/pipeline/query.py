@@ -8,8 +8,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from jobs.core.errors import LakeError
 from jobs.core.table import Streamed, Table
+from jobs.engine.accounting.balance_sheet import waiting
 from jobs.engine.pipeline.batch_writer import Writer
 from jobs.engine.pipeline.dimension_lookup import unknown
 from jobs.engine.pipeline.make_table import make
@@ -22,6 +22,7 @@ from jobs.engine.pipeline.trigger_limit import ReplanError
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.relocate_checkpoint import settle
 from jobs.engine.storage.spark_checkpoint import is_idle
+from jobs.engine.storage.torn_checkpoint import mend, play_again
 
 POLL = 0.05
 
@@ -49,9 +50,13 @@ def start(  # noqa: PLR0913, PLR0917  # what runs, where, how often, and how muc
     Raises:
         DefinitionError: Table and checkpoint do not belong together, or the code of today cannot go on with the
             checkpoint.
+        BrokenCheckpointError: A file of the checkpoint is damaged, and the ledger cannot replace it.
     """
+    mend(table, lake)
     refuse_strangers(table, lake)
     settle(lake.checkpoint(table))
+    if not is_settled(table, lake) and waiting(table, lake) == 0:
+        play_again(lake.checkpoint(table))
     bring_back_unread(table, lake)
     run = framed(spark, table, lake, files())
     cleared = refuse_unsafe(table, lake, run)
@@ -101,9 +106,7 @@ def follow(
         failure = error
     if failure is None:
         return
-    if isinstance(writer.error, LakeError | ReplanError):
-        raise writer.error
-    raise failure
+    raise writer.cause(failure)
 
 
 def follow_again(

@@ -22,7 +22,13 @@ from jobs.engine.storage.files_at_version import table_id
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.place import Place
-from jobs.engine.storage.spark_checkpoint import begin_whole, begins_whole, is_new, unread_from
+from jobs.engine.storage.spark_checkpoint import (
+    NOWHERE,
+    begin_whole,
+    begins_whole,
+    is_new,
+    unread_from,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +78,14 @@ def bring_back_unread(table: Table, lake: Lake) -> None:
 
     Maintenance leaves those that a stream of the lake needs; this one is of a rebuild, or was brought back by an undo.
     """
-    unread = unread_from(lake.checkpoint(table)) or {}
+    checkpoint = lake.checkpoint(table)
+    unread = unread_from(checkpoint) or {}
+    begun = (
+        None if is_new(checkpoint) or begins_whole(checkpoint) else NOWHERE
+    )  # batch 0 is played again
     for source in table.upstream:
         path = lake.table(source)
-        if (position := unread.get(table_id(path))) is not None:
+        if (position := unread.get(table_id(path), begun)) is not None:
             bring_back(path, position.version)
 
 

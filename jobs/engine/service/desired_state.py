@@ -65,7 +65,7 @@ class Order:
         seen = is_there(self.rest)
         if seen is not None:
             return seen
-        return now - datetime.fromisoformat(self.rest["at"]) < LONGEST_SUSPENSION
+        return abs(now - datetime.fromisoformat(self.rest["at"])) < LONGEST_SUSPENSION
 
     def suspended(self, now: datetime) -> "Order":
         """Return the request with the stream suspended by this process."""

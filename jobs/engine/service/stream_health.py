@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from jobs.core.errors import DataError, DefinitionError
-from jobs.engine.service.desired_state import Order
+from jobs.engine.service.desired_state import DELAYS, Order
 from jobs.engine.service.failing import SURE
 
 SILENT = timedelta(seconds=60)
@@ -116,7 +116,7 @@ def is_well(asked: Order, beat: Mapping[str, Any] | None, now: datetime) -> bool
     """
     if not beat or not beat["alive"] or not asked.attempts:
         return False
-    return now - datetime.fromisoformat(asked.attempts[-1]) > WELL
+    return abs(now - datetime.fromisoformat(asked.attempts[-1])) > WELL
 
 
 def looks(beat: Mapping[str, Any]) -> dict[str, Look]:
@@ -215,4 +215,7 @@ def _act(asked: Order, now: datetime, *, is_hopeless: bool) -> Act:
     due = asked.next_at()
     if due is None or is_hopeless:
         return Act.NOTHING if asked.gave_up else Act.GIVE_UP
-    return Act.RESTART if now >= due else Act.WAIT
+    is_clock_back = (
+        due - now > DELAYS[-1]
+    )  # it was set back since the last attempt, which would wait for that long
+    return Act.RESTART if now >= due or is_clock_back else Act.WAIT

@@ -5,12 +5,16 @@ Delta lets one commit, so the other must look again at what is missing.
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
+from jobs.engine.storage.commit_log import log_files, log_of
+from jobs.engine.storage.durable import sync_all
+from jobs.engine.storage.log_actions import added
 from jobs.engine.storage.open_table import opened
 from jobs.engine.storage.place import Place
 
@@ -25,7 +29,7 @@ class ClaimedRows:
 
     def __init__(self, path: Place, schema: Any) -> None:  # noqa: ANN401  # Arrow has no types
         """Open the latest version; two processes may create the table at the same time."""
-        self._schema = schema
+        self._schema, self._place = schema, path
         self._table = _made(path, schema)
 
     def claimed(self, subject: str) -> int:
@@ -45,7 +49,15 @@ class ClaimedRows:
             )
         except CommitFailedError:
             return False
+        self._keep()
         return True
+
+    def _keep(self) -> None:
+        """Bring the rows and their commit to the disk: what is written after them says that they are there."""
+        path, version = self._place, self._table.version()
+        files = [Path(file) for file in added(path, version).files]
+        sync_all(files, within=path.local)
+        sync_all(log_files(path, version), within=log_of(path).local)
 
 
 def compact(path: Place, many: int) -> None:
@@ -65,6 +77,8 @@ def _made(path: Place, schema: Any) -> DeltaTable:  # noqa: ANN401  # Arrow has 
     except TableNotFoundError:
         path.make()
     try:
-        return DeltaTable.create(str(path), schema=schema, mode="ignore", configuration=ALWAYS)
+        made = DeltaTable.create(str(path), schema=schema, mode="ignore", configuration=ALWAYS)
     except CommitFailedError:  # another process was faster
         return opened(path)
+    sync_all(log_files(path, 0), within=path.local)
+    return made

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 from jobs.engine.storage.old_commits import PACKED, is_old, old_commit
@@ -54,6 +55,15 @@ def commit_file(path: Place, version: int) -> Place:
 def sum_file(path: Place, version: int) -> Place:
     """Return the file of a version's checksum."""
     return log_of(path) / f"{version:020d}.crc"
+
+
+def log_files(path: Place, version: int) -> Iterator[Path]:
+    """Yield the files by which a reader finds a version: its commit, and the checkpoint that Delta writes at some."""
+    yield commit_file(path, version).local
+    checkpoint = log_of(path) / f"{version:020d}.checkpoint.parquet"
+    if checkpoint.exists():
+        yield checkpoint.local
+        yield (log_of(path) / "_last_checkpoint").local
 
 
 def is_commit(path: Place, version: int) -> bool:

@@ -14,6 +14,7 @@ version is pinned, and tests/engine/storage/test_delta_commit.py covers every ca
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -22,7 +23,8 @@ from pyspark.sql import functions as F
 
 from jobs.core.errors import DataError
 from jobs.engine.runtime.jvm import classic, jvm
-from jobs.engine.storage.commit_log import added_file, sum_file
+from jobs.engine.storage.commit_log import added_file, log_files, log_of, sum_file
+from jobs.engine.storage.durable import sync_all
 from jobs.engine.storage.ledger import latest_version, newest_checkpoint
 from jobs.engine.storage.locks import turn
 from jobs.engine.storage.place import Place
@@ -250,7 +252,7 @@ class Commit:
             self._actions.add(file.remove())
 
     def commit(self, metadata: str) -> int:
-        """Make files and metadata visible together; return the new version."""
+        """Make files and metadata visible together, and lasting; return the new version."""
         none = self._jvm.scala.Option.empty()
         operation = self._jvm.org.apache.spark.sql.delta.DeltaOperations.Write(
             self._jvm.org.apache.spark.sql.SaveMode.Append,
@@ -259,10 +261,16 @@ class Commit:
             self._jvm.scala.Option.apply(metadata),
             *[none] * 5,
         )
+        sync_all(self._new_files(), within=self._path.local)
         with turn(self._spark, self._path):
             version = int(self._transaction.commit(_scala(self._spark, self._actions), operation))
+        sync_all(log_files(self._path, version), within=log_of(self._path).local)
         forget_sum(self._path, version - SUMS_KEPT)
         return version
+
+    def _new_files(self) -> Iterator[Path]:
+        for file in self._written:
+            yield (self._path / unquote(added_file(file)["path"])).local
 
     def _java(self, sequence: Any) -> Any:  # noqa: ANN401
         return self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(sequence)

@@ -7,17 +7,22 @@ import os
 from collections.abc import Iterable
 
 from jobs.engine.storage.commit_log import commit_file
+from jobs.engine.storage.durable import sync
 from jobs.engine.storage.log_actions import added
 from jobs.engine.storage.place import Place
 
 
 def link_files(source: Place, target: Place, names: Iterable[str]) -> None:
     """Give files of one table a second name in the folder of another; those that are there already stay."""
+    folders = set[Place]()
     for name in names:
         place = target / name
+        folders.add(place.parent)
         if not place.exists():
             place.parent.make()
             os.link(source / name, place)
+    for folder in folders:
+        sync(folder.local)
 
 
 def link_commit(source: Place, target: Place, version: int) -> None:

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from jobs.core.errors import DataError
 from jobs.engine.storage.duckdb_session import Duck, spilling
+from jobs.engine.storage.durable import sync_all
 from jobs.engine.storage.place import Place
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def merged_file(files: Sequence[Place], folder: Place, sorted_by: Sequence[str])
         if isinstance(error, pa.ArrowException):
             raise _unreadable(folder, files, error) from error
         raise
+    sync_all([target.local], within=folder.local)  # the others are deleted one day
     return target
 
 

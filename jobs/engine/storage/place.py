@@ -5,7 +5,7 @@ lake, while a place's text is what Spark, Delta and delta-rs accept. And a path 
 has five: code that has a place cannot list a tree, follow a link or hold a file open by accident.
 
 Beside tables, a lake has small files: a heartbeat, a gate, a certificate. They are read whole and replaced whole, so a
-reader sees the old text or the new, never a mix. What needs a real folder (a lock, a log of a program, Spark's scratch)
+reader sees the old text or the new, never a mix; what a verb has written is there after a power cut. What needs a real folder (a lock, a log of a program, Spark's scratch)
 asks for ``local``.
 
 Only the scheme ``file`` can be used today.
@@ -20,6 +20,7 @@ from typing import TypeAlias
 from uuid import uuid4
 
 from jobs.core.errors import DefinitionError
+from jobs.engine.storage.durable import make, sync, sync_all
 
 FILE = "file"
 Content: TypeAlias = bytes
@@ -131,35 +132,41 @@ class Place:
     def put_bytes(self, content: Content) -> None:
         """Write a file that is no text in the same way."""
         draft = self.parent.make().local / f".{self.name}.{uuid4().hex}"
-        draft.write_bytes(content)
+        _write(draft, content)
         draft.replace(self.local)
+        sync(draft.parent)
 
     def create(self, text: str) -> bool:
         """Write a file that does not exist, whole; return False where it exists, also by another process meanwhile."""
         draft = self.parent.make().local / f".{self.name}.{uuid4().hex}"
-        draft.write_text(text, encoding="utf-8")
+        _write(draft, text.encode("utf-8"))
         try:
             self.local.hardlink_to(draft)
         except FileExistsError:
             return False
         finally:
             draft.unlink()
+        sync(draft.parent)
         return True
 
     def append(self, line: str) -> None:
         """Append a line to a file that is never cut."""
-        self.parent.make()
+        parent = self.parent.make()
         with self.local.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
+        sync_all([self.local], within=parent.local)
 
     def make(self) -> "Place":
         """Create the folder with those above it, unless it exists, and return the place."""
-        self.local.mkdir(parents=True, exist_ok=True)
+        make(self.local)
         return self
 
     def move(self, to: "Place") -> None:
         """Rename a file or a folder; a file at the new place is replaced."""
-        self.local.replace(to.parent.make().local / to.name)
+        target = to.parent.make().local / to.name
+        self.local.replace(target)
+        sync(target.parent)
+        sync(self.local.parent)
 
     def remove(self, *, if_possible: bool = False) -> None:
         """Remove a file or a link, or a folder with all that it holds; nothing where there is none.
@@ -171,3 +178,8 @@ class Place:
             shutil.rmtree(self.local, ignore_errors=if_possible)
         else:
             self.local.unlink(missing_ok=True)
+
+
+def _write(draft: Path, content: Content) -> None:
+    draft.write_bytes(content)
+    sync(draft)

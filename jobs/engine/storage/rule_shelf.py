@@ -2,7 +2,8 @@
 
 A version is complete before it is live, and to make it live is to replace one small file. So a reader of the rules sees
 all files of a promotion or none, and the former version is there to be taken back. Beside them is a file that only grows,
-with a line for each promotion and each time that one was taken back.
+with a line for each promotion and each time that one was taken back. The line comes first: of a process that was killed
+between the two, a line too much is left, and what is live is in the one file.
 
 Rules that were muted stay so: ``muted.txt`` goes along, forwards and backwards.
 """
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.core.errors import DefinitionError, TransientError
+from jobs.engine.storage.durable import sync_all
 from jobs.engine.storage.file_lock import HeldError, hold
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
@@ -94,9 +96,10 @@ def put_live(  # noqa: PLR0913  # what, instead of what, on which ground, and it
             (draft / name).local.write_bytes(content)
         check(draft.local)
         done = Promotion(version=_next(lake), **record)
+        sync_all((file for file in draft.local.rglob("*") if file.is_file()), within=draft.local)
         draft.move(lake.rules / done.version)
-        _switch(lake, (*stack, done)[-MOST:])
         _note(lake, done, "promoted", at=done.at, by=done.by)
+        _switch(lake, (*stack, done)[-MOST:])
         return done
 
 
@@ -117,8 +120,8 @@ def take_back(lake: Lake, *, at: str, by: str) -> Promotion:
         *before, last = stack
         if before:
             _carry_muted(lake.rules / last.version, lake.rules / before[-1].version)
-        _switch(lake, tuple(before))
         _note(lake, last, "taken back", at=at, by=by)
+        _switch(lake, tuple(before))
         return last
 
 

@@ -1,0 +1,90 @@
+"""Operations that no verb does alone, as functions of a lake: run under the recorder, and again after a crash."""
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from jobs import catalog
+from jobs.engine.accounting.close_ledger import close
+from jobs.engine.gates.gate_files import Shut, Where, clear, shut, write
+from jobs.engine.gates.gate_files import open_ as open_gate
+from jobs.engine.service import desired_state
+from jobs.engine.service.desired_state import Order
+from jobs.engine.storage import rule_shelf
+from jobs.engine.storage.lake import Lake
+
+SILVER = "silver.device_telemetry"
+AT = "2026-11-20T12:00:00+00:00"
+RULES = Path(__file__).parents[3] / "jobs" / "rules"
+
+
+def close_books(lake: Lake) -> None:
+    """Close the books of every table, however few commits it has."""
+    close(lake, [table for table in catalog.tables() if lake.exists(table)], every=1)
+
+
+def shut_gate(lake: Lake) -> None:
+    """Shut a gate, as a batch does that is not believed."""
+    table = catalog.find(SILVER)
+    if shut(table, lake) is None:
+        write(Shut(table=SILVER, where=Where.BEFORE, stream="s", batch=9, at=AT), table, lake)
+
+
+def open_shut_gate(lake: Lake) -> None:
+    """Open it, as an operator does."""
+    table = catalog.find(SILVER)
+    if shut(table, lake) is not None:
+        open_gate(table, lake, because="the sensors were calibrated", who="ann", at=AT)
+
+
+def clear_gate(lake: Lake) -> None:
+    """Remove it, because the batch was committed."""
+    clear(catalog.find(SILVER), lake, Where.BEFORE)
+
+
+def promote_rules(lake: Lake) -> None:
+    """Make rules live, unless they are."""
+    if not rule_shelf.promotions(lake):
+        rule_shelf.put_live(
+            lake,
+            {"site/one.yml": b"title: one\n"},
+            without=(),
+            base=RULES / "starter",
+            check=lambda _: None,
+            record={"at": AT, "by": "ann", "rules": (), "backtest": {}},
+        )
+
+
+def undo_rules(lake: Lake) -> None:
+    """Take them back, unless they were."""
+    if rule_shelf.promotions(lake):
+        rule_shelf.take_back(lake, at=AT, by="ann")
+
+
+def ask_to_run(lake: Lake) -> None:
+    """Ask for the stream to run."""
+    desired_state.write(lake, Order(runs=True, at=AT, by="ann"))
+
+
+def make_orphans(lake: Lake) -> None:
+    """Leave files that no commit names, as batches do that were killed long ago."""
+    for name in ("one", "two", "three"):
+        orphan = lake.table(catalog.find(SILVER)).local / f"part-{name}.snappy.parquet"
+        orphan.write_bytes(b"left")
+        long_ago = datetime(2020, 1, 1, tzinfo=UTC).timestamp()
+        os.utime(orphan, (long_ago, long_ago))
+
+
+PROGRAMS: dict[str, Callable[[Lake], None]] = {
+    each.__name__: each
+    for each in (
+        close_books,
+        shut_gate,
+        open_shut_gate,
+        clear_gate,
+        promote_rules,
+        undo_rules,
+        ask_to_run,
+    )
+}
