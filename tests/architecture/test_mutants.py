@@ -6,7 +6,8 @@ from collections import Counter
 import pytest
 
 from tests.architecture.tree import ROOT
-from tests.mutants.planted import MUTANTS, Mutant
+from tests.mutants.mutant import Mutant
+from tests.mutants.planted import MUTANTS
 
 AT_LEAST = 25
 

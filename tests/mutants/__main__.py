@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 
 from tests.architecture.tree import copied
-from tests.mutants.planted import MUTANTS, Mutant
+from tests.mutants.mutant import Mutant
+from tests.mutants.planted import MUTANTS
 
 FAILED = 1
 """What pytest exits with when tests have failed; any other code is no verdict."""

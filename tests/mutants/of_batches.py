@@ -1,0 +1,148 @@
+"""Faults of a batch: how rows are read, judged, counted and written."""
+
+from tests.mutants.mutant import Mutant
+
+PIPELINE = "jobs/engine/pipeline"
+
+FAULTS = (
+    Mutant(
+        "lateness has the wrong sign",
+        "jobs/core/lateness.py",
+        "event_at < arrived_at - interval(self.late)",
+        "event_at < arrived_at + interval(self.late)",
+        ("tests/core/test_lateness.py",),
+    ),
+    Mutant(
+        "disordered rows are believed",
+        "jobs/core/lateness.py",
+        'F.col("_newest_before") - interval(self.disorder)',
+        'F.col("_newest_before") - interval(self.disorder * 1000)',
+        ("tests/core/test_disorder.py",),
+    ),
+    Mutant(
+        "a broken clock moves the watermark",
+        "jobs/core/verdict.py",
+        'F.when(is_stamped_ahead(), F.col("_newest_before"))',
+        'F.when(F.lit(value=False), F.col("_newest_before"))',
+        ("tests/core/test_disorder.py::test_a_broken_clock_in_a_backlog_takes_nothing_with_it",),
+    ),
+    Mutant(
+        "rows with two reasons are in no place",
+        "jobs/core/verdict.py",
+        'rows.where(F.col("_reasons").isNotNull()).select(',
+        'rows.where(F.size("_reasons") == 1).select(',
+        ("tests/silver/test_device_telemetry.py",),
+    ),
+    Mutant(
+        "of several copies the last one counts",
+        "jobs/core/stateful.py",
+        "Window.partitionBy(*same).orderBy(*order)",
+        "Window.partitionBy(*same).orderBy(*map(F.desc, order))",
+        ("tests/silver/test_device_telemetry.py",),
+    ),
+    Mutant(
+        "a batch calls no window final",
+        "jobs/core/stateful.py",
+        'F.col(closes_at) <= F.col("_bound")',
+        'F.col(closes_at) > F.col("_bound")',
+        ("tests/gold/test_device_signal_10m.py",),
+    ),
+    Mutant(
+        "records that Kafka has deleted are passed over",
+        f"{PIPELINE}/ingest.py",
+        "topic_log.check_positions(self._table.id, start, bounds)",
+        "pass",
+        ("tests/engine/pipeline/test_ingest.py",),
+    ),
+    Mutant(
+        "a loss is accepted that is not the whole loss",
+        "jobs/engine/kafka/expired.py",
+        "part: (offset, bounds[part][0])",
+        "part: (offset, offset + 1)",
+        ("tests/engine/repair/test_accept_loss.py",),
+    ),
+    Mutant(
+        "the log of a table is kept for its quickest reader alone",
+        f"{PIPELINE}/readers.py",
+        "min(at, one.get(name, at))",
+        "max(at, one.get(name, at))",
+        ("tests/engine/pipeline/test_readers.py",),
+    ),
+    Mutant(
+        "bronze counts offsets instead of records",
+        f"{PIPELINE}/ingest.py",
+        "read=written.rows,",
+        "read=span,",
+        ("tests/engine/pipeline/test_ingest.py",),
+    ),
+    Mutant(
+        "a slice ends one record too late",
+        "jobs/engine/kafka/slices.py",
+        "stops[part] = min(max(stop, start[part]), end[part])",
+        "stops[part] = min(max(stop + 1, start[part]), end[part])",
+        ("tests/engine/kafka/test_slices.py",),
+    ),
+    Mutant(
+        "records of an aborted transaction are read",
+        "jobs/engine/kafka/topic_log.py",
+        '"isolation.level": "read_committed"',
+        '"isolation.level": "read_uncommitted"',
+        ("tests/engine/kafka/test_topic_log.py", "tests/engine/pipeline/test_ingest.py"),
+    ),
+    Mutant(
+        "the newest arrival runs back",
+        f"{PIPELINE}/newest_arrival.py",
+        "max([*_newest(path, written, seen_at), *([known] if known else [])], default=None)",
+        "max(_newest(path, written, seen_at), default=known)",
+        ("tests/engine/pipeline/test_disordered_intake.py",),
+    ),
+    Mutant(
+        "a batch is written again after a crash",
+        f"{PIPELINE}/batch_writer.py",
+        "and newest[1].batch >= number",
+        "and newest[1].batch > number",
+        ("tests/faults/test_crash_points.py",),
+    ),
+    Mutant(
+        "a quarantine is filled again after a crash",
+        f"{PIPELINE}/batch_writer.py",
+        "held_already=self._has(quarantine, number)",
+        "held_already=False",
+        ("tests/faults/test_crash_points.py",),
+    ),
+    Mutant(
+        "a batch loses its last row",
+        f"{PIPELINE}/write_silver.py",
+        "commit.write(sized(rows, count)).rows if count else 0",
+        "commit.write(sized(rows.limit(count - 1), count)).rows if count else 0",
+        ("tests/silver/test_device_telemetry.py",),
+    ),
+    Mutant(
+        "an opened gate lets any batch pass",
+        "jobs/engine/gates/gate_files.py",
+        "and self.is_of(other.stream, other.batch)",
+        "and bool(other.stream)",
+        ("tests/engine/gates/test_gate_files.py",),
+    ),
+    Mutant(
+        "a batch that breaks a rule is published",
+        "jobs/engine/gates/batch_check.py",
+        "raise GateShutError.before(shut)",
+        "return checked",
+        ("tests/engine/gates/test_batch_check.py",),
+    ),
+    Mutant(
+        "sensitive fields are shown at depth",
+        "quality/mask.py",
+        "masked[label] = _masked(name, value, hidden, shown)",
+        "masked[label] = value if isinstance(value, dict) else _masked(name, value, hidden, shown)",
+        ("tests/quality/test_mask.py",),
+    ),
+    Mutant(
+        "rules are switched while tasks still judge by the former ones",
+        "jobs/engine/pipeline/feed_query.py",
+        "while running_tasks(spark, feed.id):",
+        "while False:",
+        ("tests/engine/pipeline/test_feed_query.py",),
+    ),
+)
