@@ -130,7 +130,7 @@ def _described(table: Streamed, sources: Sequence[DataFrame], result: DataFrame)
         operators = (replace(operators[0], keys=_identity(table, sources[0])), *operators[1:])
         watermarks = tuple((TIME, delay) for _, delay in watermarks)  # its text has the verdict
     return StatefulPlan(
-        sources=tuple(dict.fromkeys(places[each] for each in _paths(execution.analyzed()))),
+        sources=tuple(places[path] for path, _ in dict.fromkeys(_leaves(execution.analyzed()))),
         operators=operators,
         watermarks=watermarks,
         output_mode=mode,
@@ -237,10 +237,15 @@ def _analyzed(rows: DataFrame) -> Any:  # noqa: ANN401  # py4j's objects have no
 
 def _paths(plan: Any) -> list[str]:  # noqa: ANN401  # as above
     """Return the folders of the Delta tables that a plan follows, in the order of the plan."""
+    return [path for path, _ in _leaves(plan)]
+
+
+def _leaves(plan: Any) -> list[tuple[str, str]]:  # noqa: ANN401  # as above
+    """Return those folders, each with the ids of its columns: a table read under other ids is another source to Spark."""
     leaves = plan.collectLeaves()
     found = (leaves.apply(number) for number in range(leaves.length()))
     return [
-        str(leaf.dataSource().options().apply("path"))
+        (str(leaf.dataSource().options().apply("path")), str(leaf.output().toString()))
         for leaf in found
         if leaf.getClass().getSimpleName() == "StreamingRelation"
     ]
