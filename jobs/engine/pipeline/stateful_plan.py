@@ -130,7 +130,7 @@ def _described(table: Streamed, sources: Sequence[DataFrame], result: DataFrame)
         operators = (replace(operators[0], keys=_identity(table, sources[0])), *operators[1:])
         watermarks = tuple((TIME, delay) for _, delay in watermarks)  # its text has the verdict
     return StatefulPlan(
-        sources=tuple(places[path] for path, _ in dict.fromkeys(_leaves(execution.analyzed()))),
+        sources=tuple(places[each] for each in _paths(execution.analyzed())),
         operators=operators,
         watermarks=watermarks,
         output_mode=mode,
@@ -236,16 +236,14 @@ def _analyzed(rows: DataFrame) -> Any:  # noqa: ANN401  # py4j's objects have no
 
 
 def _paths(plan: Any) -> list[str]:  # noqa: ANN401  # as above
-    """Return the folders of the Delta tables that a plan follows, in the order of the plan."""
-    return [path for path, _ in _leaves(plan)]
+    """Return the folders of the Delta tables that a plan follows, in the order of the plan.
 
-
-def _leaves(plan: Any) -> list[tuple[str, str]]:  # noqa: ANN401  # as above
-    """Return those folders, each with the ids of its columns: a table read under other ids is another source to Spark."""
+    Spark keeps an offset for each place at which a plan reads a table, also where it reads the same one twice.
+    """
     leaves = plan.collectLeaves()
     found = (leaves.apply(number) for number in range(leaves.length()))
     return [
-        (str(leaf.dataSource().options().apply("path")), str(leaf.output().toString()))
+        str(leaf.dataSource().options().apply("path"))
         for leaf in found
         if leaf.getClass().getSimpleName() == "StreamingRelation"
     ]
