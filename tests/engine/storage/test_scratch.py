@@ -79,7 +79,8 @@ def test_a_folder_in_which_a_program_still_writes_stays(within: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    "record", [None, "{", "{}", json.dumps({**own(), "host": "elsewhere", "pid": 1})]
+    "record",
+    [None, "{", "{}", json.dumps({**own(), "host": "elsewhere", "pid": 1, "started": 1.0})],
 )
 def test_a_folder_of_an_unknown_maker_stays(within: Place, record: str | None) -> None:
     """It waits for its day (jobs/engine/service/orphan_files.py)."""
