@@ -24,7 +24,7 @@ LOG = """
     2     | f  | d1     | temperature | 4     | 12:03:00 | 12:03:00
     3     | g  | d1     | temperature | 5     | 12:04:00 | 12:04:00
 """
-LATE = LOG + "    2     | h  | d1     | temperature | 5     | 10:00:00 | 12:01:00\n"
+LATE = LOG + "    3     | h  | d1     | temperature | 5     | 10:00:00 | 12:04:00\n"
 
 
 def _rule(holds: str, name: str = "odd:value") -> tuple[Rule, ...]:

@@ -96,13 +96,17 @@ class Restarts:
         return Trial(edit=edit.name, verdict=verdict, outcome=outcome, why=why, migrated=migrated)
 
     def _restart(self, edit: Edit, lake: Lake, expected: Sequence[Row]) -> tuple[Outcome, str]:
-        """Run the code after an edit over the second part of the log, whatever the pre-flight says."""
+        """Run the code after an edit over the second part of the log, whatever the pre-flight says.
+
+        Commit by commit: a watermark of before the edit drops rows only from the second batch on.
+        """
         former = rows_of(lake, edit.before)
-        _add(lake, edit, PARTS[1])
         self._spark.conf.set("spark.sql.shuffle.partitions", edit.partitions)
         try:
             with patch.object(query, "refuse_unsafe", lambda *_: Cleared()):
-                derive(self._spark, lake, edit.after)
+                for batch in PARTS[1]:
+                    _add(lake, edit, (batch,))
+                    derive(self._spark, lake, edit.after)
         except (LakeError, PySparkException) as error:
             return Outcome.FAILS, str(error).strip().splitlines()[0]
         finally:
