@@ -205,9 +205,7 @@ def test_a_demo_refuses_a_folder_with_other_files(place: Path) -> None:
 
 def test_a_time_that_is_none(place: Path) -> None:
     """The hint has examples."""
-    refused(
-        strandline("stream", "--every", "soon", "--lake", place), 2, "'soon'", "500ms, 5s or 1m"
-    )
+    refused(strandline("stream", "--every", "soon", "--lake", place), 2, "'soon'", "500ms, 5s, 1m")
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ def filled(spark: SparkSession, lake: Lake, clocks: tuple[datetime, ...]) -> dic
 
 
 @pytest.mark.slow
+@pytest.mark.prove(alone="half a minute")
 def test_a_clock_that_jumps_both_ways_changes_no_row(spark: SparkSession, lake: Lake) -> None:
     """Late and early are measured on arrival, which is Kafka's, and never on the clock of a run."""
     steady = Lake(lake.root.local.parent / "steady").open_for_writing()

@@ -102,7 +102,10 @@ class RecentFiles:
         try:
             for number in range(self._version + 1, version + 1):
                 self._apply(number)
-        except FileNotFoundError:  # the log was cut
+        except (
+            FileNotFoundError,
+            KeyError,
+        ):  # the log was cut, or older files are partitioned otherwise
             self._begin(version, read_all)
 
     def committed(self, version: int, firsts: Collection[int], came: Iterable[str]) -> None:

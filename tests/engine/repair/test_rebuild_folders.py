@@ -42,7 +42,7 @@ def test_a_promotion_takes_over_the_partitioning_of_the_shadow(
     path = lake.table(TABLE)
     put(lake, log, "1")
     derive(spark, lake, replace(TABLE, transform=by_beginning, window_from="began_on"))
-    with pytest.raises(DefinitionError, match="without the column ended_on") as refused:
+    with pytest.raises(DefinitionError, match="its table lacks ended_on") as refused:
         derive(spark, lake, TABLE)
     assert "strandline rebuild silver.devices" in str(refused.value.hint)
 

@@ -123,6 +123,7 @@ def test_a_stream_that_paused_finds_what_it_has_not_read(spark: SparkSession, la
     assert swept(lake.table(silver.TABLE)).deletes
 
 
+@pytest.mark.prove(alone="half a minute")
 @pytest.mark.usefixtures("cut_early")
 def test_a_promotion_can_be_undone_after_maintenance_and_not_for_ever(
     spark: SparkSession, lake: Lake
