@@ -200,6 +200,7 @@ def test_a_rule_that_counts_is_switched_within_ten_seconds(
     assert len(found) in range(2, 5), "two versions, in one window or in the two around its end"
 
 
+@pytest.mark.prove(alone="a minute")
 def test_a_rule_that_is_changed_while_the_process_is_down_raises_nothing_twice(
     fresh: Path, address: str, tmp_path: Path
 ) -> None:

@@ -143,6 +143,7 @@ def test_a_batch_that_was_planned_and_has_written_its_state_is_planned_again_sma
     assert reads(lake) == [2, 2, 2, 2]
 
 
+@pytest.mark.prove(alone="a quarter of a minute")
 def test_windows_that_were_planned_and_have_state_are_planned_again_smaller(
     four: Lake, site: Site, undisturbed: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -143,6 +143,7 @@ def fed(alerts: Feed, lake: Lake, site: Site) -> None:
         books.close()
 
 
+@pytest.mark.prove(alone="a feed in a process of its own")
 def test_a_feed_stops_with_the_range_that_is_lost_and_goes_on_once_that_is_accepted(
     alerts: Feed, lake: Lake, site: Site, kafka: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

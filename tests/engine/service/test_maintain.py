@@ -100,6 +100,7 @@ def test_a_maintained_lake_gives_the_same_rows_and_answers(spark: SparkSession, 
     assert first_version(silver.TABLE, lake, row) is not None
 
 
+@pytest.mark.prove(alone="half a minute")
 @pytest.mark.usefixtures("cut_early")
 def test_a_stream_that_paused_finds_what_it_has_not_read(spark: SparkSession, lake: Lake) -> None:
     grown(spark, lake, steps=2, maintains=False)
