@@ -63,15 +63,15 @@ def main() -> int:
 
 
 def _lived(lake: Lake, batches: int) -> Iterator[Look]:
-    """Let the stream run so many batches of silver, and look at the lake after each maintenance."""
-    silver = lake.table(catalog.find(TABLES[1]))
+    """Let the stream run so many batches of bronze, and look at the lake after each maintenance."""
+    bronze = lake.table(catalog.find(TABLES[0]))
     events = int(batches * 1.5 * RATE)
     try:
         _command("up", lake)
         sender = ("produce", "--rate", RATE, "--events", events, "--hours", events / RATE / 3600)
         with _program(lake, *sender), _program(lake, "stream", *TABLES, "--every", EVERY) as stream:
             begun = time.monotonic()
-            while latest_version(silver) < batches:
+            while latest_version(bronze) < batches:
                 if time.monotonic() - begun > batches * PATIENCE or stream.poll() is not None:
                     raise SystemExit("the stream ended, or is too slow")
                 time.sleep(PAUSE)
@@ -88,7 +88,7 @@ def _look(lake: Lake, stream: "Popen[bytes]", since: float) -> Look:
     family = [own, *own.children(recursive=True)]
     java = [each for each in family if each.name() == "java"]
     return Look(
-        batch=latest_version(paths[1]),
+        batch=latest_version(paths[0]),
         since=since,
         until=time.time(),
         files=sum(1 for path in paths for _ in path.local.rglob("*.parquet")),
