@@ -5,6 +5,7 @@ gate between silver and gold, a file in the lake, decides whether gold may follo
 """
 
 from dagster import (
+    DagsterInstance,
     DagsterRunStatus,
     RunRequest,
     RunsFilter,
@@ -28,6 +29,13 @@ UNFINISHED = [
 ]
 
 
+def unfinished_run(instance: DagsterInstance, job: str) -> str | None:
+    """Return the id of a job's run that is not finished yet; None where all are."""
+    found = RunsFilter(job_name=job, statuses=UNFINISHED)
+    running = instance.get_run_records(found, limit=1)
+    return running[0].dagster_run.run_id if running else None
+
+
 @schedule(job=CATCH_UP, cron_schedule="*/15 * * * *", execution_timezone="UTC")
 def every_quarter_of_an_hour(context: ScheduleEvaluationContext) -> RunRequest | SkipReason:
     """Catch up, unless a stream runs or the last run is not finished."""
@@ -35,8 +43,6 @@ def every_quarter_of_an_hour(context: ScheduleEvaluationContext) -> RunRequest |
     beat = heartbeat(lake, now())
     if beat and beat["alive"]:
         return SkipReason(f"the stream of process {beat['pid']} keeps the tables up to date")
-    found = RunsFilter(job_name=CATCH_UP.name, statuses=UNFINISHED)
-    running = context.instance.get_run_records(found, limit=1)
-    if running:
-        return SkipReason(f"run {running[0].dagster_run.run_id} is not finished yet")
+    if running := unfinished_run(context.instance, CATCH_UP.name):
+        return SkipReason(f"run {running} is not finished yet")
     return RunRequest()

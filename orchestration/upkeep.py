@@ -10,7 +10,6 @@ from dagster import (
     DefaultScheduleStatus,
     OpExecutionContext,
     RunRequest,
-    RunsFilter,
     ScheduleEvaluationContext,
     SkipReason,
     job,
@@ -26,7 +25,7 @@ from jobs.engine.service.maintain import maintain
 from jobs.engine.service.orphan_files import left, take_away
 from orchestration.failures import failure
 from orchestration.resources import LakeResource
-from orchestration.schedules import UNFINISHED
+from orchestration.schedules import unfinished_run
 
 
 class Upkeep(Config):
@@ -72,8 +71,6 @@ def maintain_often(context: ScheduleEvaluationContext) -> RunRequest | SkipReaso
     _, where = place.configured(None)
     if not where.root.exists():
         return SkipReason(f"there is no lake at {where.root} yet")
-    found = RunsFilter(job_name=maintenance.name, statuses=UNFINISHED)
-    running = context.instance.get_run_records(found, limit=1)
-    if running:
-        return SkipReason(f"run {running[0].dagster_run.run_id} is not finished yet")
+    if running := unfinished_run(context.instance, maintenance.name):
+        return SkipReason(f"run {running} is not finished yet")
     return RunRequest()

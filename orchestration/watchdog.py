@@ -18,7 +18,6 @@ from dagster import (
     DefaultSensorStatus,
     JobDefinition,
     RunRequest,
-    RunsFilter,
     SensorEvaluationContext,
     SensorResult,
     SkipReason,
@@ -45,7 +44,7 @@ from jobs.engine.service.stream_health import (
 from orchestration import on_call
 from orchestration.keys import key
 from orchestration.resources import LakeResource
-from orchestration.schedules import UNFINISHED
+from orchestration.schedules import unfinished_run
 from orchestration.vitals import KEEPS_UP
 
 EVERY = 30
@@ -96,8 +95,7 @@ def requests(  # noqa: PLR0913, PLR0917  # who asks, for what, and why
     """Yield the request of the run that deals with an incident, unless one does already."""
     if found.act not in {Act.RESTART, Act.ALERT, Act.GIVE_UP}:
         return
-    running = RunsFilter(job_name=job.name, statuses=UNFINISHED)
-    if context.instance.get_run_records(running, limit=1):
+    if unfinished_run(context.instance, job.name):
         return
     incident = {
         "ill": str(found.ill),

@@ -114,7 +114,7 @@ REASONS = {
     "jobs.engine.storage.merged_file:_writer": MERGED,
     "jobs.engine.storage.merged_file:merged_file": MERGED,
     "jobs.engine.storage.pinned_versions:pin_versions": "a pin, which ends with its process",
-    "jobs.engine.storage.pinned_versions:pinned_versions": "the same",
+    "jobs.engine.storage.pinned_versions:_pins": "the same",
     "jobs.engine.storage.replace_rows:swap": "abandons files that no commit names",
     "jobs.engine.storage.rule_shelf:_carry_muted": "only where rules were muted; a file of its own, written whole",
     "jobs.engine.storage.spark_checkpoint:begin_whole": "a mark before the first plan; the next start writes it again",

@@ -63,9 +63,9 @@ FAULTS = (
     ),
     Mutant(
         "the log of a table is kept for its quickest reader alone",
-        f"{PIPELINE}/readers.py",
-        "min(at, one.get(name, at))",
-        "max(at, one.get(name, at))",
+        "jobs/engine/storage/pinned_versions.py",
+        "min(version, found.get(table, version))",
+        "max(version, found.get(table, version))",
         ("tests/engine/pipeline/test_readers.py",),
     ),
     Mutant(

@@ -14,7 +14,6 @@ more: closed books begin where they were closed (jobs/engine/accounting/table_bo
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import reduce
 
 from jobs import catalog
 from jobs.core.kind import Layer
@@ -25,6 +24,7 @@ from jobs.engine.storage.files_at_version import table_id
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_table, last_entry
 from jobs.engine.storage.ledger_snapshot import name_of, sums_of
+from jobs.engine.storage.pinned_versions import lowest
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.spark_checkpoint import NOWHERE, unread_from
 
@@ -60,11 +60,6 @@ class Reader:
     needs: Mapping[str, int]
 
 
-def needed_versions(lake: Lake) -> dict[str, int]:
-    """Return for each table that has a reader the smallest version that any of them needs."""
-    return reduce(_lowest, (reader.needs for reader in readers(lake)), {})
-
-
 def readers(lake: Lake) -> list[Reader]:
     """Return all readers of the lake's tables."""
     names = _names(lake)
@@ -80,12 +75,8 @@ def readers(lake: Lake) -> list[Reader]:
     found: dict[tuple[str, How], Reader] = {}
     for each in seen:
         before = found.get((each.table, each.how), each)
-        found[each.table, each.how] = replace(each, needs=_lowest(before.needs, each.needs))
+        found[each.table, each.how] = replace(each, needs=lowest([before.needs, each.needs]))
     return [*found.values()]
-
-
-def _lowest(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    return {**one, **{name: min(at, one.get(name, at)) for name, at in other.items()}}
 
 
 def _names(lake: Lake) -> dict[str, str]:

@@ -10,7 +10,7 @@ priority (jobs/cli/upkeep.py).
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -35,7 +35,7 @@ from jobs.engine.storage.locks import is_held
 from jobs.engine.storage.log_actions import added_since
 from jobs.engine.storage.merge_files import merge_files
 from jobs.engine.storage.merge_plan import Choice
-from jobs.engine.storage.pinned_versions import pinned_versions
+from jobs.engine.storage.pinned_versions import lowest, pinned_versions
 from jobs.engine.storage.place import Place
 
 UNTOUCHED = timedelta(minutes=10)
@@ -165,10 +165,8 @@ def _maintain(
             return replace(done, left=f"{needed.works} reads versions by their numbers")
         latest = latest_version(path)
         until = needed.of_files.get(done.table, latest + 1)
-        if path not in {
-            lake.closed_entries,
-            lake.history,
-        }:  # delta-rs writes them, and compacts them itself
+        # delta-rs writes the two others, and compacts them itself.
+        if path not in {lake.closed_entries, lake.history}:
             done = _merged(done, path, _choice(table, path, until, now, policy), policy)
         moved = cut(path, needed.in_log.get(done.table, latest + 1), go=policy.go)
         dead = [each.size for each in sweep(path, until, now, policy.keep, go=policy.go)]
@@ -199,10 +197,8 @@ def _choice(
     if latest_version(path) - until >= BEHIND:
         return None
     own = None if table is None or isinstance(table, Ingested) else table
-    if (
-        own is not None and path.parent.name != own.layer
-    ):  # a quarantine and resolutions keep their order
-        own = None
+    if own is not None and path.parent.name != own.layer:
+        own = None  # a quarantine and resolutions keep their order
     return Choice(
         at=own.event_at if own else None,
         sorted_by=(*own.key, own.event_at) if own else (),
@@ -218,10 +214,8 @@ def _needed(lake: Lake, now: datetime) -> _Needed:
     # A rebuild, and a stream that an undo brings back, have the commits of their sources brought back when they start.
     streams = [each for each in found if each.how is How.STREAM]
     return _Needed(
-        in_log=_lowest(streams, pins),
-        of_files=_lowest(
-            [_of_files(each) for each in found if not _is_past(each, lake, now)], pins
-        ),
+        in_log=lowest([pins, *(each.needs for each in streams)]),
+        of_files=lowest([pins, *(_of_files(e) for e in found if not _is_past(e, lake, now))]),
         works=works.removesuffix(".lock"),
     )
 
@@ -236,13 +230,13 @@ def _works(lake: Lake) -> Iterator[Place]:
             yield shadow
 
 
-def _of_files(reader: Reader) -> Reader:
+def _of_files(reader: Reader) -> Mapping[str, int]:
     """Leave out what an undo needs of its own table: all of it was removed by the promotion, whose files are kept."""
     if reader.how is not How.UNDO:
-        return reader
+        return reader.needs
     _, _, name = reader.table.partition(".")
     own = {reader.table, f"quarantine.{name}"}
-    return replace(reader, needs={each: at for each, at in reader.needs.items() if each not in own})
+    return {each: at for each, at in reader.needs.items() if each not in own}
 
 
 def _is_past(reader: Reader, lake: Lake, now: datetime) -> bool:
@@ -253,11 +247,3 @@ def _is_past(reader: Reader, lake: Lake, now: datetime) -> bool:
     path = lake.root / layer / name
     version = reader.needs.get(reader.table, latest_version(path)) + 1
     return is_commit(path, version) and now - committed_at(path, version) > UNDOABLE
-
-
-def _lowest(found: list[Reader], pins: dict[str, int]) -> dict[str, int]:
-    needed = dict(pins)
-    for reader in found:
-        for name, version in reader.needs.items():
-            needed[name] = min(version, needed.get(name, version))
-    return needed

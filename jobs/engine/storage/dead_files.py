@@ -109,9 +109,8 @@ def sweep(
 
 
 def _delete(path: Place, file: Place, state: Swept) -> None:
-    if (
-        not state.deletes
-    ):  # known before the first file is gone: a new stream begins with a snapshot from now on
+    if not state.deletes:
+        # Known before the first file is gone: a new stream begins with a snapshot from now on.
         state.deletes = True
         swept_file(path).put(json.dumps(asdict(state)))
     file.remove()

@@ -5,7 +5,7 @@ runs. The pins of a process that is gone are ignored, and removed by the next lo
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from uuid import uuid4
 
@@ -35,8 +35,19 @@ def pin_versions(root: Place, versions: Mapping[Place, int]) -> Iterator[None]:
 
 def pinned_versions(root: Place) -> dict[str, int]:
     """Return for each pinned table of a lake the smallest version that is pinned."""
-    folder = root / FOLDER
+    return lowest(_pins(root / FOLDER))
+
+
+def lowest(needs: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return for each table the smallest of the versions that several readers need of it."""
     found: dict[str, int] = {}
+    for each in needs:
+        for table, version in each.items():
+            found[table] = min(version, found.get(table, version))
+    return found
+
+
+def _pins(folder: Place) -> Iterator[Mapping[str, int]]:
     for name in folder.names():
         text = (folder / name).text()
         if name.startswith(".") or text is None:  # a draft, or removed meanwhile
@@ -45,6 +56,4 @@ def pinned_versions(root: Place) -> dict[str, int]:
         if is_there(pin["holder"]) is False:
             (folder / name).remove()
             continue
-        for table, version in pin["versions"].items():
-            found[table] = min(version, found.get(table, version))
-    return found
+        yield pin["versions"]

@@ -102,10 +102,8 @@ class RecentFiles:
         try:
             for number in range(self._version + 1, version + 1):
                 self._apply(number)
-        except (
-            FileNotFoundError,
-            KeyError,
-        ):  # the log was cut, or older files are partitioned otherwise
+        except (FileNotFoundError, KeyError):
+            # The log was cut, or older files are partitioned otherwise.
             self._begin(version, read_all)
 
     def committed(self, version: int, firsts: Collection[int], came: Iterable[str]) -> None:

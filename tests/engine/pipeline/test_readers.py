@@ -9,11 +9,12 @@ import pytest
 from jobs.core.errors import DataError
 from jobs.core.table import Table
 from jobs.engine.pipeline import shadow_lake
-from jobs.engine.pipeline.readers import How, needed_versions, readers
+from jobs.engine.pipeline.readers import How, readers
 from jobs.engine.pipeline.shadow_lake import Promotion, Shadow
 from jobs.engine.storage.files_at_version import table_id
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import latest_version
+from jobs.engine.storage.pinned_versions import lowest
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.spark_checkpoint import begin_whole
 from jobs.gold import device_daily
@@ -22,6 +23,10 @@ from tests.engine.written import BRONZE, GOLD, SILVER, entry
 from tests.support.ledgers import write_log
 
 QUARANTINE = "quarantine.device_telemetry"
+
+
+def needed_versions(lake: Lake) -> dict[str, int]:
+    return lowest(reader.needs for reader in readers(lake))
 
 
 @pytest.fixture
