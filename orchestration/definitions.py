@@ -10,6 +10,7 @@ from orchestration import vitals
 from orchestration.alarms import alert_again, alert_of_failures
 from orchestration.alerting import alerting
 from orchestration.assets import assets
+from orchestration.expiry import expire_nightly, expiry
 from orchestration.nightly import CERTIFY_NIGHTLY, RE_READ, certify, re_read_nightly
 from orchestration.on_call import JOBS
 from orchestration.purge import PURGE, PURGE_OFTEN
@@ -28,13 +29,25 @@ ALERTING = alerting()
 DEFINITIONS = Definitions(
     assets=[*topics(ALERTING.sources), *assets(), *ALERTING.assets],
     asset_checks=[*vitals.checks(), *retention_checks(), *ALERTING.checks],
-    jobs=[CATCH_UP, RE_READ, certify, REPORT, maintenance, PURGE, *JOBS, retention, *ALERTING.jobs],
+    jobs=[
+        CATCH_UP,
+        RE_READ,
+        certify,
+        REPORT,
+        maintenance,
+        expiry,
+        PURGE,
+        *JOBS,
+        retention,
+        *ALERTING.jobs,
+    ],
     schedules=[
         every_quarter_of_an_hour,
         re_read_nightly,
         CERTIFY_NIGHTLY,
         every_morning,
         maintain_often,
+        expire_nightly,
         PURGE_OFTEN,
     ],
     sensors=[

@@ -8,8 +8,7 @@ import typer
 from jobs.cli import engine, place
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.screen import emit, note, say, show
-from jobs.core.table import Judged, Table
-from jobs.engine.repair.expire import Expired, expire, overdue
+from jobs.engine.repair.expire import Expired, declares, expire, overdue
 
 COLUMNS = ("table", "older than", "rows", "files", "files rewritten", "waits for")
 
@@ -39,7 +38,7 @@ def expire_(
     strandline expire --go
     """
     found, where = place.existing(lake)
-    chosen = [table for table in place.filled(where, tables) if _declares(table)]
+    chosen = [table for table in place.filled(where, tables) if declares(table)]
     shown = [each for table in chosen for each in overdue(table, where, place.now())]
     if go and any(each.rows or each.rewritten for each in shown):
         note("starting Spark …")
@@ -55,10 +54,6 @@ def expire_(
     show(None, COLUMNS, [_row(each) for each in shown])
     if not go and any(each.rows or each.rewritten for each in shown):
         note("nothing was deleted; the same with --go does it")
-
-
-def _declares(table: Table) -> bool:
-    return bool(table.keeps or (isinstance(table, Judged) and table.keeps_held))
 
 
 def _row(each: Expired) -> tuple[object, ...]:

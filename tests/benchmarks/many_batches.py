@@ -85,8 +85,7 @@ def _lived(lake: Lake, batches: int) -> Iterator[Look]:
 def _look(lake: Lake, stream: "Popen[bytes]", since: float) -> Look:
     paths = [lake.table(catalog.find(name)) for name in TABLES]
     own = psutil.Process(stream.pid)
-    family = [own, *own.children(recursive=True)]
-    java = [each for each in family if each.name() == "java"]
+    java = [each for each in own.children() if each.name() == "java"]
     return Look(
         batch=latest_version(paths[0]),
         since=since,
@@ -95,7 +94,7 @@ def _look(lake: Lake, stream: "Popen[bytes]", since: float) -> Look:
         logged=max(len(log_of(path).names()) for path in paths),
         log_bytes=sum(_size(log_of(path).local) for path in paths),
         packed_bytes=sum(_size((path / "_old_commits").local) for path in paths),
-        python_mb=sum(each.memory_info().rss for each in family if each not in java) / 2**20,
+        python_mb=own.memory_info().rss / 2**20,
         java_mb=sum(each.memory_info().rss for each in java) / 2**20,
     )
 

@@ -13,7 +13,7 @@ LEFT, TOP, WIDE, HIGH = 60, 20, 560, 150
 METHOD = """\
 A sender of {rate:.0f} readings a second, a broker, a stream of three tables, and `strandline maintain` every minute, each a program of its own on two cores.
 The time of a batch is from its start to its commit, as its ledger entry says. Compared are the medians of {around} batches on either side of batch {young} and of the last {twice}.
-Files are those on the disk, replaced ones until they are deleted (here after two minutes, by default after a day). A log is what Delta lists.
+Files are those on the disk, replaced ones until they are deleted (here after two minutes, by default after a day). Files that are younger than ten minutes are not put together, so their number is that of the last twelve minutes: it follows the batches a second, not the age of the lake. A log is what Delta lists.
 """
 
 

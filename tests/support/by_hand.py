@@ -39,12 +39,22 @@ def create(place: Place, schema: StructType, properties: Mapping[str, str] | Non
     write_first_commit(place, schema, (), {**ALWAYS, **(properties or {})})
 
 
-def commit(place: Place, files: Sequence[pa.Table], metadata: str) -> int:
-    """Append rows, one file for each table of them that has any, with the given user metadata; return their number."""
+def commit(
+    place: Place, files: Sequence[pa.Table], metadata: str, at: datetime | None = None
+) -> int:
+    """Append rows, one file for each table of them that has any, with the given user metadata; return their number.
+
+    Args:
+        place: The table.
+        files: The rows.
+        metadata: What the commit says of them.
+        at: When; now when absent.
+    """
+    written_at = _now() if at is None else int(at.timestamp() * 1000)
     version = latest_version(place)
     sums = json.loads(sum_file(place, version).text() or "")
     columns = _measured(sums["metadata"], files)
-    added = [_file(place.local, rows, columns) for rows in files if len(rows)]
+    added = [_file(place.local, rows, columns, written_at) for rows in files if len(rows)]
     size = sum(file["size"] for file in added)
     sums.pop("fileSizeHistogram", None)  # of a commit that Spark made
     sums |= {
@@ -53,6 +63,7 @@ def commit(place: Place, files: Sequence[pa.Table], metadata: str) -> int:
         "allFiles": [*sums["allFiles"], *({**file, "dataChange": False} for file in added)],
     }
     info = {
+        "timestamp": written_at,
         "operation": "WRITE",
         "operationParameters": {"mode": "Append"},
         "readVersion": version,
@@ -70,14 +81,14 @@ def table(schema: StructType, rows: Sequence[Sequence[object]]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=wanted)
 
 
-def _file(path: Path, rows: pa.Table, columns: Sequence[str]) -> dict[str, Any]:
+def _file(path: Path, rows: pa.Table, columns: Sequence[str], at: int) -> dict[str, Any]:
     name = f"part-00000-{uuid4()}-c000.snappy.parquet"
     pq.write_table(rows, path / name, use_deprecated_int96_timestamps=True, store_schema=False)
     return {
         "path": name,
         "partitionValues": {},
         "size": (path / name).stat().st_size,
-        "modificationTime": _now(),
+        "modificationTime": at,
         "dataChange": True,
         "stats": json.dumps(_statistics(rows, columns)),
     }
@@ -126,7 +137,6 @@ def _publish(
     """Write a commit and its checksum, which must be there first: without it Delta asks Spark to compute it."""
     txn = str(uuid4())
     info = {
-        "timestamp": _now(),
         **actions[0],
         "isolationLevel": "Serializable",
         "isBlindAppend": True,

@@ -89,9 +89,8 @@ def expire(spark: SparkSession, table: Table, lake: Lake, now: datetime) -> tupl
         DefinitionError: A promotion, a backfill or a replay of the table was interrupted.
         TransientError: A backfill or a replay is under way, or other writers rewrote the same files again and again.
     """
-    shown = overdue(table, lake, now)
-    if not any(each.rows or each.rewritten for each in shown):
-        return shown
+    if not is_due(table, lake, now):
+        return overdue(table, lake, now)
     refuse_unfit(table, lake)
     with lease(spark, table, lake, role=ROLE):
         return tuple(_expired(spark, part, lake, now) for part in _parts(table, lake))
@@ -100,6 +99,16 @@ def expire(spark: SparkSession, table: Table, lake: Lake, now: datetime) -> tupl
 def overdue(table: Table, lake: Lake, now: datetime) -> tuple[Expired, ...]:
     """Return what would expire, from the statistics of the files; nothing is changed, no Spark is needed."""
     return tuple(_report(part, lake, now) for part in _parts(table, lake))
+
+
+def is_due(table: Table, lake: Lake, now: datetime) -> bool:
+    """Return whether rows of a table or of its quarantine would be deleted."""
+    return any(each.rows or each.rewritten for each in overdue(table, lake, now))
+
+
+def declares(table: Table) -> bool:
+    """Return whether a table says how long it keeps its rows, or those that it holds."""
+    return bool(table.keeps or (isinstance(table, Judged) and table.keeps_held))
 
 
 def refuse_unfit(table: Table, lake: Lake) -> None:

@@ -167,7 +167,7 @@ def _maintain(
         until = needed.of_files.get(done.table, latest + 1)
         # delta-rs writes the two others, and compacts them itself.
         if path not in {lake.closed_entries, lake.history}:
-            done = _merged(done, path, _choice(table, path, until, now, policy), policy)
+            done = _merged(done, path, _choice(table, path, until, now, policy), now, policy)
         moved = cut(path, needed.in_log.get(done.table, latest + 1), go=policy.go)
         dead = [each.size for each in sweep(path, until, now, policy.keep, go=policy.go)]
         return replace(done, commits=moved, deleted=len(dead), freed=sum(dead))
@@ -175,10 +175,12 @@ def _maintain(
         return replace(done, left=str(error))
 
 
-def _merged(done: Maintained, path: Place, choice: Choice | None, policy: Policy) -> Maintained:
+def _merged(
+    done: Maintained, path: Place, choice: Choice | None, now: datetime, policy: Policy
+) -> Maintained:
     if choice is None:
         return replace(done, left=f"its files, because a reader is {BEHIND:,} commits behind")
-    for each in merge_files(path, choice, go=policy.go):
+    for each in merge_files(path, choice, now, go=policy.go):
         done = replace(
             done,
             merged=done.merged + each.files,

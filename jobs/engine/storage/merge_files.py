@@ -10,9 +10,9 @@ that is running (jobs/engine/storage/dead_files.py deletes them later).
 """
 
 import json
-import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote, unquote
 from uuid import uuid4
@@ -57,12 +57,13 @@ class Merged:
     bytes_after: int
 
 
-def merge_files(path: Place, choice: Choice, *, go: bool = True) -> Iterator[Merged]:
+def merge_files(path: Place, choice: Choice, now: datetime, *, go: bool = True) -> Iterator[Merged]:
     """Put the small files of a table together, a commit for each file that results.
 
     Args:
         path: The table.
         choice: Which, and in which order.
+        now: The present.
         go: Whether to do it; otherwise they are only counted.
     """
     found = live_files(path)
@@ -81,7 +82,7 @@ def merge_files(path: Place, choice: Choice, *, go: bool = True) -> Iterator[Mer
             continue
         written = merged_file(files, files[0].parent, choice.sorted_by)
         added = _add(each, written, times)
-        if _commit(path, found, each, added):
+        if _commit(path, found, each, added, now):
             yield Merged(files=len(files), bytes_before=each.size, bytes_after=added["size"])
         else:
             written.remove()
@@ -101,7 +102,9 @@ def _add(files: Bin, written: Place, times: Collection[str]) -> dict[str, Any]:
     }
 
 
-def _commit(path: Place, found: LiveFiles, files: Bin, added: Mapping[str, Any]) -> bool:
+def _commit(
+    path: Place, found: LiveFiles, files: Bin, added: Mapping[str, Any], now: datetime
+) -> bool:
     """Commit the exchange, unless another writer removed one of the files or changed the table's columns meanwhile."""
     meanwhile = LaterCommits(path, found.version)
     with turn_without_jvm(path):
@@ -110,18 +113,18 @@ def _commit(path: Place, found: LiveFiles, files: Bin, added: Mapping[str, Any])
         names = {name(file) for file in files.files}
         if not meanwhile.went.isdisjoint(names) or meanwhile.shaped_at > found.version:
             return False
-        now = time.time_ns() // 1_000_000
-        removes = [_remove(file, now) for file in files.files]
-        info = _info(version, files, added, now)
+        at = int(now.timestamp() * 1000)
+        removes = [_remove(file, at) for file in files.files]
+        info = _info(version, files, added, at)
         actions = [{"commitInfo": info}, *removes, {"add": dict(added)}]
         lines = [json.dumps(action, separators=(",", ":")) for action in actions]
         _sum_up(path, version, files, added, info["txnId"])
         return commit_file(path, version + 1).create("\n".join(lines) + "\n")
 
 
-def _info(version: int, files: Bin, added: Mapping[str, Any], now: int) -> dict[str, Any]:
+def _info(version: int, files: Bin, added: Mapping[str, Any], at: int) -> dict[str, Any]:
     return {
-        "timestamp": now,
+        "timestamp": at,
         "operation": "OPTIMIZE",
         "operationParameters": {
             "predicate": "[]",
@@ -143,11 +146,11 @@ def _info(version: int, files: Bin, added: Mapping[str, Any], now: int) -> dict[
     }
 
 
-def _remove(file: Mapping[str, Any], now: int) -> dict[str, Any]:
+def _remove(file: Mapping[str, Any], at: int) -> dict[str, Any]:
     return {
         "remove": {
             "path": file["path"],
-            "deletionTimestamp": now,
+            "deletionTimestamp": at,
             "dataChange": False,
             "extendedFileMetadata": True,
             "partitionValues": file["partitionValues"],

@@ -1,7 +1,7 @@
 """A file is deleted when no version in reach has it, every stream has read past it, and it is old enough."""
 
 import json
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,7 @@ from tests.support.events import Event, reading, received
 
 BATCHES = 12
 ALL = 2**62
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def merged(tmp_path: Path) -> Place:
     lake = Lake(tmp_path).open_for_writing()
     received(lake, [Event(payload=reading(event_id=f"e{n}"), batch=n) for n in range(BATCHES)])
     path = lake.table(events.TABLE)
-    [*merge_files(path, Choice(before_ms=ALL))]
+    [*merge_files(path, Choice(before_ms=ALL), NOW)]
     return path
 
 

@@ -1,6 +1,7 @@
 """Files that are put together change no row and no sum, and a commit of another writer is never lost."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -24,6 +25,7 @@ from tests.support.events import Event, reading, received
 from tests.support.rows import Row, shown
 
 OLD = Choice(before_ms=2**62)
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
 BATCHES = 20
 
 
@@ -46,7 +48,7 @@ def bronze(tmp_path: Path) -> Place:
 def test_many_files_become_one_and_no_row_changes(bronze: Place) -> None:
     rows, sums, known = rows_of(bronze), sums_of(bronze), [*entries(bronze)]
 
-    (done,) = merge_files(bronze, OLD)
+    (done,) = merge_files(bronze, OLD, NOW)
 
     assert done.files == BATCHES
     assert done.bytes_after < done.bytes_before
@@ -62,11 +64,11 @@ def test_many_files_become_one_and_no_row_changes(bronze: Place) -> None:
     assert after.version == version
     after.version = sums.version
     assert after == sums
-    assert [*merge_files(bronze, OLD)] == []
+    assert [*merge_files(bronze, OLD, NOW)] == []
 
 
 def test_the_files_as_the_log_names_them_are_those_that_delta_sees(bronze: Place) -> None:
-    [*merge_files(bronze, OLD)]
+    [*merge_files(bronze, OLD, NOW)]
     sent(Lake(bronze.parent.parent), BATCHES, 3)
     found = live_files(bronze)
     assert sorted(found.files) == sorted(statistics(DeltaTable(str(bronze)))["path"].to_pylist())
@@ -81,7 +83,7 @@ def test_the_files_as_the_log_names_them_are_those_that_delta_sees(bronze: Place
 
 
 def test_the_checksum_goes_on_so_no_spark_job_computes_it(bronze: Place) -> None:
-    [*merge_files(bronze, OLD)]
+    [*merge_files(bronze, OLD, NOW)]
     version = latest_version(bronze)
     sums = json.loads(sum_file(bronze, version).text() or "")
     (file,) = live_files(bronze).files.values()
@@ -100,7 +102,7 @@ def test_what_others_commit_meanwhile_stays(bronze: Place, monkeypatch: pytest.M
         return original(*args)  # type: ignore[arg-type]  # passed on
 
     monkeypatch.setattr(module, "merged_file", slow)
-    (done,) = merge_files(bronze, OLD)
+    (done,) = merge_files(bronze, OLD, NOW)
 
     assert done.files == BATCHES
     assert live_rows(bronze) == BATCHES + 2
@@ -129,7 +131,7 @@ def test_if_another_writer_changed_what_was_read_nothing_is_committed(
         return original(*args)  # type: ignore[arg-type]  # passed on
 
     monkeypatch.setattr(module, "merged_file", beaten)
-    assert [*merge_files(bronze, OLD)] == []
+    assert [*merge_files(bronze, OLD, NOW)] == []
 
     assert latest_version(bronze) == BATCHES + 1
     on_disk = [each for each in bronze.names() if each.endswith(".parquet")]
@@ -138,7 +140,7 @@ def test_if_another_writer_changed_what_was_read_nothing_is_committed(
 
 def test_what_was_not_read_by_a_stream_is_left_apart(bronze: Place) -> None:
     unread = [each.body["path"] for v in (19, 20) for each in actions(bronze, v, Kind.ADD)]
-    (done,) = merge_files(bronze, Choice(before_ms=2**62, apart=unread))
+    (done,) = merge_files(bronze, Choice(before_ms=2**62, apart=unread), NOW)
     assert done.files == BATCHES - 2
     assert {*unread} < {*live_files(bronze).files}
 
@@ -146,23 +148,23 @@ def test_what_was_not_read_by_a_stream_is_left_apart(bronze: Place) -> None:
 def test_a_column_that_arrow_would_change_leaves_the_table_alone(bronze: Place) -> None:
     text = commit_text(bronze, 0) or ""
     commit_file(bronze, 0).put(text.replace('\\"timestamp\\"', '\\"timestamp_ntz\\"'))
-    assert [*merge_files(bronze, OLD)] == []
+    assert [*merge_files(bronze, OLD, NOW)] == []
 
 
 def test_a_table_whose_files_may_hold_deleted_rows_is_left_alone(bronze: Place) -> None:
     text = commit_text(bronze, 0) or ""
     commit_file(bronze, 0).put(text.replace('"minReaderVersion":1', '"minReaderVersion":3'))
-    assert [*merge_files(bronze, OLD)] == []
+    assert [*merge_files(bronze, OLD, NOW)] == []
 
 
 def test_a_file_that_is_missing_leaves_its_neighbours_alone(bronze: Place) -> None:
     (bronze / min(live_files(bronze).files)).remove()
-    assert [*merge_files(bronze, OLD)] == []
+    assert [*merge_files(bronze, OLD, NOW)] == []
     assert latest_version(bronze) == BATCHES
 
 
 def test_it_is_only_counted_where_nothing_is_to_be_changed(bronze: Place) -> None:
     before = sorted(bronze.local.rglob("*"))
-    (done,) = merge_files(bronze, OLD, go=False)
+    (done,) = merge_files(bronze, OLD, NOW, go=False)
     assert done.files == BATCHES
     assert sorted(bronze.local.rglob("*")) == before

@@ -118,6 +118,7 @@ OPERATIONS = (
     _verb("rebuild", mistaken, "rebuild", SILVER),
     _verb("promote", _rebuilt, "promote", SILVER),
     _verb("undo", _promoted, "undo", SILVER),
+    _verb("forget", mistaken, "forget", "--where", "device_id = 'd2'", "--go"),
     Operation(
         name="maintain", words=("maintain",), make=_with(programs.make_orphans), is_brief=True
     ),

@@ -1,0 +1,235 @@
+"""How long after ``kill -9`` until a table has its first new commit? ``python -m tests.benchmarks.recovery``.
+
+``strandline stream`` against the same three tables written by hand (tests/benchmarks/contestants), tuned and as the tutorials
+have it. Each reads 300 readings a second from a topic of its own; in turns each is killed with its JVM at a random moment
+and started again at once. Measured is from the start of the new process to the first commit of each table.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from jobs.bronze import device_telemetry as bronze
+from jobs.core.topic import Topic
+from jobs.engine.kafka import local_broker
+from jobs.engine.kafka.admin import create_topic
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import latest_version
+from jobs.engine.storage.place import Place
+from jobs.play.domain import readings
+from jobs.play.plan import Plan
+from jobs.play.send import send
+from tests.benchmarks import machine
+from tests.benchmarks.contestants.contestant import BRONZE, GOLD, SILVER
+from tests.benchmarks.recovery_report import OURS, Recovery, Report
+from tests.cli.typed import start
+
+NAMES = (BRONZE, SILVER, GOLD)
+BY_HAND = ("tuned", "tutorial")
+ROUNDS = 4
+RATE = 300
+LIVES = (8.0, 15.0)
+"""Seconds after the first commit of gold until the kill."""
+PATIENCE = 180.0
+SINCE = datetime(2026, 10, 1, tzinfo=UTC)
+
+
+@dataclass(slots=True, kw_only=True)
+class Contestant:
+    """A stream that is killed.
+
+    Args:
+        name: Which.
+        root: The folder of its lake.
+        address: host:port of the broker.
+        sent: How many seconds of readings its topic has.
+    """
+
+    name: str
+    root: Path
+    address: str
+    sent: int = field(default=0)
+
+    @property
+    def topic(self) -> Topic:
+        """Return the topic that it reads."""
+        return (
+            bronze.NEWER
+            if self.name == OURS
+            else Topic(name=f"{self.name}-telemetry", partitions=4)
+        )
+
+    def start(self) -> "subprocess.Popen[bytes]":
+        """Start it as a team would after a crash."""
+        log = self.root / "stream.out"
+        if self.name == OURS:
+            words = ("stream", *NAMES, "--every", "200ms", "--lake", self.root)
+            return start(*words, log=log, env={"STRANDLINE_KAFKA": self.address})
+        command = {
+            "do": "follow",
+            "tables": NAMES,
+            "root": str(self.root),
+            "address": self.address,
+            "topic": self.topic.name,
+            "on_change": False,
+            "partitions": 200,
+        }
+        with log.open("ab") as stream:
+            process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "tests.benchmarks.worker",
+                    self.name,
+                    str(self.root / "spark.log"),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=stream,
+                stderr=stream,
+                start_new_session=True,
+            )
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(command).encode() + b"\n")
+        process.stdin.flush()
+        return process
+
+    @contextmanager
+    def fed(self) -> Iterator[None]:
+        """Send its readings meanwhile, second by second."""
+        over = threading.Event()
+
+        def keep() -> None:
+            while not over.is_set():
+                self.send(1)
+
+        thread = threading.Thread(target=keep)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    def send(self, seconds: int) -> None:
+        """Send the readings of some seconds, at their pace."""
+        at = SINCE + timedelta(seconds=self.sent)
+        plan = Plan(
+            since=at,
+            until=at + timedelta(seconds=seconds),
+            events=RATE * seconds,
+            seed=self.sent,
+            devices=40,
+            rate=RATE,
+        )
+        send(plan, self.address, {}, parts=readings(plan, self.topic))
+        self.sent += seconds
+
+    def versions(self) -> dict[str, int]:
+        """Return the newest version of each table."""
+        return {
+            name: latest_version(Place.of(self.root.joinpath(*name.split(".")))) for name in NAMES
+        }
+
+
+def main() -> int:
+    """Measure, write the report, and fail where the target is missed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.recovery")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--work", type=Path, default=Path(".lake/benchmarks/recovery"))
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "reports")
+    wanted = parser.parse_args()
+    work: Path = wanted.work.absolute()
+    shutil.rmtree(work, ignore_errors=True)
+    seed = random.SystemRandom().randrange(10**6)
+    sys.stderr.write(f"seed {seed}\n")
+    moments = random.Random(seed)  # noqa: S311  # no secret
+    broker = Lake(work / "broker")
+    address = local_broker.up(broker).address
+    try:
+        found = [*_rounds(work, address, wanted.rounds, moments)]
+    finally:
+        local_broker.down(broker)
+    report = Report(machine=machine.facts(), seed=seed, found=found)
+    report.write(wanted.out)
+    sys.stdout.write(report.page())
+    shutil.rmtree(work, ignore_errors=True)
+    return int(bool(report.missed()))
+
+
+def _rounds(work: Path, address: str, rounds: int, moments: random.Random) -> Iterator[Recovery]:
+    for topic in bronze.TABLE.topics:
+        create_topic(address, topic.name, topic.partitions, {})
+    contestants = []
+    for name in (OURS, *BY_HAND):
+        (work / name).mkdir(parents=True)
+        contestants.append(Contestant(name=name, root=work / name, address=address))
+        contestants[-1].send(1)
+    for number in range(rounds):
+        for each in contestants if number % 2 else reversed(contestants):
+            found = _killed_and_started(each, moments.uniform(*LIVES))
+            sys.stderr.write(f"{found}\n")
+            yield found
+
+
+def _killed_and_started(contestant: Contestant, life: float) -> Recovery:
+    with contestant.fed():
+        process = contestant.start()
+        try:
+            _commits(contestant, process, time.monotonic())
+            time.sleep(life)
+        finally:
+            _kill(process)
+        begun = time.monotonic()
+        process = contestant.start()
+        try:
+            seconds = _commits(contestant, process, begun)
+        finally:
+            _kill(process)
+    return Recovery(contestant=contestant.name, seconds=seconds)
+
+
+def _commits(
+    contestant: Contestant, process: "subprocess.Popen[bytes]", begun: float
+) -> dict[str, float]:
+    """Return how many seconds after a start each table had a new commit."""
+    before, seconds = contestant.versions(), dict[str, float]()
+
+    def is_complete() -> bool:
+        for name, version in contestant.versions().items():
+            if version > max(before[name], 0) and name not in seconds:  # 0 is the creation
+                seconds[name] = time.monotonic() - begun
+        if process.poll() is not None:
+            raise SystemExit(f"{contestant.name} ended: {contestant.root / 'stream.out'}")
+        return len(seconds) == len(NAMES)
+
+    _until(is_complete)
+    return seconds
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _until(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not happened():
+        if time.monotonic() > deadline:
+            raise SystemExit(f"no commit within {PATIENCE:.0f} s")
+        time.sleep(0.02)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
