@@ -12,6 +12,7 @@ from jobs.bronze import device_telemetry as bronze
 from jobs.engine.storage.lake import Lake
 from jobs.gold import device_signal_10m as gold
 from orchestration.definitions import DEFINITIONS
+from orchestration.resources import RESOURCES
 from tests.cli.typed import succeeded
 from tests.support.instance import ephemeral
 
@@ -42,7 +43,7 @@ def asked(lakes: Mapping[str, Lake], address: str) -> dict[str, dict[str, float]
     }
     instance = ephemeral()
     for sensor in DEFINITIONS.sensors or ():
-        if isinstance(sensor, SensorDefinition):
+        if type(sensor) is SensorDefinition:  # those that wait for runs look at no lake
             found[f"sensor {sensor.name}"] = _in_turns(
                 lakes,
                 lambda lake, sensor=sensor: _looked(sensor, lake, address, instance),  # type: ignore[misc]
@@ -66,8 +67,15 @@ def _typed(words: tuple[str, ...], lake: Lake, env: Mapping[str, str]) -> None:
 
 
 def _looked(sensor: SensorDefinition, lake: Lake, address: str, instance: DagsterInstance) -> None:
-    with _settings(STRANDLINE_LAKE=str(lake.root), STRANDLINE_KAFKA=address):
-        context = build_sensor_context(instance=instance, definitions=DEFINITIONS)
+    resources = {
+        name: each for name, each in RESOURCES.items() if name in sensor.required_resource_keys
+    }
+    with (
+        _settings(STRANDLINE_LAKE=str(lake.root), STRANDLINE_KAFKA=address),
+        build_sensor_context(
+            instance=instance, definitions=DEFINITIONS, resources=resources
+        ) as context,
+    ):
         sensor.evaluate_tick(context)
 
 

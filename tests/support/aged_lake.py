@@ -8,10 +8,11 @@ goes on where the history ends. ``strandline ledger --audit`` proves that it add
 """
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -23,58 +24,20 @@ from pyspark.sql.types import StructType
 
 from jobs.core.table import Table
 from jobs.engine.service.maintain import Policy, maintain
-from jobs.engine.storage.commit_log import commit_file, sum_file
+from jobs.engine.storage.commit_log import Kind, actions, commit_file, sum_file
 from jobs.engine.storage.create_table import ALWAYS
 from jobs.engine.storage.files_at_version import table_id
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, entries, is_table, last_entry, latest_version
 from jobs.engine.storage.place import Place
 from tests.support import by_hand
+from tests.support.history import Age, Pieces
 from tests.support.moved_checkpoint import move
 
 MAINTAINED_EVERY = 500
 """Batches of bronze between two rounds of maintenance: an hour and a half at ten seconds a batch."""
 
 CHECKPOINT_EVERY = int(ALWAYS["delta.checkpointInterval"])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Age:
-    """How old a lake becomes.
-
-    Args:
-        commits: Batches of bronze.
-        each: How many of them a batch of silver reads; a batch of gold reads one of silver.
-        until: When the last of them was.
-        every: The time from batch to batch.
-    """
-
-    commits: int
-    each: int
-    until: datetime
-    every: timedelta
-
-    def at(self, batch: int) -> datetime:
-        """Return when a batch of bronze was."""
-        return self.until - self.every * (self.commits - batch)
-
-
-@dataclass(slots=True, kw_only=True)
-class Pieces:
-    """The rows of a table, batch by batch.
-
-    Args:
-        rows: All of them, those of a batch together.
-        begins: Where each batch begins, and at the end how many there are.
-    """
-
-    rows: pa.Table
-    begins: Sequence[int]
-
-    def of(self, batch: int) -> pa.Table:
-        """Return the rows of a batch."""
-        first, end = self.begins[batch], self.begins[batch + 1]
-        return self.rows.slice(first, end - first)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -240,6 +203,7 @@ class Aged:
         """Commit rows, with a checkpoint of Delta where a stream's writer makes one; return the version."""
         by_hand.commit(path, [rows], entry.encoded(), at)
         version = latest_version(path)
+        _date(path, version, at)
         if not version % CHECKPOINT_EVERY:
             DeltaTable(str(path)).create_checkpoint()
         return version
@@ -262,8 +226,13 @@ class Aged:
         return known[batch * len(known) // batches]
 
     def _maintain(self, now: datetime) -> None:
+        paths = [path for table in self.tables for path in self.lake.books(table) if is_table(path)]
+        before = {path: latest_version(path) for path in paths}
         for each in maintain(self.lake, now, Policy()):
             self.show(f"{now:%Y-%m-%d %H:%M} {each.sentence}")
+        for path, last in before.items():
+            for version in range(last + 1, latest_version(path) + 1):
+                _date(path, version, now)
 
     def _follow(self, table: Table) -> None:
         """Let the stream of a table go on after the history."""
@@ -286,6 +255,12 @@ def _read(path: Place) -> pa.Table:
     found = DeltaTable(str(path))
     columns = StructType.fromJson(json.loads(found.schema().to_json()))
     return found.to_pyarrow_table().cast(to_arrow_schema(columns, timezone="UTC"))
+
+
+def _date(path: Place, version: int, at: datetime) -> None:
+    """Give the files of a version the time at which they would have been written."""
+    for action in actions(path, version, Kind.ADD):
+        os.utime(path / action.body["path"], times=(at.timestamp(), at.timestamp()))
 
 
 def _with(rows: pa.Table, column: str, value: object) -> pa.Table:

@@ -20,13 +20,12 @@ import pyarrow as pa
 from jobs.core.errors import TransientError
 from jobs.core.table import Table
 from jobs.engine.history.commit_metrics import Measured, fingerprint, measured
+from jobs.engine.history.queries import Past
 from jobs.engine.storage.claimed_rows import ClaimedRows, compact
 from jobs.engine.storage.commit_log import is_commit
 from jobs.engine.storage.files_at_version import table_id
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import latest_version
-from jobs.engine.storage.open_table import schema_of
-from jobs.engine.storage.place import Place
 
 SCHEMA = pa.schema(
     [
@@ -99,22 +98,22 @@ def _news(table: Table, lake: Lake, history: ClaimedRows) -> _News:
     last = min(latest_version(folder), seen + SLICE)
     if last <= seen:
         return _News()
-    commits = list(_commits(table, folder, seen, last))
+    commits = list(_commits(table, lake, seen, last))
     rows = [row for version, schema, each in commits for row in _rows(log, version, schema, each)]
     return _News(name, last, rows, len(commits))
 
 
-def _commits(
-    table: Table, folder: Place, seen: int, last: int
-) -> Iterator[tuple[int, str, Measured]]:
+def _commits(table: Table, lake: Lake, seen: int, last: int) -> Iterator[tuple[int, str, Measured]]:
     """Yield the commits after a version, each with the fingerprint of the table's columns after it."""
-    columns = schema_of(folder, seen) if seen >= 0 else None
-    schema = fingerprint(columns) if columns else ""
-    for version in range(seen + 1, last + 1):
+    folder = lake.table(table)
+    # The log may have been cut there, so Delta cannot say which columns the version had; history itself can.
+    known = Past(lake).schema_at(table, seen) if seen >= 0 else None
+    schema = known or ""
+    for version in range(0 if known is None else seen + 1, last + 1):
         found = measured(table, folder, version) if is_commit(folder, version) else None
         changed = found.columns if isinstance(found, Measured) else found
         schema = fingerprint(changed) if changed else schema
-        if isinstance(found, Measured):
+        if isinstance(found, Measured) and version > seen:
             yield version, schema, found
 
 

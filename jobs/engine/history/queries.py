@@ -126,6 +126,14 @@ class Past:
         found = self.last(table, 1)
         return found[0] if found else None
 
+    def schema_at(self, table: Table, version: int) -> str | None:
+        """Return the fingerprint of a table's columns at a version; None where no batch is known up to it."""
+        sql = """
+            SELECT "schema" FROM own WHERE version <= getvariable('version_')
+            ORDER BY version DESC LIMIT 1
+        """
+        return next((str(row["schema"]) for row in self._rows(sql, table, version_=version)), None)
+
     def committed_at(self, table: Table, version: int) -> datetime | None:
         """Return when a version of a table was committed."""
         sql = """

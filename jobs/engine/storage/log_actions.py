@@ -72,10 +72,16 @@ def removed(path: Place, version: int) -> dict[str, Mapping[str, Any]]:
     }
 
 
-def is_added(path: Place, version: int, file: Place) -> bool:
-    """Return whether a version added a file; the names of most versions are compared as text, without parsing."""
-    text = commit_text(path, version) or ""
-    return file.name in text and str(file) in added(path, version).files
+def brings_rows(path: Place, version: int, file: Place) -> bool | None:
+    """Return whether a version that added a file brought rows with it, or put older ones together; None if it did not add it.
+
+    The names of most versions are compared as text, without parsing.
+    """
+    if file.name not in (commit_text(path, version) or ""):
+        return None
+    adds = (each.body for each in actions(path, version, Kind.ADD))
+    found = (add for add in adds if file_of(path, add) == str(file))
+    return next((bool(add.get("dataChange", True)) for add in found), None)
 
 
 def existing(files: Iterable[str]) -> list[str]:

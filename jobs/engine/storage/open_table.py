@@ -25,11 +25,6 @@ def kinds(path: Place) -> dict[str, str]:
     return {each.name: str(getattr(each.type, "type", each.type)) for each in fields}
 
 
-def schema_of(path: Place, version: int) -> str:
-    """Return the columns of a version, as in Delta's metadata."""
-    return opened(path, version).schema().to_json()
-
-
 def live_rows(path: Place, version: int | None = None) -> int:
     """Return the number of rows in a table's files, from their statistics, at a version or at the latest."""
     if not is_table(path):

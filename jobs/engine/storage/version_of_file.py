@@ -9,12 +9,14 @@ from jobs.engine.storage.commit_time import modified_at
 from jobs.engine.storage.ledger import latest_version
 from jobs.engine.storage.ledger_search import nearest_versions
 from jobs.engine.storage.ledger_snapshot import sums_of
-from jobs.engine.storage.log_actions import is_added
+from jobs.engine.storage.log_actions import brings_rows
 from jobs.engine.storage.place import Place
 
 
 def version_of(table: Place, file: Place, until: int | None = None) -> int | None:
     """Return the version that added a file to its table; the last one where a promotion or an undo added it again.
+
+    None where it is not there, and where maintenance made it of others, whose rows came in many versions.
 
     Args:
         table: The table.
@@ -23,9 +25,13 @@ def version_of(table: Place, file: Place, until: int | None = None) -> int | Non
     """
     last = latest_version(table) if until is None else until
     replaced_at = sums_of(table, until).replaced_at
-    if replaced_at >= 0 and is_added(table, replaced_at, file):
+    if replaced_at >= 0 and brings_rows(table, replaced_at, file):
         return replaced_at
     if not file.exists():
         return None
     versions = (each for each in nearest_versions(table, modified_at(file)) if each <= last)
-    return next((version for version in versions if is_added(table, version, file)), None)
+    for version in versions:
+        brought = brings_rows(table, version, file)
+        if brought is not None:
+            return version if brought else None
+    return None

@@ -14,6 +14,7 @@ from jobs.engine.history import commit_history
 from jobs.engine.history.commit_history import MANY, catch_up
 from jobs.engine.history.queries import Past
 from jobs.engine.storage.claimed_rows import ClaimedRows
+from jobs.engine.storage.cut_log import cut
 from jobs.engine.storage.lake import Lake
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, written
 from tests.support.days import HOUR, NINE, TABLES, Came, commit, figures, morning, once, receive
@@ -163,6 +164,26 @@ def test_a_long_past_is_added_in_slices(tmp_path: Path, monkeypatch: pytest.Monk
 
     assert catch_up(lake, TABLES) == 9
     assert once(lake)
+
+
+def test_a_past_that_left_the_log_is_added_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The slice ends where Delta cannot open the table any more, because maintenance has cut its log."""
+    lake, commits = Lake(tmp_path), 130
+    path = lake.table(BRONZE)
+    for batch in range(commits):
+        receive(lake, Came(at=NINE + batch * HOUR, good=1), batch)
+        if batch in {110, 120}:
+            DeltaTable(path).create_checkpoint()
+    assert cut(path, commits) == 100
+    monkeypatch.setattr(commit_history, "SLICE", 50)
+
+    assert catch_up(lake, [BRONZE]) == commits
+
+    found = Past(lake).last(BRONZE, commits)
+    assert [batch.version for batch in found] == [*range(commits)]
+    assert len({batch.schema for batch in found}) == 1
 
 
 def test_processes_that_catch_up_with_other_tables_do_not_conflict(tmp_path: Path) -> None:
