@@ -4,6 +4,7 @@ Spark keeps the offsets of a query's sources by their position, and refuses a qu
 The lines are moved, never their content, so each source goes on where it was; one that is added begins at its first row.
 """
 
+import json
 from collections.abc import Sequence
 
 from jobs.engine.storage.place import Place
@@ -16,6 +17,10 @@ SHELVED = "retired_state"
 """The folder of a state that no code reads any more; Spark ignores it."""
 
 
+FORMER = "former_offsets.json"
+"""What the offsets were, while they are moved: lines that were moved once must not be moved again after a crash."""
+
+
 def rewrite_sources(checkpoint: Place, order: Sequence[int | None]) -> None:
     """Put the offsets of the last two batches into another order.
 
@@ -26,13 +31,22 @@ def rewrite_sources(checkpoint: Place, order: Sequence[int | None]) -> None:
         order: For each source of the new query its former position; None for one that was not read.
     """
     offsets = checkpoint / "offsets"
-    numbers = sorted(int(name) for name in offsets.names() if name.isdigit())
-    for number in numbers[-2:]:
-        file = offsets / str(number)
-        lines = file.local.read_text().splitlines()
-        head, former = lines[:HEAD], lines[HEAD:]
-        moved = [NOTHING_YET if place is None else former[place] for place in order]
-        file.put("\n".join([*head, *moved]))
+    last_two = sorted((name for name in offsets.names() if name.isdigit()), key=int)[-2:]
+    texts = {name: (offsets / name).text() or "" for name in last_two}
+    texts = _former(checkpoint, texts)
+    (checkpoint / FORMER).put(json.dumps(texts))
+    for name in last_two:  # the newest last: until then the checkpoint counts as not moved
+        lines = texts[name].splitlines()
+        moved = [NOTHING_YET if place is None else lines[HEAD + place] for place in order]
+        (offsets / name).put("\n".join([*lines[:HEAD], *moved]))
+    (checkpoint / FORMER).remove()
+
+
+def _former(checkpoint: Place, texts: dict[str, str]) -> dict[str, str]:
+    """Return the offsets as they were before a move that a crash has interrupted; as they are where there was none."""
+    kept: dict[str, str] = json.loads((checkpoint / FORMER).text() or "{}")
+    newest = max(texts, key=int, default="")
+    return kept if kept.keys() == texts.keys() and kept.get(newest) == texts.get(newest) else texts
 
 
 def retire_state(checkpoint: Place) -> None:

@@ -13,6 +13,7 @@ from jobs.engine.service import desired_state
 from jobs.engine.service.desired_state import Order
 from jobs.engine.storage import rule_shelf
 from jobs.engine.storage.lake import Lake
+from tests.faults.disk.edits import EDITS, checkpoint
 
 SILVER = "silver.device_telemetry"
 AT = "2026-11-20T12:00:00+00:00"
@@ -76,7 +77,11 @@ def make_orphans(lake: Lake) -> None:
         os.utime(orphan, (long_ago, long_ago))
 
 
-PROGRAMS: dict[str, Callable[[Lake], None]] = {
+def _edit(name: str) -> Callable[[Lake], None]:
+    return lambda lake: EDITS[name].change(checkpoint(lake))
+
+
+PROGRAMS: dict[str, Callable[[Lake], None]] = {name: _edit(name) for name in EDITS} | {
     each.__name__: each
     for each in (
         close_books,
