@@ -37,7 +37,7 @@ COMMANDS = (
     ("rebuild", GOLD),
     ("promote", GOLD),
 )
-MOST = 800
+MOST = 150
 """Changes of the disk within which a command is killed; one that makes fewer ends by itself."""
 
 
