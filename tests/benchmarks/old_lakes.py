@@ -35,6 +35,7 @@ from jobs.play.plan import Plan
 from jobs.play.send import send
 from jobs.silver import device_telemetry as silver
 from tests.benchmarks import machine
+from tests.benchmarks.feed import events_in
 from tests.benchmarks.old_lakes_asked import asked
 from tests.benchmarks.old_lakes_report import Ages, Lived, Report
 from tests.cli.typed import start, succeeded
@@ -87,7 +88,7 @@ def main() -> int:
         shutil.copytree(work / "ready", lakes["old"].root)
         _aged(whole, lakes["young"], *YOUNG)
         shape = {name: _shape(lake) for name, lake in lakes.items()}
-        lived = [_lived(name, lakes[name], address, number) for number, name in enumerate(TURNS)]
+        lived = [_lived(name, lakes[name], address, wanted.events) for name in TURNS]
         for lake in lakes.values():
             succeeded("maintain", "--lake", lake.root)  # as every quarter of an hour
         answers = asked(lakes, address)
@@ -144,12 +145,12 @@ def _shape(lake: Lake) -> Ages:
     )
 
 
-def _lived(name: str, lake: Lake, address: str, number: int) -> Lived:
+def _lived(name: str, lake: Lake, address: str, history: int) -> Lived:
     """Start a stream, let it read what waits and then a minute of new readings, and stop it."""
     paths = {table.id: lake.table(table) for table in TABLES}
     env = {"STRANDLINE_KAFKA": address}
     succeeded("run", *NAMES, "--lake", lake.root, env=env)  # what the other lake was measured with
-    _send(address, number, rate=None)  # what waits when the stream starts
+    _send(address, history, rate=None)  # what waits when the stream starts
     before = {table: latest_version(path) for table, path in paths.items()}
     begun = time.monotonic()
     with _stream(lake, address) as stream:
@@ -162,7 +163,7 @@ def _lived(name: str, lake: Lake, address: str, number: int) -> Lived:
         _until(stream, lambda: _is_level(lake), "what waited")
         time.sleep(1)
         steady = {table: latest_version(path) for table, path in paths.items()}
-        _send(address, number, rate=RATE)
+        _send(address, history, rate=RATE)
         batches = {
             table: [
                 each.duration_ms for each in between(path, steady[table] + 1, latest_version(path))
@@ -175,15 +176,16 @@ def _lived(name: str, lake: Lake, address: str, number: int) -> Lived:
     return found
 
 
-def _send(address: str, number: int, rate: float | None) -> None:
-    """Send the readings of a minute; each minute is later than those before, as in life."""
-    at = SINCE + SPAN + timedelta(minutes=2 * number + (rate is not None))
+def _send(address: str, history: int, rate: float | None) -> None:
+    """Send the readings of a minute; each minute is later than all that were sent before, as in life."""
     events = RATE * SECONDS
+    minutes = (events_in(address, bronze.NEWER) - history) // events
+    at = SINCE + SPAN + timedelta(minutes=minutes)
     plan = Plan(
         since=at,
         until=at + timedelta(minutes=1),
         events=events,
-        seed=SEED + 1 + at.minute,
+        seed=SEED + 1 + minutes,
         devices=DEVICES,
         rate=rate,
     )

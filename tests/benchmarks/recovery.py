@@ -37,11 +37,13 @@ from tests.benchmarks.recovery_report import OURS, Recovery, Report
 from tests.cli.typed import start
 
 NAMES = (BRONZE, SILVER, GOLD)
+MEASURED = (BRONZE, SILVER)
+"""A job by hand commits nothing to gold until a window closes, which is after an hour."""
 BY_HAND = ("tuned", "tutorial")
 ROUNDS = 4
 RATE = 300
 LIVES = (8.0, 15.0)
-"""Seconds after the first commit of gold until the kill."""
+"""Seconds after the first commit of silver until the kill."""
 PATIENCE = 180.0
 SINCE = datetime(2026, 10, 1, tzinfo=UTC)
 
@@ -77,15 +79,17 @@ class Contestant:
         if self.name == OURS:
             words = ("stream", *NAMES, "--every", "200ms", "--lake", self.root)
             return start(*words, log=log, env={"STRANDLINE_KAFKA": self.address})
-        command = {
-            "do": "follow",
-            "tables": NAMES,
+        place = {
             "root": str(self.root),
             "address": self.address,
             "topic": self.topic.name,
             "on_change": False,
             "partitions": 200,
         }
+        # The first time table by table: one cannot be read before it has its columns.
+        steps = [] if self.root.joinpath("gold").exists() else [[name] for name in NAMES]
+        commands = [{**place, "do": "catch_up", "tables": step} for step in steps]
+        commands.append({**place, "do": "follow", "tables": NAMES})
         with log.open("ab") as stream:
             process = subprocess.Popen(
                 [
@@ -101,7 +105,8 @@ class Contestant:
                 start_new_session=True,
             )
         assert process.stdin is not None
-        process.stdin.write(json.dumps(command).encode() + b"\n")
+        for command in commands:
+            process.stdin.write(json.dumps(command).encode() + b"\n")
         process.stdin.flush()
         return process
 
@@ -139,7 +144,8 @@ class Contestant:
     def versions(self) -> dict[str, int]:
         """Return the newest version of each table."""
         return {
-            name: latest_version(Place.of(self.root.joinpath(*name.split(".")))) for name in NAMES
+            name: latest_version(Place.of(self.root.joinpath(*name.split("."))))
+            for name in MEASURED
         }
 
 
@@ -212,7 +218,7 @@ def _commits(
                 seconds[name] = time.monotonic() - begun
         if process.poll() is not None:
             raise SystemExit(f"{contestant.name} ended: {contestant.root / 'stream.out'}")
-        return len(seconds) == len(NAMES)
+        return len(seconds) == len(MEASURED)
 
     _until(is_complete)
     return seconds
