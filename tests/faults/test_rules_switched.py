@@ -119,7 +119,7 @@ def wait(until: Callable[[], bool], lake: Path) -> float:
     return time.monotonic() - began
 
 
-@pytest.mark.prove
+@pytest.mark.prove(alone="half a minute")
 def test_each_event_meets_the_rules_of_its_offset_and_each_rule_once(
     fresh: Path, address: str, tmp_path: Path, times: Times
 ) -> None:
