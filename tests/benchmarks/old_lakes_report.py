@@ -11,6 +11,8 @@ WANTED = 1.2
 
 REASONS = {
     "`strandline history`": "it learns from up to 2,000 batches, and the young lake has some hundred",
+    "`strandline why`": "it reads the entries since the books were closed, up to 1,000 a table, and finds commits by "
+    "binary search in their packs, some eighty here",
     "sensor look_at_the_stream": "it opens three tables, and Delta keeps the names of the files that were removed within a "
     "week in its checkpoint: some thousands here",
     "sensor look_at_tables": "it reads the entries since the books were closed, up to 1,000, and opens the same tables",
