@@ -11,7 +11,7 @@ WANTED = 1.1
 
 METHOD = """\
 The same three tables of 300 readings a second: `strandline stream`, the job written by hand with all that we know about \
-tuning and in the same session settings, and as tutorials have it. Each is killed with its JVM at a random moment (seed {seed}) \
+tuning and in the same session settings. Each is killed with its JVM at a random moment (seed {seed}) \
 and started again at once, in turns. Seconds from the start of the new process to the first new commit, the median of \
 {rounds} kills each, the least and the most behind it.
 """
