@@ -64,4 +64,4 @@ def expire_nightly(lake: LakeResource) -> RunRequest | SkipReason:
 
 def due(lake: Lake) -> list[Table]:
     """Return the tables of which something would expire."""
-    return [table for table in catalog.tables() if declares(table) and is_due(table, lake, now())]
+    return [table for table in catalog.tables() if is_due(table, lake, now())]

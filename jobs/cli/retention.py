@@ -40,7 +40,7 @@ def expire_(
     found, where = place.existing(lake)
     chosen = [table for table in place.filled(where, tables) if declares(table)]
     shown = [each for table in chosen for each in overdue(table, where, place.now())]
-    if go and any(each.rows or each.rewritten for each in shown):
+    if go and any(each.is_due for each in shown):
         note("starting Spark …")
         spark = engine.site(found, where, None, is_brief=True).spark
         shown = [each for table in chosen for each in expire(spark, table, where, place.now())]
@@ -52,7 +52,7 @@ def expire_(
         say("no table declares how long it keeps its rows: keeps=…, in its module")
         return
     show(None, COLUMNS, [_row(each) for each in shown])
-    if not go and any(each.rows or each.rewritten for each in shown):
+    if not go and any(each.is_due for each in shown):
         note("nothing was deleted; the same with --go does it")
 
 

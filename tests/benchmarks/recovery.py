@@ -1,7 +1,8 @@
 """How long after ``kill -9`` until a table has its first new commit? ``python -m tests.benchmarks.recovery``.
 
-``strandline stream`` against the same three tables written by hand and tuned (tests/benchmarks/contestants). Each reads 300 readings a second from a topic of its own; in turns each is killed with its JVM at a random moment
-and started again at once. Measured is from the start of the new process to the first commit of each table.
+``strandline stream`` against the same three tables written by hand and tuned (tests/benchmarks/contestants). Each reads
+300 readings a second from a topic of its own; in turns each is killed with its JVM at a random moment and started again at
+once. Measured is from the start of the new process to the first commit of each table.
 """
 
 import argparse

@@ -6,12 +6,10 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from jobs.engine.storage.place import Place
+from jobs.engine.storage.spark_checkpoint import newest_done
+
 NUMBERED = re.compile(r"(?P<number>\d+)(?P<rest>\.changelog|\.zip|)")
-
-
-def newest(checkpoint: Path) -> int:
-    """Return the number of the last batch that is finished."""
-    return max(int(each.name) for each in (checkpoint / "commits").iterdir() if each.name.isdigit())
 
 
 def has_snapshots(checkpoint: Path) -> bool:
@@ -31,7 +29,8 @@ def move(
         ends: By the id of each table that it reads the version to read next.
         before: The same before the last batch.
     """
-    done = newest(checkpoint)
+    done = newest_done(Place.of(checkpoint))
+    assert done is not None
     shutil.copytree(checkpoint, target)
     for folder in ("offsets", "commits"):
         _keep(target / folder, since=done - 1, by=last - done)

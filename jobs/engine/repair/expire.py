@@ -62,6 +62,11 @@ class Expired:
     rewritten: int = 0
     waits_for: tuple[str, ...] = ()
 
+    @property
+    def is_due(self) -> bool:
+        """Return whether rows go."""
+        return bool(self.rows or self.rewritten)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
@@ -89,8 +94,9 @@ def expire(spark: SparkSession, table: Table, lake: Lake, now: datetime) -> tupl
         DefinitionError: A promotion, a backfill or a replay of the table was interrupted.
         TransientError: A backfill or a replay is under way, or other writers rewrote the same files again and again.
     """
-    if not is_due(table, lake, now):
-        return overdue(table, lake, now)
+    shown = overdue(table, lake, now)
+    if not any(each.is_due for each in shown):
+        return shown
     refuse_unfit(table, lake)
     with lease(spark, table, lake, role=ROLE):
         return tuple(_expired(spark, part, lake, now) for part in _parts(table, lake))
@@ -103,7 +109,7 @@ def overdue(table: Table, lake: Lake, now: datetime) -> tuple[Expired, ...]:
 
 def is_due(table: Table, lake: Lake, now: datetime) -> bool:
     """Return whether rows of a table or of its quarantine would be deleted."""
-    return any(each.rows or each.rewritten for each in overdue(table, lake, now))
+    return any(each.is_due for each in overdue(table, lake, now))
 
 
 def declares(table: Table) -> bool:
