@@ -2,7 +2,8 @@
 
 ``strandline stream`` against the same three tables written by hand and tuned (tests/benchmarks/contestants). Each reads
 300 readings a second from a topic of its own; in turns each is killed with its JVM at a random moment and started again at
-once. Measured is from the start of the new process to the first commit of each table.
+once. Measured is from the start of the new process to the first commit of each table, and what it does until then:
+its JVM is seen among its children, its session in its log, and how long a batch took in the entry of its ledger.
 """
 
 import argparse
@@ -21,19 +22,21 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import psutil
+
 from jobs.bronze import device_telemetry as bronze
 from jobs.core.topic import Topic
 from jobs.engine.kafka import local_broker
 from jobs.engine.kafka.admin import create_topic
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import latest_version
+from jobs.engine.storage.ledger import entry_at, latest_version
 from jobs.engine.storage.place import Place
 from jobs.play.domain import readings
 from jobs.play.plan import Plan
 from jobs.play.send import send
 from tests.benchmarks import machine
 from tests.benchmarks.contestants.contestant import BRONZE, GOLD, SILVER
-from tests.benchmarks.recovery_report import OURS, Recovery, Report
+from tests.benchmarks.recovery_report import JVM, OURS, SESSION, Recovery, Report
 from tests.cli.typed import start
 
 NAMES = (BRONZE, SILVER, GOLD)
@@ -73,9 +76,14 @@ class Contestant:
             else Topic(name=f"{self.name}-telemetry", partitions=4)
         )
 
+    @property
+    def log(self) -> Path:
+        """Return where its output goes."""
+        return self.root / "stream.out"
+
     def start(self) -> "subprocess.Popen[bytes]":
         """Start it as a team would after a crash."""
-        log = self.root / "stream.out"
+        log = self.log
         if self.name == OURS:
             words = ("stream", *NAMES, "--every", "200ms", "--lake", self.root)
             return start(*words, log=log, env={"STRANDLINE_KAFKA": self.address})
@@ -143,10 +151,15 @@ class Contestant:
 
     def versions(self) -> dict[str, int]:
         """Return the newest version of each table."""
-        return {
-            name: latest_version(Place.of(self.root.joinpath(*name.split("."))))
-            for name in MEASURED
-        }
+        return {name: latest_version(self._place(name)) for name in MEASURED}
+
+    def batch_seconds(self, name: str, version: int) -> float | None:
+        """Return how long the batch of a version took; None of a job that keeps no ledger."""
+        entry = entry_at(self._place(name), version)
+        return entry.duration_ms / 1000 if entry else None
+
+    def _place(self, name: str) -> Place:
+        return Place.of(self.root.joinpath(*name.split(".")))
 
 
 def main() -> int:
@@ -193,35 +206,50 @@ def _killed_and_started(contestant: Contestant, life: float) -> Recovery:
     with contestant.fed():
         process = contestant.start()
         try:
-            _commits(contestant, process, time.monotonic())
+            _observed(contestant, process, time.monotonic())
             time.sleep(life)
         finally:
             _kill(process)
         begun = time.monotonic()
         process = contestant.start()
         try:
-            seconds = _commits(contestant, process, begun)
+            return _observed(contestant, process, begun)
         finally:
             _kill(process)
-    return Recovery(contestant=contestant.name, seconds=seconds)
 
 
-def _commits(
-    contestant: Contestant, process: "subprocess.Popen[bytes]", begun: float
-) -> dict[str, float]:
-    """Return how many seconds after a start each table had a new commit."""
-    before, seconds = contestant.versions(), dict[str, float]()
+def _observed(contestant: Contestant, process: "subprocess.Popen[bytes]", begun: float) -> Recovery:
+    """Return how many seconds after a start each table had a new commit, and what was seen before."""
+    before = contestant.versions()
+    said = contestant.log.stat().st_size
+    commits, steps, first = dict[str, float](), dict[str, float](), dict[str, int]()
 
     def is_complete() -> bool:
-        for name, version in contestant.versions().items():
-            if version > max(before[name], 0) and name not in seconds:  # 0 is the creation
-                seconds[name] = time.monotonic() - begun
+        now = time.monotonic() - begun
         if process.poll() is not None:
-            raise SystemExit(f"{contestant.name} ended: {contestant.root / 'stream.out'}")
-        return len(seconds) == len(MEASURED)
+            raise SystemExit(f"{contestant.name} ended: {contestant.log}")
+        if JVM not in steps and _has_jvm(process.pid):
+            steps[JVM] = now
+        if SESSION not in steps and contestant.log.stat().st_size > said:
+            steps[SESSION] = now
+        for name, version in contestant.versions().items():
+            if version > max(before[name], 0) and name not in commits:  # 0 is the creation
+                commits[name], first[name] = now, max(before[name], 0) + 1
+        return len(commits) == len(MEASURED)
 
     _until(is_complete)
-    return seconds
+    batches = {name: contestant.batch_seconds(name, version) for name, version in first.items()}
+    return Recovery(
+        contestant=contestant.name,
+        seconds=commits,
+        steps=steps,
+        batches={name: each for name, each in batches.items() if each is not None},
+    )
+
+
+def _has_jvm(pid: int) -> bool:
+    children = psutil.Process(pid).children(recursive=True)
+    return any(each.name() == "java" for each in children)
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:

@@ -1,13 +1,23 @@
 """The report on recovery: seconds from the start after a kill to the first new commit of each table, by contestant."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 
 OURS, TUNED = "strandline", "tuned"
+JVM, SESSION = "the JVM", "the session"
+"""What is seen of a start: the process of its JVM, and the first line of its log, when all is ready for the streams."""
 WANTED = 1.1
 """How many times the tuned job's time ours may take."""
+
+STEPS = (
+    "Python, until its JVM begins",
+    "JVM, session and pre-flight",
+    "queries start, until its first batch begins",
+    "its first batch",
+)
 
 METHOD = """\
 The same three tables of 300 readings a second: `strandline stream`, the job written by hand with all that we know about \
@@ -19,10 +29,19 @@ and started again at once, in turns. Seconds from the start of the new process t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """One kill: the seconds to the first new commit of each table."""
+    """One kill.
+
+    Args:
+        contestant: Which.
+        seconds: From the start to the first new commit of each table.
+        steps: From the start to what was seen of it.
+        batches: How long the batch of that commit took, by table.
+    """
 
     contestant: str
     seconds: Mapping[str, float]
+    steps: Mapping[str, float]
+    batches: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +91,33 @@ class Report:
                     for table, ratio in self.ratios().items()
                 ),
                 "",
+                *self._where_time_goes(),
+                "",
             ]
         )
+
+    def _where_time_goes(self) -> Iterator[str]:
+        """Yield the seconds of each step of ours, the median of all kills."""
+        ours = [each for each in self.found if each.contestant == OURS]
+
+        def middle(of: Callable[[Recovery], float]) -> str:
+            return f"{median(map(of, ours)):.1f}"
+
+        yield "## Where the time goes"
+        yield ""
+        yield f"| until the first commit of | {' | '.join(STEPS)} |"
+        yield f"|---|{'---:|' * len(STEPS)}"
+        for table in self._tables:
+            parts = (
+                middle(lambda each: each.steps[JVM]),
+                middle(lambda each: each.steps[SESSION] - each.steps[JVM]),
+                middle(partial(_waited, table=table)),
+                middle(lambda each, table=table: each.batches[table]),  # type: ignore[misc]
+            )
+            yield f"| {table} | {' | '.join(parts)} |"
+        jvm = median(each.steps[JVM] for each in self.found if each.contestant == TUNED)
+        yield ""
+        yield f"The tuned job's JVM is there after {jvm:.1f} s; what it does then is not in its log."
 
     @property
     def _tables(self) -> list[str]:
@@ -81,6 +125,11 @@ class Report:
 
     def _of(self, contestant: str, table: str) -> list[float]:
         return [each.seconds[table] for each in self.found if each.contestant == contestant]
+
+
+def _waited(each: Recovery, table: str) -> float:
+    """Return how long a first batch was waited for, with the session ready."""
+    return each.seconds[table] - each.batches[table] - each.steps[SESSION]
 
 
 def _shown(values: Sequence[float]) -> str:
