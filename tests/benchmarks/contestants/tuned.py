@@ -101,7 +101,7 @@ def _silver(spark: SparkSession, place: Place) -> Query:
     _create(spark, quarantine, rows.select(*bad).schema, QUARANTINE_STATS)
 
     def write(batch: DataFrame, number: int) -> None:
-        batch.persist()
+        _consume(batch)
         _append(batch.where("reasons IS NOT NULL").select(*bad), quarantine, "quarantine", number)
         _append(batch.where("reasons IS NULL").select(*good), silver, SILVER, number)
         batch.unpersist()
@@ -166,7 +166,18 @@ def _create(spark: SparkSession, path: str, schema: StructType, stats: str | Non
 
 
 def _append_few(path: str, batch: DataFrame, number: int) -> None:
+    _consume(batch)
     _append(batch.coalesce(1), path, GOLD, number)
+    batch.unpersist()
+
+
+def _consume(batch: DataFrame) -> None:
+    """Compute a batch before it is written: after a kill Delta skips what it has, and reads nothing of the batch.
+
+    Its state is then not written, and Spark ends at every start with "Not all StateStores committed for batch".
+    """
+    batch.persist()
+    batch.count()
 
 
 def _append(batch: DataFrame, path: str, application: str, number: int) -> None:
