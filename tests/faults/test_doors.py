@@ -3,7 +3,9 @@
 from tests.faults.disk.doors import DOORS, ENGINE, callers, functions
 from tests.faults.disk.outcomes import HIT
 
-DOOR_MODULES = {f"{ENGINE}.{door.module}" for door in DOORS} | {f"{ENGINE}.storage.place"}
+DOOR_MODULES = {f"{ENGINE}.{door.module}" for door in DOORS} | {
+    f"{ENGINE}.storage.{name}" for name in ("place", "local_files", "object_files")
+}
 
 AGAIN = "a file that the same command writes anew, whole or not at all; no table depends on it"
 PROGRAM = "a log or an output of a program, which no answer depends on"
@@ -75,7 +77,6 @@ REASONS = {
     "jobs.engine.pipeline.recompute_windows:_put": DOMAIN,
     "jobs.engine.proof.certificate:keep": AGAIN,
     "jobs.engine.proof.resplit_log:_append": "in the scratch lake of a verification, which a kill ends as a whole",
-    "jobs.engine.proof.verify:verify": "the same",
     "jobs.engine.quarantine.export:export": AGAIN,
     "jobs.engine.repair.replay:_bring": "the commit into a table without rows; the same as that of a batch",
     "jobs.engine.runtime.processes:child": PROGRAM,

@@ -110,14 +110,15 @@ def refuse_half_done(table: Table, lake: Lake) -> None:
 def alone(table: Table, lake: Lake) -> Iterator[None]:
     """Hold the lock under which one process alone builds, compares or promotes a table's shadow.
 
-    The lock is Python's and ends with its process; the shadow's lease shows that no JVM still writes it.
+    The lock is Python's and ends with its process; the shadow's lease shows that no JVM still writes it, and that no other
+    machine does where the lake is on an object store.
 
     Raises:
         TransientError: Another process holds the lock.
     """
     made = Shadow.of(table, lake)
     try:
-        with hold(made.root / "alone.lock", json.dumps(own()), waits=False):
+        with hold(made.near / "alone.lock", json.dumps(own()), waits=False):
             refuse_if_taken(table, made)
             yield
     except HeldError as error:

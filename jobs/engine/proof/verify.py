@@ -24,6 +24,7 @@ from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.proof.admit_disordered import admit, admitted
 from jobs.engine.proof.certificate import Certificate, keep
 from jobs.engine.proof.compare import Kept, Range, compare
+from jobs.engine.proof.fed_lake import FedLake
 from jobs.engine.proof.kill_trial import KillTrial
 from jobs.engine.proof.resplit_log import Log, resplit
 from jobs.engine.repair.closed_range import Span
@@ -31,7 +32,6 @@ from jobs.engine.runtime.meter import code_version
 from jobs.engine.storage.horizon import horizon, refuse_expired, whole_from
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries, last_entry, latest_version
-from jobs.engine.storage.linked_files import link_folder
 from jobs.engine.storage.pinned_versions import pin_versions
 from jobs.engine.storage.scratch import scratch
 
@@ -101,9 +101,8 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
             chance = random.Random(f"{trial.seed} {log.table.id}")  # noqa: S311  # no secret
             rows = resplit(site.spark, log, cut, commits=trial.splits, chance=chance)
             note(f"{log.table.id}: {sum(rows):,} rows, cut into {len(rows)} commits")
-        whole = Lake(root / "batch").open_for_writing()
+        whole = FedLake(root / "batch", cut).open_for_writing()
         open_all(whole)
-        link_folder(cut.root / Layer.BRONZE, whole.root / Layer.BRONZE)
         for table in derived:
             note(f"{table.id}: computing it as one batch …")
             done = run(table, Batch(), whole, site=site)

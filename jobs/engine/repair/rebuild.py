@@ -40,6 +40,9 @@ from jobs.engine.storage.open_table import earliest
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.spark_checkpoint import unread_from
 
+AWAY = "put_away"
+"""The file in a checkpoint that was put away completely; Spark ignores it."""
+
 OnCommit = Callable[[Entry], None]
 
 
@@ -281,9 +284,17 @@ def _done_at(path: Place, mark: str | None, since: int) -> int | None:
 
 
 def _exchange(used: Place, coming: Place, away: Place) -> None:
-    """Replace a checkpoint by another, and keep the replaced one; each half may be done already."""
+    """Replace a checkpoint by another, and keep the replaced one; each half may be done already.
+
+    In a folder each half is one rename. On a store it is many copies, so it is recorded when the first is complete: what is
+    found of the used one later may be a part of the coming one.
+    """
     if not coming.exists():
         return
-    if used.exists():
+    if used.exists() and not (away / AWAY).is_file():
         used.move(away)
+    if not used.is_local:
+        (away / AWAY).put("")
     coming.move(used)
+    if not used.is_local:
+        (used / AWAY).remove()  # of one that was put away before and is in use again

@@ -7,9 +7,11 @@ a mistake too: a typo in a variable would otherwise be silently ignored.
 import json
 import os
 import re
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -68,6 +70,12 @@ class Settings(BaseSettings):
             raise ValueError(f"should be {LEAST_MEMORY}m or more, or Spark does not start")
         return memory
 
+    lease: float = Field(
+        default=30.0,
+        ge=1.0,
+        le=3600.0,
+        description="seconds without a sign of life after which another process takes over a table on an object store",
+    )
     first_day: date = Field(
         default=date(2026, 1, 1),
         description="first day of events that Dagster offers for backfills",
@@ -142,6 +150,42 @@ def settings(**given: object) -> Settings:
             wrong=wrong,
         )
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreOptions:
+    """Where the object store is, by the variables that all AWS tools know; the keys stay in the environment.
+
+    Args:
+        endpoint: Its address; that of AWS when None.
+        region: Its region.
+    """
+
+    endpoint: str | None
+    region: str
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether it is reached without TLS, such as one on loopback."""
+        return self.endpoint is not None and urlsplit(self.endpoint).scheme == "http"
+
+
+def lease_seconds() -> float:
+    """Return how long a lease on an object store lasts without a renewal."""
+    return settings().lease
+
+
+def store_options() -> StoreOptions:
+    """Return where the object store is."""
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
+    return StoreOptions(endpoint=endpoint or None, region=region)
+
+
+def near_folder(lake: str) -> Path:
+    """Return the folder of this machine for what belongs to a lake that is elsewhere, by its address."""
+    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(state) / "strandline" / re.sub(r"[^A-Za-z0-9._-]+", "-", lake).strip("-")
 
 
 def line_of_shell() -> str | None:

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 
 from infra import jars, java
 from jobs.core.errors import DefinitionError
+from jobs.engine.runtime import spark_on_store
 from jobs.engine.runtime.jvm import jvm
 from jobs.engine.runtime.settings import Settings
 
@@ -111,7 +112,10 @@ def start(
     log.parent.mkdir(parents=True, exist_ok=True)
     scratch = log.parent / "scratch"
     scratch.mkdir(exist_ok=True)
-    more = (list(QUICK) if is_brief else []) + java.archive_option(archive(), archives)
+    # The archive fits one class path, which is longer where the lake is on an object store.
+    is_on_store = spark_on_store.is_on_store(settings)
+    archived = [] if is_on_store else java.archive_option(archive(), archives)
+    more = (list(QUICK) if is_brief else []) + archived
     for name, value in {**TUNED, **_sized(settings), **placed(log, scratch, more)}.items():
         conf.set(name, value)
     os.environ["JAVA_HOME"] = str(_java_home())
@@ -253,12 +257,15 @@ def _sized(settings: Settings) -> dict[str, str]:
     found = jars.spark_jars()
     if not found:
         raise DefinitionError("Spark's jars are missing", hint="run `make setup`.")
+    is_on_store = spark_on_store.is_on_store(settings)
+    more = spark_on_store.jars() if is_on_store else []
     return {
         "spark.master": f"local[{settings.cores}]",
         "spark.driver.memory": settings.memory,
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
         # On the driver's class path, because file systems are loaded before spark.jars are added.
-        "spark.driver.extraClassPath": ":".join(str(jar) for jar in found),
+        "spark.driver.extraClassPath": ":".join(str(jar) for jar in [*found, *more]),
+        **(spark_on_store.options() if is_on_store else {}),
     }
 
 

@@ -124,7 +124,7 @@ def maintain(lake: Lake, now: datetime, policy: Policy) -> Iterator[Maintained]:
         TransientError: Another process maintains it.
     """
     try:
-        with hold(lake.root / LOCK, json.dumps(own()), waits=False):
+        with hold(lake.near / LOCK, json.dumps(own()), waits=False):
             for table, path in _tables(lake):
                 if policy.is_over():
                     yield Maintained(table=name_of(path), left="out of time")

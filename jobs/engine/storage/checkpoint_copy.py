@@ -1,18 +1,15 @@
 """A copy of what a checkpoint has about its state, without the state: a few small files, whatever the state's size."""
 
 import json
-import shutil
-from pathlib import Path
+import re
 
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.spark_checkpoint import next_batch
 
-ABOUT_STATE = (
-    "state/*/_metadata/**/*",
-    "state/*/_stateSchema/**/*",
+ABOUT_STATE = re.compile(
+    r"[^/]+/(_metadata|_stateSchema)/.+"
     # Spark writes the schema of a store into its first partition, that of a join's stores one folder below.
-    "state/*/0/_metadata/*",
-    "state/*/0/*/_metadata/*",
+    r"|[^/]+/0/([^/]+/)?_metadata/[^/]+"
 )
 
 
@@ -21,22 +18,22 @@ def copy_metadata(checkpoint: Place, to: Place) -> None:
 
     Spark writes a batch into the log of offsets before it plans it, and a reader of state variables asks for that.
     """
-    root = checkpoint.local
-    for pattern in ABOUT_STATE:
-        for file in root.glob(pattern):
-            if file.is_file():
-                _copy(file, to.local / file.relative_to(root))
+    for file in (checkpoint / "state").files():
+        name = file.below(checkpoint / "state")
+        if ABOUT_STATE.fullmatch(name):
+            _copy(file, to / "state" / name)
     planned = max(
         (int(each) for each in (checkpoint / "offsets").names() if each.isdigit()), default=None
     )
     if planned is not None:
         last = checkpoint / "offsets" / str(planned)
-        _copy(last.local, (to / "offsets" / str(next_batch(checkpoint))).local)
+        _copy(last, to / "offsets" / str(next_batch(checkpoint)))
 
 
-def _copy(file: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(file, target)
+def _copy(file: Place, target: Place) -> None:
+    content = file.bytes()
+    if content is not None:
+        target.put_bytes(content)
 
 
 def operator_names(checkpoint: Place) -> list[str]:

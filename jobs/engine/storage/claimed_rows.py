@@ -5,7 +5,6 @@ Delta lets one commit, so the other must look again at what is missing.
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,9 +12,9 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from jobs.engine.storage.commit_log import log_files, log_of
-from jobs.engine.storage.durable import sync_all
+from jobs.engine.storage.lasting_files import keep_files
 from jobs.engine.storage.log_actions import added
-from jobs.engine.storage.open_table import opened
+from jobs.engine.storage.open_table import opened, store_options
 from jobs.engine.storage.place import Place
 
 ALWAYS: dict[str, str | None] = {
@@ -55,9 +54,8 @@ class ClaimedRows:
     def _keep(self) -> None:
         """Bring the rows and their commit to the disk: what is written after them says that they are there."""
         path, version = self._place, self._table.version()
-        files = [Path(file) for file in added(path, version).files]
-        sync_all(files, within=path.local)
-        sync_all(log_files(path, version), within=log_of(path).local)
+        keep_files(map(Place.of, added(path, version).files), within=path)
+        keep_files(log_files(path, version), within=log_of(path))
 
 
 def compact(path: Place, many: int) -> None:
@@ -77,8 +75,14 @@ def _made(path: Place, schema: Any) -> DeltaTable:  # noqa: ANN401  # Arrow has 
     except TableNotFoundError:
         path.make()
     try:
-        made = DeltaTable.create(str(path), schema=schema, mode="ignore", configuration=ALWAYS)
+        made = DeltaTable.create(
+            str(path),
+            schema=schema,
+            mode="ignore",
+            configuration=ALWAYS,
+            storage_options=store_options(path),
+        )
     except CommitFailedError:  # another process was faster
         return opened(path)
-    sync_all(log_files(path, 0), within=path.local)
+    keep_files(log_files(path, 0), within=path)
     return made

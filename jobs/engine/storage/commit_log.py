@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 from jobs.engine.storage.old_commits import PACKED, is_old, old_commit
@@ -57,18 +56,18 @@ def sum_file(path: Place, version: int) -> Place:
     return log_of(path) / f"{version:020d}.crc"
 
 
-def log_files(path: Place, version: int) -> Iterator[Path]:
+def log_files(path: Place, version: int) -> Iterator[Place]:
     """Yield the files by which a reader finds a version: its commit, and the checkpoint that Delta writes at some."""
-    yield commit_file(path, version).local
+    yield commit_file(path, version)
     checkpoint = log_of(path) / f"{version:020d}.checkpoint.parquet"
-    if checkpoint.exists():
-        yield checkpoint.local
-        yield (log_of(path) / "_last_checkpoint").local
+    if checkpoint.is_file():
+        yield checkpoint
+        yield log_of(path) / "_last_checkpoint"
 
 
 def is_commit(path: Place, version: int) -> bool:
     """Return whether a table has a version."""
-    return commit_file(path, version).exists() or is_old(path, version)
+    return commit_file(path, version).is_file() or is_old(path, version)
 
 
 def commit_text(path: Place, version: int) -> str | None:
@@ -110,14 +109,18 @@ def _lines(path: Place, version: int) -> Iterator[str]:
     Raises:
         FileNotFoundError: A table has no such version.
     """
+    file = commit_file(path, version)
     try:
-        with commit_file(path, version).local.open() as log:
-            yield from log
+        if file.is_local:
+            with file.local.open() as log:
+                yield from log
+            return
     except FileNotFoundError:
-        text = old_commit(path, version)
-        if text is None:
-            raise
-        yield from text.split("\n")
+        pass
+    text = commit_text(path, version)
+    if text is None:
+        raise FileNotFoundError(str(file))
+    yield from text.split("\n")
 
 
 def added_file(line: str) -> Mapping[str, Any]:

@@ -13,10 +13,10 @@ def committed_at(path: Place, version: int) -> datetime:
     """Return when a version of a table was committed; the file's time where the commit holds none."""
     info = next((action.body for action in actions(path, version, Kind.INFO)), {})
     known = [info[name] for name in FIELDS if info.get(name) is not None]
-    seconds = known[0] / 1000 if known else commit_file(path, version).local.stat().st_mtime
+    seconds = known[0] / 1000 if known else commit_file(path, version).modified_at().timestamp()
     return datetime.fromtimestamp(seconds, tz=UTC)
 
 
 def modified_at(file: Place) -> datetime:
     """Return when a file was written, or copied; it says about when its commit was, and proves nothing."""
-    return datetime.fromtimestamp(file.local.stat().st_mtime, tz=UTC)
+    return file.modified_at()

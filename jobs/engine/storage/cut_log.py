@@ -12,7 +12,6 @@ Why not Delta's own clean-up: it goes by age, in days, and a stream of one secon
 which every batch lists three times; and what it removes is gone, while the ledger is these commits.
 """
 
-import os
 import re
 from collections.abc import Iterator
 from itertools import groupby
@@ -83,12 +82,7 @@ def _checkpoints(path: Place, names: list[str]) -> list[int]:
 
 
 def _is_whole(file: Place) -> bool:
-    with file.local.open("rb") as content:
-        content.seek(0, os.SEEK_END)
-        if content.tell() < len(PARQUET):
-            return False
-        content.seek(-len(PARQUET), os.SEEK_END)
-        return content.read() == PARQUET
+    return file.last_bytes(len(PARQUET)) == PARQUET
 
 
 def _packs(path: Place, logged: list[int], first: int) -> Iterator[list[int]]:

@@ -100,7 +100,7 @@ def sweep(
             file = path / unquote(action.body["path"])
             if action.body["path"] in live or not file.exists():
                 continue
-            yield Dead(file=file, size=file.local.stat().st_size)
+            yield Dead(file=file, size=file.size())
             if go:
                 _delete(path, file, state)
     if go:

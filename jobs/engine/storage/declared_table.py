@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from deltalake import DeltaTable
 from pyspark.sql.types import StructType
 
 from jobs.engine.storage.commit_log import sum_file
 from jobs.engine.storage.ledger import is_table, latest_version
+from jobs.engine.storage.open_table import opened
 from jobs.engine.storage.place import Place
 
 
@@ -34,12 +34,12 @@ def declared_table(path: Place) -> DeclaredTable | None:
         return None
     about = _from_checksum(path)
     if about is None:
-        opened = DeltaTable(path)
-        found = opened.metadata()
+        table = opened(path)
+        found = table.metadata()
         about = {
             "id": found.id,
             "partitionColumns": found.partition_columns,
-            "schemaString": opened.schema().to_json(),
+            "schemaString": table.schema().to_json(),
         }
     schema = StructType.fromJson(json.loads(about["schemaString"]))
     return DeclaredTable(str(about["id"]), types_of(schema), tuple(about["partitionColumns"]))

@@ -14,7 +14,6 @@ version is pinned, and tests/engine/storage/test_delta_commit.py covers every ca
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -24,9 +23,10 @@ from pyspark.sql import functions as F
 from jobs.core.errors import DataError
 from jobs.engine.runtime.jvm import classic, jvm
 from jobs.engine.storage.commit_log import added_file, log_files, log_of, sum_file
-from jobs.engine.storage.durable import sync_all
+from jobs.engine.storage.lasting_files import keep_files
 from jobs.engine.storage.ledger import latest_version, newest_checkpoint
 from jobs.engine.storage.locks import turn
+from jobs.engine.storage.locks_on_store import leases
 from jobs.engine.storage.place import Place
 
 
@@ -127,6 +127,13 @@ class Commit:
         self._written: list[str] = []
 
     def _begun(self) -> Any:  # noqa: ANN401
+        """Begin a transaction that a fence of this process's leases refuses (jobs/engine/storage/store_lease.py)."""
+        transaction = self._begun_at_latest()
+        for held in leases(self._path):
+            transaction.readTxn().addOne(held.name)
+        return transaction
+
+    def _begun_at_latest(self) -> Any:  # noqa: ANN401
         """Begin at the snapshot of this process if it is the latest: Delta would list the whole log to check it.
 
         Not if there is a newer checkpoint than the one that the snapshot is based on. It would stay based on that for the
@@ -254,6 +261,8 @@ class Commit:
     def commit(self, metadata: str) -> int:
         """Make files and metadata visible together, and lasting; return the new version."""
         none = self._jvm.scala.Option.empty()
+        if held := leases(self._path):
+            metadata = json.dumps({**json.loads(metadata), "epoch": held[0].epoch})
         operation = self._jvm.org.apache.spark.sql.delta.DeltaOperations.Write(
             self._jvm.org.apache.spark.sql.SaveMode.Append,
             none,
@@ -261,16 +270,31 @@ class Commit:
             self._jvm.scala.Option.apply(metadata),
             *[none] * 5,
         )
-        sync_all(self._new_files(), within=self._path.local)
+        keep_files(self._new_files(), within=self._path)
         with turn(self._spark, self._path):
-            version = int(self._transaction.commit(_scala(self._spark, self._actions), operation))
-        sync_all(log_files(self._path, version), within=log_of(self._path).local)
+            version = self._committed(operation)
+        keep_files(log_files(self._path, version), within=log_of(self._path))
         forget_sum(self._path, version - SUMS_KEPT)
         return version
 
-    def _new_files(self) -> Iterator[Path]:
-        for file in self._written:
-            yield (self._path / unquote(added_file(file)["path"])).local
+    def _committed(self, operation: Any) -> int:  # noqa: ANN401  # of the JVM
+        """Commit, unless another process has taken over a lease by which this one writes.
+
+        Raises:
+            FencedError: It has.
+        """
+        held = leases(self._path)
+        for each in held:
+            each.refuse_lost()
+        try:
+            return int(self._transaction.commit(_scala(self._spark, self._actions), operation))
+        except Exception as error:
+            if held and "ConcurrentTransaction" in f"{type(error).__name__} {error}":
+                raise held[0].lost() from error
+            raise
+
+    def _new_files(self) -> Iterator[Place]:
+        return (self._path / unquote(added_file(file)["path"]) for file in self._written)
 
     def _java(self, sequence: Any) -> Any:  # noqa: ANN401
         return self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(sequence)

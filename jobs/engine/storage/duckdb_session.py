@@ -1,6 +1,6 @@
 """DuckDB as the program uses it: in memory, with times in UTC and nothing on standard output."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import duckdb
 
+from jobs.engine.storage.files import S3A
 from jobs.engine.storage.scratch import scratch
 
 Duck: TypeAlias = duckdb.DuckDBPyConnection
@@ -36,6 +37,35 @@ def spilling() -> Iterator[Duck]:
         duck.execute("SET preserve_insertion_order = false")
         duck.execute(f"SET temp_directory = {literal(str(folder))}")
         yield duck
+
+
+def view_of(duck: Duck, name: str, files: Sequence[str], *, named: bool = False) -> dict[str, str]:
+    """Create a view of the rows of Parquet files; return its columns and their types.
+
+    By SQL and not by DuckDB's functions in Python: they keep Python's lock while they open several files at once, and a file on
+    an object store is opened by Python, so both would wait for ever.
+
+    Args:
+        duck: The database.
+        name: The name of the view.
+        files: The files; one may lack columns of another.
+        named: Whether a column ``filename`` names the file of each row.
+    """
+    let_read(duck, files)
+    listed = ", ".join(map(literal, files))
+    options = f"union_by_name = true, hive_partitioning = false, filename = {str(named).lower()}"
+    duck.execute(f'CREATE VIEW "{name}" AS SELECT * FROM read_parquet([{listed}], {options})')  # noqa: S608  # quoted
+    columns = duck.execute(f'DESCRIBE "{name}"').fetchall()
+    return {str(column): str(kind) for column, kind, *_ in columns}
+
+
+def let_read(duck: Duck, files: Iterable[str]) -> None:
+    """Let a database read files of an object store, where some are on one; it has no way of its own to them."""
+    is_known = S3A in duck.list_filesystems()
+    if not is_known and any(file.startswith(f"{S3A}://") for file in files):
+        from jobs.engine.storage.object_files import file_system  # noqa: PLC0415  # few lakes are on a store
+
+        duck.register_filesystem(file_system())
 
 
 def is_one_select(duck: Duck, sql: str) -> bool:

@@ -4,14 +4,13 @@ Why not Arrow's data sets and parameters, the usual way: both import pandas, whi
 It suits tables without partitions, such as history and the quarantines: their files hold all columns.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-import duckdb
 from deltalake.exceptions import DeltaError
 
 from jobs.engine.storage.arrow_data_set import data_set
-from jobs.engine.storage.duckdb_session import Duck, DuckError, literal, session
+from jobs.engine.storage.duckdb_session import Duck, DuckError, literal, session, view_of
 from jobs.engine.storage.open_table import live_files, opened
 from jobs.engine.storage.place import Place
 
@@ -24,7 +23,8 @@ def peek(path: Place, name: str) -> "Peek":
     duck, table = session(), opened(path)
     files = live_files(table)
     if files:
-        _zoned(duck.read_parquet(files, union_by_name=True)).create_view(name)
+        kinds = view_of(duck, f"__{name}", files)
+        duck.execute(f'CREATE VIEW "{name}" AS {_zoned(f"__{name}", kinds)}')
     else:
         duck.register(name, data_set(table))
     return Peek(duck)
@@ -33,7 +33,7 @@ def peek(path: Place, name: str) -> "Peek":
 def peek_files(files: Sequence[str], name: str) -> "Peek":
     """Open some files of a table under a name; their times have no zone, as Spark writes them, and are in UTC."""
     duck = session()
-    duck.read_parquet([*files], union_by_name=True).create_view(name)
+    view_of(duck, name, files)
     return Peek(duck)
 
 
@@ -60,11 +60,12 @@ class Peek:
         return self._duck.execute(sql)
 
 
-def _zoned(rows: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
-    """Give times their zone, UTC, which Spark does not write."""
+def _zoned(view: str, kinds: Mapping[str, str]) -> str:
+    """Return the rows of a view with the zone of their times, UTC, which Spark does not write."""
     bare = [
         f'CAST("{column}" AS TIMESTAMPTZ) AS "{column}"'
-        for column, kind in zip(rows.columns, rows.types, strict=True)
-        if str(kind) == "TIMESTAMP"
+        for column, kind in kinds.items()
+        if kind == "TIMESTAMP"
     ]
-    return rows.select(f"* REPLACE ({', '.join(bare)})") if bare else rows
+    columns = f"* REPLACE ({', '.join(bare)})" if bare else "*"
+    return f'SELECT {columns} FROM "{view}"'  # noqa: S608  # our own names

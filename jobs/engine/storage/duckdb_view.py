@@ -8,7 +8,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from jobs.engine.storage.arrow_data_set import data_set
-from jobs.engine.storage.duckdb_session import Duck
+from jobs.engine.storage.duckdb_session import Duck, view_of
 from jobs.engine.storage.open_table import live_files, opened, statistics
 from jobs.engine.storage.place import Place
 
@@ -44,15 +44,14 @@ def _in_files(duck: Duck, name: str, table: DeltaTable, files: list[str]) -> str
     Delta in Spark writes the partition columns into the files as well, delta-rs does not; the log always has them.
     """
     parts = table.metadata().partition_columns
-    found = duck.read_parquet(files, union_by_name=True, filename=True, hive_partitioning=False)
-    found.create_view(f"__files_{name}")
+    found = view_of(duck, f"__files_{name}", files, named=True)
     if not parts:
         return f'SELECT * EXCLUDE (filename) FROM "__files_{name}"'  # noqa: S608  # as above
     adds = pa.table(statistics(table))
     values = {part: adds[f"partition.{part}"] for part in parts}
     duck.register(f"__parts_{name}", pa.table({"__path": adds["path"], **values}))
     names = ", ".join(f'p."{part}"' for part in parts)
-    own = ", ".join(["filename", *(f'"{part}"' for part in parts if part in found.columns)])
+    own = ", ".join(["filename", *(f'"{part}"' for part in parts if part in found)])
     return (
         f'SELECT f.* EXCLUDE ({own}), {names} FROM "__files_{name}" f '  # noqa: S608  # as above
         f'JOIN "__parts_{name}" p ON parse_filename(f.filename) = parse_filename(p.__path)'

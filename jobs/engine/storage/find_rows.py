@@ -8,7 +8,7 @@ Delta truncates the largest time of a file to milliseconds, so a file is skipped
 earlier.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 
 from jobs.core.errors import DefinitionError
 from jobs.core.moment import in_utc
-from jobs.engine.storage.duckdb_session import literal, session
+from jobs.engine.storage.duckdb_session import let_read, literal, session
 from jobs.engine.storage.ledger import is_table
 from jobs.engine.storage.open_table import opened, statistics
 from jobs.engine.storage.place import Place
@@ -97,13 +97,15 @@ def look_in(
         where: Which rows.
         columns: Which columns.
     """
-    parts = {file: dict(values) for file, values in files.items() if Place(file).exists()}
+    parts = {file: dict(values) for file, values in files.items() if Place.of(file).exists()}
     divided = next(iter(parts.values()), {})
     wanted = [name for name in columns if name not in divided]
     sql = _select(wanted, where, parts, divided)
     return [
-        Found(Place(file), {**dict(zip(wanted, map(_aware, values), strict=True)), **parts[file]})
-        for *values, file in (_fetched(sql) if parts else ())
+        Found(
+            Place.of(file), {**dict(zip(wanted, map(_aware, values), strict=True)), **parts[file]}
+        )
+        for *values, file in (_fetched(sql, parts) if parts else ())
     ]
 
 
@@ -209,8 +211,9 @@ def _select(
     return f"SELECT {shown} FROM {read} WHERE {' AND '.join(conditions)}{most}"  # noqa: S608  # every value is quoted
 
 
-def _fetched(sql: str) -> list[tuple[Any, ...]]:
+def _fetched(sql: str, files: Iterable[str]) -> list[tuple[Any, ...]]:
     with session() as duck:
+        let_read(duck, files)
         return duck.execute(sql).fetchall()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from jobs.core.errors import DefinitionError
 from jobs.core.feed import Feed
 from jobs.core.table import Judged, Table
+from jobs.engine.runtime.settings import near_folder
 from jobs.engine.storage.lake_folder import refuse_folder, unwritable
 from jobs.engine.storage.ledger import is_table
 from jobs.engine.storage.place import Place
@@ -97,11 +98,19 @@ class Lake:
     @property
     def frozen(self) -> Place:
         """Return the folder in which a snapshot under way holds the files that it copies."""
-        return self.root / "_snapshot"
+        return self.near / "_snapshot"
+
+    @property
+    def near(self) -> Place:
+        """Return the folder of this machine for what its programs keep there: their logs and locks, Dagster, the broker.
+
+        That of the lake itself where it is on this machine.
+        """
+        return self.root if self.root.is_local else Place(str(near_folder(str(self.root))))
 
     def log(self, name: str) -> Place:
         """Return the file for the log of a program."""
-        return self.root / "_logs" / f"{name}.log"
+        return self.near / "_logs" / f"{name}.log"
 
     def program_log(self, name: str) -> Path:
         """Return the same file for a program that is started with it as its output; its folder is there."""
@@ -135,7 +144,7 @@ class Lake:
     @property
     def dagster(self) -> Place:
         """Return the folder in which Dagster keeps its runs and events."""
-        return self.root / "_dagster"
+        return self.near / "_dagster"
 
     @property
     def heartbeat(self) -> Place:
@@ -170,7 +179,7 @@ class Lake:
     @property
     def broker(self) -> Place:
         """Return the folder of the lake's own Kafka broker."""
-        return self.root / "_kafka"
+        return self.near / "_kafka"
 
     @property
     def alarms(self) -> Place:
@@ -190,7 +199,7 @@ class Lake:
     @property
     def order_lock(self) -> Place:
         """Return the file whose lock lets one command at a time decide about the always-on stream."""
-        return self.root / "_order.lock"
+        return self.near / "_order.lock"
 
     @property
     def alerts_order(self) -> Place:
@@ -200,7 +209,7 @@ class Lake:
     @property
     def alerts_order_lock(self) -> Place:
         """Return the file whose lock lets one command at a time decide about that process."""
-        return self.root / "_alerts_order.lock"
+        return self.near / "_alerts_order.lock"
 
     def folders(self, table: Table) -> tuple[Place, ...]:
         """Return the table's Delta folders: its own, and its quarantine if it has one."""
@@ -233,7 +242,7 @@ class Lake:
 
     def has_room(self) -> bool:
         """Return whether a file can be written; a full disk explains a missing heartbeat."""
-        return shutil.disk_usage(self.root).free >= ROOM
+        return shutil.disk_usage(self.near.make()).free >= ROOM
 
     def open_for_writing(self) -> "Lake":
         """Create the folder if it is missing, and check that it can be written.

@@ -24,6 +24,8 @@ def refuse_folder(root: Place) -> None:
     Raises:
         DefinitionError: It is a file, lies under one, or its name cannot be used.
     """
+    if not root.is_local:
+        return
     misread = sorted(set(MISREAD.findall(str(root))))
     if misread:
         raise _refusal(root, f"its path contains {', '.join(map(repr, misread))}")

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from jobs.engine.storage.durable import sync_all
+from jobs.engine.storage.lasting_files import keep_files
 from jobs.engine.storage.place import Place
 
 CHANGES = ".changelog"
@@ -12,9 +13,8 @@ LEADING_DIGITS = re.compile(r"\d+")
 
 def keep_plan(checkpoint: Place, number: int) -> None:
     """Bring the plan of a batch to the disk, before the batch is written: after a power cut it decides what was read."""
-    root = checkpoint.parent.local
     files = [checkpoint / "metadata", checkpoint / "offsets" / str(number)]
-    sync_all([file.local for file in files], within=root)
+    keep_files(files, within=checkpoint.parent)
 
 
 def keep_state(checkpoint: Place, known: set[str]) -> None:
@@ -26,6 +26,8 @@ def keep_state(checkpoint: Place, known: set[str]) -> None:
         checkpoint: The stream's checkpoint.
         known: The files that were kept before; those of now are put in their place. Spark keeps a hundred batches.
     """
+    if not checkpoint.is_local:
+        return
     ends = [int(name) for name in (checkpoint / "commits").names() if name.isdigit()]
     state, done = (checkpoint / "state").local, max(ends, default=None)
     found = {str(file) for file in state.rglob("*") if file.is_file() and file.name[0] != "."}

@@ -45,4 +45,4 @@ class LaterCommits:
 
 def name(action: Mapping[str, Any]) -> str:
     """Return the name of a file as in Spark's ``_metadata.file_name``; it is unique within the table."""
-    return Place(unquote(action["path"])).name
+    return unquote(str(action["path"])).rpartition("/")[2]

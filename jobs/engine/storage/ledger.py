@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 
 from jobs.core.errors import DataError
 from jobs.engine.storage.commit_log import Kind, actions, commit_file, is_commit, log_of, versions
+from jobs.engine.storage.listed_version import latest_listed
 from jobs.engine.storage.place import Place
 
 MARK = "strandline"
@@ -84,6 +85,7 @@ class Entry:
         duration_ms: From the start of the batch to its commit.
         cpu_ms: CPU time of the process meanwhile, including queries that ran beside the batch.
         code: Hash of the code that made the rows.
+        epoch: On an object store, which holder of its table's lease committed it (jobs/engine/storage/store_lease.py).
     """
 
     table: str
@@ -127,6 +129,7 @@ class Entry:
     duration_ms: int = 0
     cpu_ms: int = 0
     code: str = ""
+    epoch: int = 0
 
     @property
     def is_backfill(self) -> bool:
@@ -211,7 +214,7 @@ def last_entry(path: Place) -> tuple[int, Entry] | None:
 
 def is_table(path: Place) -> bool:
     """Return whether a table was ever created; called so often that it must not list the log."""
-    return is_commit(path, 0) or _checkpoint(path).exists()
+    return is_commit(path, 0) or _checkpoint(path).is_file()
 
 
 def latest_version(path: Place) -> int:
@@ -220,6 +223,8 @@ def latest_version(path: Place) -> int:
     Counts up from the newest checkpoint instead of listing the log, because every batch calls it and a listing grows
     with the table's history.
     """
+    if not path.is_local:
+        return latest_listed(path, newest_checkpoint)
     checkpoint = newest_checkpoint(path)
     version = max(versions(path), default=-1) if checkpoint is None else checkpoint
     while is_commit(path, version + 1):

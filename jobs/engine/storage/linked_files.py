@@ -1,6 +1,7 @@
 """The files of one table in the folder of another, without a copy: the same bytes under a second name.
 
-Data files are never changed once they are written, so a link is as good as a copy, takes no room and no time.
+Data files are never changed once they are written, so a link is as good as a copy, takes no room and no time. An object store
+has no links; there the server copies.
 """
 
 import os
@@ -18,20 +19,22 @@ def link_files(source: Place, target: Place, names: Iterable[str]) -> None:
     for name in names:
         place = target / name
         folders.add(place.parent)
-        if not place.exists():
+        if place.exists():
+            continue
+        if place.is_local:
             place.parent.make()
             os.link(source / name, place)
+        else:
+            (source / name).copy(place)
     for folder in folders:
-        sync(folder.local)
+        if folder.is_local:
+            sync(folder.local)
 
 
 def link_commit(source: Place, target: Place, version: int) -> None:
     """Let a table have a commit of another: its data files first and the commit last, as a writer would."""
-    link_files(source, target, [Place(file).below(source) for file in added(source, version).files])
+    link_files(
+        source, target, [Place.of(file).below(source) for file in added(source, version).files]
+    )
     commit = commit_file(source, version)
     link_files(commit.parent, commit_file(target, version).parent, [commit.name])
-
-
-def link_folder(source: Place, target: Place) -> None:
-    """Show a folder with all that it holds at another place as well."""
-    target.local.symlink_to(source)

@@ -85,7 +85,7 @@ def _checkpointed(file: Place) -> Iterator[tuple[Kind, Mapping[str, Any]]]:
         *(f"add.{name}" for name in COLUMNS),
         *(f"metaData.{name}" for name in METADATA),
     ]
-    for batch in pq.ParquetFile(file.local).iter_batches(batch_size=ROWS, columns=wanted):
+    for batch in pq.ParquetFile(file.source()).iter_batches(batch_size=ROWS, columns=wanted):
         for row in batch.to_pylist():
             add, metadata, protocol = row["add"], row["metaData"], row["protocol"]
             if add and add["path"]:

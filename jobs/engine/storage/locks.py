@@ -11,16 +11,19 @@ both believe that they wrote the same version.
 A lease lasts as long as its writer, for a stream days. A backfill must commit meanwhile, so beside the lease
 there is a second lock, the turn, which each writer holds for the length of one commit. The second to take it sees the
 version of the first, and Delta checks whether both touched the same files.
+
+On an object store there are no locks of files; there both are objects (jobs/engine/storage/store_lease.py).
 """
 
 import fcntl
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 from typing import Any, TextIO
 
 from pyspark.sql import SparkSession
@@ -30,6 +33,7 @@ from jobs.core.feed import Feed
 from jobs.core.table import Table
 from jobs.engine.runtime.holders import is_there, own
 from jobs.engine.runtime.jvm import jvm
+from jobs.engine.storage import locks_on_store, store_lease
 from jobs.engine.storage.lake import WRITER, Lake
 from jobs.engine.storage.place import Place
 
@@ -54,8 +58,8 @@ class _Turn:
 
 
 _GUARD = threading.Lock()
-_HELD: set[Path] = set()
-_TURNS: dict[Path, "_Turn"] = {}
+_HELD: set[str] = set()
+_TURNS: dict[str, "_Turn"] = {}
 
 
 @contextmanager
@@ -68,6 +72,13 @@ def lease(
         HasWriterError: Another process holds it.
     """
     path = lake.lease(table, role)
+    if not path.is_local:
+        folders = lake.books(table) if isinstance(table, Table) else (lake.table(table),)
+        with _once(table, path, role), locks_on_store.lease(path, folders) as is_held:
+            if not is_held:
+                raise _taken(table, path, role)
+            yield
+        return
     path.parent.make()
     path.local.touch()
     with _once(table, path, role):
@@ -88,6 +99,10 @@ def turn(spark: SparkSession, path: Place) -> Iterator[None]:
     Raises:
         TransientError: Another process holds it for too long.
     """
+    if not path.is_local:
+        with turn_without_jvm(path):
+            yield
+        return
 
     @contextmanager
     def locked() -> Iterator[None]:
@@ -112,6 +127,10 @@ def turn_without_jvm(path: Place) -> Iterator[None]:
 
     @contextmanager
     def locked() -> Iterator[None]:
+        if not path.is_local:
+            with locks_on_store.turn(partial(_await_turn, path), path / COMMIT_LOCK, TURN / 2):
+                yield
+            return
         with (path / COMMIT_LOCK).local.open("a+") as file:
             _await_turn(path, lambda: _could_lock(file))
             yield
@@ -124,7 +143,7 @@ def turn_without_jvm(path: Place) -> Iterator[None]:
 def _turn(path: Place, locked: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
     """Let one thread of this process at a time take the lock: Java refuses a second one as "overlapping"."""
     with _GUARD:
-        mine = _TURNS.setdefault(path.local.resolve(), _Turn())
+        mine = _TURNS.setdefault(_key(path), _Turn())
     with mine.lock:
         if mine.is_taken:  # by this thread, in an outer block
             yield
@@ -135,6 +154,11 @@ def _turn(path: Place, locked: Callable[[], AbstractContextManager[None]]) -> It
                 yield
             finally:
                 mine.is_taken = False
+
+
+def _key(path: Place) -> str:
+    """Return one name of a file, however it is reached."""
+    return str(path.local.resolve()) if path.is_local else str(path)
 
 
 def _await_turn(path: Place, attempt: Callable[[], bool]) -> None:
@@ -156,6 +180,13 @@ def refuse_if_taken(table: Table | Feed, lake: Lake) -> None:
         HasWriterError: Another process writes it.
     """
     path = lake.lease(table)
+    if not path.is_local:
+        found = store_lease.holder(path)
+        if (
+            found.get("host") == socket.gethostname()
+        ):  # another one may have ended; to take the lease shows it
+            raise _taken(table, path, WRITER)
+        return
     if not path.exists():
         return
     with path.local.open("r+") as file:
@@ -172,6 +203,8 @@ def is_written(table: Table | Feed, lake: Lake) -> bool:
 
 def is_held(path: Place) -> bool:
     """Return whether another process holds a lease; a copy of its file has no lock."""
+    if not path.is_local:
+        return bool(store_lease.holder(path))
     if not path.exists():
         return False
     with path.local.open("r+") as file:
@@ -196,7 +229,7 @@ def _once(table: Table | Feed, path: Place, role: str) -> Iterator[None]:
 
     Such locks belong to a process: closing any handle of the file, even a refused one, releases all of them.
     """
-    file = path.local.resolve()
+    file = _key(path)
     with _GUARD:
         if file in _HELD:
             raise _taken(table, path, role)
@@ -218,6 +251,8 @@ def _retried(path: Place, attempt: Callable[[], Any]) -> Any:  # noqa: ANN401  #
 
 
 def _holder(path: Place) -> dict[str, Any]:
+    if not path.is_local:
+        return store_lease.holder(path)
     try:
         found = json.loads(path.text() or "")
     except ValueError:
@@ -232,5 +267,5 @@ def _taken(table: Table | Feed, path: Place, role: str) -> HasWriterError:
         f"{table.id} has a {role} already: {who}",
         hint=f"wait for it or stop it (`strandline stream` ends on Ctrl-C); a table has one {role}.",
         table=table.id,
-        **holder,
+        **{name: value for name, value in holder.items() if name != "id"},
     )

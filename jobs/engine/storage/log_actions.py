@@ -86,7 +86,7 @@ def brings_rows(path: Place, version: int, file: Place) -> bool | None:
 
 def existing(files: Iterable[str]) -> list[str]:
     """Return those of a table's files that are there."""
-    return [file for file in files if Place(file).exists()]
+    return [file for file in files if Place.of(file).exists()]
 
 
 def file_of(path: Place, action: Mapping[str, Any]) -> str:

@@ -89,13 +89,12 @@ def merge_files(path: Place, choice: Choice, now: datetime, *, go: bool = True) 
 
 
 def _add(files: Bin, written: Place, times: Collection[str]) -> dict[str, Any]:
-    status = written.local.stat()
     folder, slash, _ = files.files[0]["path"].rpartition("/")
     stats = combined((file["stats"] for file in files.files), times)
     return {
         "path": f"{folder}{slash}{quote(written.name)}",
         "partitionValues": files.files[0]["partitionValues"],
-        "size": status.st_size,
+        "size": written.size(),
         "modificationTime": max(file["modificationTime"] for file in files.files),
         "dataChange": False,
         **({"stats": stats} if stats else {}),

@@ -7,13 +7,14 @@ The rows of a table with a key are sorted by it, so that a look-up by key reads 
 in their order, which is that of their commits.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from jobs.core.errors import DataError
-from jobs.engine.storage.duckdb_session import Duck, spilling
-from jobs.engine.storage.durable import sync_all
+from jobs.engine.storage.duckdb_session import Duck, let_read, spilling
+from jobs.engine.storage.lasting_files import keep_files
 from jobs.engine.storage.place import Place
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def merged_file(files: Sequence[Place], folder: Place, sorted_by: Sequence[str])
         if isinstance(error, pa.ArrowException):
             raise _unreadable(folder, files, error) from error
         raise
-    sync_all([target.local], within=folder.local)  # the others are deleted one day
+    keep_files([target], within=folder)  # the others are deleted one day
     return target
 
 
@@ -99,21 +100,23 @@ def _opened(file: Place) -> Any:  # noqa: ANN401  # Arrow has no types
     import pyarrow.parquet as pq  # noqa: PLC0415  # as above
 
     return pq.ParquetFile(
-        file.local, coerce_int96_timestamp_unit="us", page_checksum_verification=True
+        file.source(), coerce_int96_timestamp_unit="us", page_checksum_verification=True
     )
 
 
-def _writer(target: Place, schema: "pa.Schema") -> Any:  # noqa: ANN401  # as above
+@contextmanager
+def _writer(target: Place, schema: "pa.Schema") -> Iterator[Any]:
     import pyarrow.parquet as pq  # noqa: PLC0415  # as above
 
-    return pq.ParquetWriter(
-        target.parent.make().local / target.name,
-        schema,
-        compression="zstd",
-        use_deprecated_int96_timestamps=True,
-        store_schema=False,
-        write_page_checksum=True,
-    )
+    target.parent.make()
+    how = {
+        "compression": "zstd",
+        "use_deprecated_int96_timestamps": True,
+        "store_schema": False,
+        "write_page_checksum": True,
+    }
+    with target.written() as file, pq.ParquetWriter(file, schema, **how) as writer:
+        yield writer
 
 
 def _schema(files: Sequence[Place]) -> "pa.Schema":
@@ -151,6 +154,7 @@ def _refuse_different(files: Sequence[Place], target: Place) -> None:
 
 
 def _sums(duck: Duck, files: Sequence[Place]) -> tuple[int, int]:
+    let_read(duck, map(str, files))
     duck.execute("SET VARIABLE files_ = $files", {"files": [str(file) for file in files]})
     ((rows, total),) = duck.execute(COMPARED).fetchall()
     return int(rows), int(total or 0)

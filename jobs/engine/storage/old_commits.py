@@ -11,6 +11,7 @@ A pack is found by its number, so no folder is ever listed. It is lines of JSON 
 import gzip
 import json
 from collections.abc import Mapping
+from datetime import datetime
 from functools import lru_cache
 
 from jobs.engine.storage.place import Place
@@ -35,7 +36,7 @@ def pack_file(path: Place, number: int) -> Place:
 
 def is_old(path: Place, version: int) -> bool:
     """Return whether a commit was moved out of a table's log."""
-    return version >= 0 and pack_file(path, version // PACKED).exists()
+    return version >= 0 and pack_file(path, version // PACKED).is_file()
 
 
 def old_commit(path: Place, version: int) -> str | None:
@@ -44,7 +45,7 @@ def old_commit(path: Place, version: int) -> str | None:
         return None
     file = pack_file(path, version // PACKED)
     try:
-        changed_at = file.local.stat().st_mtime_ns
+        changed_at = file.modified_at()
     except FileNotFoundError:
         return None
     return _unpacked(file, changed_at).get(version)
@@ -59,7 +60,7 @@ def write_pack(path: Place, commits: Mapping[int, str]) -> None:
 
 
 @lru_cache(maxsize=KEPT)
-def _unpacked(file: Place, changed_at: int) -> Mapping[int, str]:  # noqa: ARG001  # a pack that was written again is another
+def _unpacked(file: Place, changed_at: datetime) -> Mapping[int, str]:  # noqa: ARG001  # a pack that was written again is another
     packed = file.bytes()
     lines = gzip.decompress(packed).decode().split("\n") if packed else []
     found = (json.loads(line) for line in lines if line)

@@ -50,10 +50,10 @@ def old_files(path: Place, column: str, before: datetime) -> OldFiles:
     is_partly = pc.and_(is_begun, pc.invert(is_whole))
     names = pa.chunked_array(found["path"])
     return OldFiles(
-        whole=tuple(Place(name).name for name in names.filter(is_whole).to_pylist()),
+        whole=tuple(name.rpartition("/")[2] for name in names.filter(is_whole).to_pylist()),
         rows=pc.sum(pa.chunked_array(found["num_records"]).filter(is_whole)).as_py() or 0,
         partly=tuple(
-            (Place(name).name, at)
+            (name.rpartition("/")[2], at)
             for name, at in zip(
                 names.filter(is_partly).to_pylist(),
                 lowest.filter(is_partly).to_pylist(),

@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 from deltalake import DeltaTable
 
+from jobs.engine.storage.files import S3A
 from jobs.engine.storage.ledger import Entry, entries, is_table
 from jobs.engine.storage.log_actions import added
 from jobs.engine.storage.place import Place
@@ -14,7 +15,14 @@ from jobs.engine.storage.place import Place
 
 def opened(path: Place, version: int | None = None) -> DeltaTable:
     """Open a version of a table, the latest by default."""
-    return DeltaTable(path, version=version)
+    return DeltaTable(str(path), version=version, storage_options=store_options(path))
+
+
+def store_options(path: Place) -> dict[str, str] | None:
+    """Return what delta-rs must know of an object store beside the environment; None for a folder of this machine."""
+    if path.is_local:
+        return None
+    return {"aws_allow_http": "true", "aws_conditional_put": "etag"}
 
 
 def kinds(path: Place) -> dict[str, str]:
@@ -49,11 +57,12 @@ def missing_files(path: Place) -> Iterator[tuple[int, Entry, str]]:
     """
     if not is_table(path):
         return
-    gone = {place.name for name in live_files(opened(path)) if not (place := Place(name)).exists()}
+    files = map(Place.of, live_files(opened(path)))
+    gone = {place.name for place in files if not place.exists()}
     if not gone:
         return
     for version, entry in entries(path):
-        for file in map(Place, added(path, version).files):
+        for file in map(Place.of, added(path, version).files):
             if file.name in gone:
                 yield version, entry, file.name
 
@@ -64,10 +73,14 @@ def statistics(table: DeltaTable) -> Any:  # noqa: ANN401  # versions of delta-r
 
 
 def live_files(table: DeltaTable) -> list[str]:
-    """Return the files of a table as paths of the file system.
+    """Return the files of a table as paths of the file system, or as addresses of a store.
 
     delta-rs escapes the table's own folder as a URL, ``a%20lake``, but not the paths within it, where Spark names a
     folder ``00%3A00``.
     """
-    root = urlsplit(table.table_uri).path
-    return [unquote(root) + uri.removeprefix(root) for uri in table.file_uris()]
+    at = urlsplit(table.table_uri)
+    if at.scheme == S3A:  # of whose keys delta-rs escapes a part, so that they cannot be had back
+        root = Place(unquote(f"{at.netloc}{at.path}"), S3A)
+        return [str(root / unquote(each.as_py())) for each in statistics(table)["path"]]
+    root_path = at.path
+    return [unquote(root_path) + uri.removeprefix(root_path) for uri in table.file_uris()]

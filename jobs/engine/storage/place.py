@@ -8,21 +8,22 @@ Beside tables, a lake has small files: a heartbeat, a gate, a certificate. They 
 reader sees the old text or the new, never a mix; what a verb has written is there after a power cut. What needs a real folder (a lock, a log of a program, Spark's scratch)
 asks for ``local``.
 
-Only the scheme ``file`` can be used today.
+A place is in a folder of this machine or on an object store (``s3a``); each has a module that does the same with both.
 """
 
 import os
 import re
-import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path, PurePosixPath
-from typing import TypeAlias
-from uuid import uuid4
+from typing import BinaryIO, TypeAlias
 
 from jobs.core.errors import DefinitionError
-from jobs.engine.storage.durable import make, sync, sync_all
+from jobs.engine.storage import local_files
+from jobs.engine.storage.durable import make
+from jobs.engine.storage.files import FILE, S3A, Files
 
-FILE = "file"
 Content: TypeAlias = bytes
 """A file's content; within ``Place`` the name ``bytes`` is that of a method."""
 URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<path>.*)", re.DOTALL)
@@ -33,7 +34,7 @@ class Place:
     """A folder or a file, whether or not it exists.
 
     Args:
-        path: For the scheme ``file`` a path of this machine.
+        path: For the scheme ``file`` a path of this machine, for ``s3a`` the bucket and the key.
         scheme: How it is reached.
 
     >>> str(Place("lake/silver", "s3a") / "readings")
@@ -56,13 +57,16 @@ class Place:
         address = URL.fullmatch(text)
         if address is None:
             return cls(str(Path(text).expanduser().absolute()))
-        if address["scheme"].lower() != FILE or not address["path"].startswith("/"):
+        scheme, path = address["scheme"].lower(), address["path"]
+        if scheme == S3A and path.strip("/"):
+            return cls(path.strip("/"), scheme)
+        if scheme != FILE or not path.startswith("/"):
             raise DefinitionError(
-                f"a lake is a folder of this machine today, and {text} is none",
-                hint="choose a folder with --lake or STRANDLINE_LAKE.",
+                f"a lake is a folder of this machine or s3a://bucket/folder, and {text} is neither",
+                hint="choose one with --lake or STRANDLINE_LAKE.",
                 lake=text,
             )
-        return cls(address["path"])
+        return cls(path)
 
     def __truediv__(self, name: str) -> "Place":
         return Place(str(PurePosixPath(self.path) / name), self.scheme)
@@ -72,6 +76,11 @@ class Place:
 
     def __fspath__(self) -> str:
         return str(self.local)
+
+    @property
+    def is_local(self) -> bool:
+        """Return whether it is on this machine."""
+        return self.scheme == FILE
 
     @property
     def local(self) -> Path:
@@ -104,26 +113,57 @@ class Place:
 
     def exists(self) -> bool:
         """Return whether there is a file or a folder."""
-        return self.local.exists()
+        return self._store.exists(self.path)
+
+    def is_file(self) -> bool:
+        """Return whether there is a file of this name; on a store that is one request, and ``exists`` may be two."""
+        return self._store.is_file(self.path)
+
+    def names_from(self, first: str) -> list[str]:
+        """Return the names in a folder from one on, sorted; on a store only these are listed."""
+        return self._store.names_from(self.path, first)
 
     def names(self) -> list[str]:
         """Return the names of what lies in a folder, sorted; none where there is no folder."""
-        try:
-            return sorted(each.name for each in self.local.iterdir())
-        except FileNotFoundError:
-            return []
+        return self._store.names(self.path)
+
+    def files(self) -> "Iterator[Place]":
+        """Yield all files of a folder and of those below it."""
+        return (Place(each, self.scheme) for each in self._store.files(self.path))
+
+    def size(self) -> int:
+        """Return the bytes of a file."""
+        return self._store.size(self.path)
+
+    def modified_at(self) -> datetime:
+        """Return when a file was written, or copied."""
+        return self._store.modified_at(self.path)
 
     def text(self) -> str | None:
         """Return a file's text; None where there is no file."""
-        try:
-            return self.local.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return None
+        content = self._store.read(self.path)
+        return None if content is None else content.decode("utf-8")
 
     def bytes(self) -> bytes | None:
         """Return a file's content; None where there is no file, or a link, which may lead out of the lake."""
-        is_own = self.local.is_file() and not self.local.is_symlink()
-        return self.local.read_bytes() if is_own else None
+        is_own = not self.is_local or (self.local.is_file() and not self.local.is_symlink())
+        return self._store.read(self.path) if is_own else None
+
+    def last_bytes(self, count: int) -> Content:
+        """Return the last bytes of a file."""
+        return self._store.read_last(self.path, count)
+
+    def source(self) -> Path | BinaryIO:
+        """Return what Arrow opens to read parts of a file."""
+        if self.is_local:
+            return self.local
+        from jobs.engine.storage import object_files  # noqa: PLC0415  # as below
+
+        return object_files.opened(self.path)
+
+    def written(self) -> BinaryIO:
+        """Open a file to write it in parts; nothing may read it meanwhile."""
+        return self._store.written(self.path)
 
     def put(self, text: str) -> None:
         """Write a file; a reader sees the old text or the new, never a mix."""
@@ -131,42 +171,29 @@ class Place:
 
     def put_bytes(self, content: Content) -> None:
         """Write a file that is no text in the same way."""
-        draft = self.parent.make().local / f".{self.name}.{uuid4().hex}"
-        _write(draft, content)
-        draft.replace(self.local)
-        sync(draft.parent)
+        self._store.put(self.path, content)
 
     def create(self, text: str) -> bool:
         """Write a file that does not exist, whole; return False where it exists, also by another process meanwhile."""
-        draft = self.parent.make().local / f".{self.name}.{uuid4().hex}"
-        _write(draft, text.encode("utf-8"))
-        try:
-            self.local.hardlink_to(draft)
-        except FileExistsError:
-            return False
-        finally:
-            draft.unlink()
-        sync(draft.parent)
-        return True
+        return self._store.create(self.path, text.encode("utf-8"))
 
     def append(self, line: str) -> None:
         """Append a line to a file that is never cut."""
-        parent = self.parent.make()
-        with self.local.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
-        sync_all([self.local], within=parent.local)
+        self._store.append(self.path, line.encode("utf-8"))
 
     def make(self) -> "Place":
-        """Create the folder with those above it, unless it exists, and return the place."""
-        make(self.local)
+        """Create the folder with those above it, unless it exists, and return the place; a store has no folders."""
+        if self.is_local:
+            make(self.local)
         return self
 
+    def copy(self, to: "Place") -> None:
+        """Copy a file to another place of the same kind."""
+        self._store.copy(self.path, to.path)
+
     def move(self, to: "Place") -> None:
-        """Rename a file or a folder; a file at the new place is replaced."""
-        target = to.parent.make().local / to.name
-        self.local.replace(target)
-        sync(target.parent)
-        sync(self.local.parent)
+        """Rename a file or a folder; a file at the new place is replaced. On a store it is copied file by file."""
+        self._store.move(self.path, to.path)
 
     def remove(self, *, if_possible: bool = False) -> None:
         """Remove a file or a link, or a folder with all that it holds; nothing where there is none.
@@ -174,12 +201,12 @@ class Place:
         Args:
             if_possible: Whether files of the folder may stay that another program still writes.
         """
-        if self.local.is_dir() and not self.local.is_symlink():
-            shutil.rmtree(self.local, ignore_errors=if_possible)
-        else:
-            self.local.unlink(missing_ok=True)
+        self._store.remove(self.path, if_possible=if_possible)
 
+    @property
+    def _store(self) -> Files:
+        if self.is_local:
+            return local_files
+        from jobs.engine.storage import object_files  # noqa: PLC0415  # few lakes are on a store, and its import takes time
 
-def _write(draft: Path, content: Content) -> None:
-    draft.write_bytes(content)
-    sync(draft)
+        return object_files

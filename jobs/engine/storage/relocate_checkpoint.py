@@ -16,15 +16,19 @@ PATHS = "stateSchemaFilePaths"
 
 def settle(checkpoint: Place) -> None:
     """Change the paths in a checkpoint to its present place; a correct checkpoint is not written."""
-    for file in checkpoint.local.glob("state/*/_metadata/v2/[0-9]*"):
-        version, metadata = file.read_text().split("\n", 1)
-        operator = json.loads(metadata)
-        if _settled(operator, checkpoint):
-            draft = file.with_name(f".{file.name}.draft")
-            draft.write_text(f"{version}\n{json.dumps(operator, separators=(',', ':'))}")
-            outdated = file.with_name(f".{file.name}.crc")
-            outdated.unlink(missing_ok=True)
-            draft.replace(file)
+    for number in (checkpoint / "state").names():
+        about = checkpoint / "state" / number / "_metadata" / "v2"
+        for name in about.names():
+            if name.isdigit():
+                _settle_operator(about / name, checkpoint)
+
+
+def _settle_operator(file: Place, checkpoint: Place) -> None:
+    version, _, metadata = (file.text() or "").partition("\n")
+    operator = json.loads(metadata)
+    if _settled(operator, checkpoint):
+        (file.parent / f".{file.name}.crc").remove()
+        file.put(f"{version}\n{json.dumps(operator, separators=(',', ':'))}")
 
 
 def _settled(operator: dict[str, Any], checkpoint: Place) -> bool:
@@ -37,4 +41,6 @@ def _settled(operator: dict[str, Any], checkpoint: Place) -> bool:
 
 def _here(path: str, checkpoint: Place) -> str:
     place = checkpoint / "state" / path.rpartition(STATE)[2]
-    return f"file:{place}" if place.exists() else path
+    if not place.exists():
+        return path
+    return f"file:{place}" if place.is_local else str(place)

@@ -36,6 +36,6 @@ def _whole(file: Place) -> Iterator[Path]:
     draft = file.parent / f".{file.name}.new"
     try:
         yield draft.local
-        draft.local.replace(file)
+        draft.move(file)
     finally:
         draft.remove()

@@ -9,6 +9,7 @@ import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from uuid import uuid4
 
 from jobs.engine.runtime.holders import is_there, own
 from jobs.engine.storage.locks import is_held
@@ -28,13 +29,21 @@ def scratch(within: Place | None = None) -> Iterator[Place]:
     if within:
         for left in abandoned(within):
             left.remove(if_possible=True)
+    if within and not within.is_local:
+        made = within / f"strandline-{uuid4().hex}"
+        (made / MAKER).put(json.dumps(own()))
+        try:
+            yield made
+        finally:
+            made.remove(if_possible=True)
+        return
     folder = within.make().local if within else None
     with tempfile.TemporaryDirectory(
         prefix="strandline-", dir=folder, ignore_cleanup_errors=True
-    ) as made:
+    ) as name:
         if within:
-            (Place(made) / MAKER).put(json.dumps(own()))
-        yield Place(made)
+            (Place(name) / MAKER).put(json.dumps(own()))
+        yield Place(name)
 
 
 def abandoned(within: Place) -> list[Place]:
@@ -46,12 +55,11 @@ def abandoned(within: Place) -> list[Place]:
 
 
 def _is_abandoned(place: Place) -> bool:
-    if not place.local.is_dir():
-        return False
     try:
         maker = json.loads((place / MAKER).text() or "{}")
     except ValueError:
         return False
     if "pid" not in maker or is_there(maker) is not False:
         return False
-    return not any(is_held(Place(str(lock))) for lock in place.local.glob("*/_leases/*.lock"))
+    leases = (place / name / "_leases" for name in place.names())
+    return not any(is_held(folder / lock) for folder in leases for lock in folder.names())

@@ -34,7 +34,7 @@ def scrub_log(spark: SparkSession, path: Place, until: int) -> tuple[int, int]:
         path: The table.
         until: The last version whose history goes; rows of the latest version stay as they are.
     """
-    live = {Place(file).below(path) for file in live_files(opened(path))}
+    live = {Place.of(file).below(path) for file in live_files(opened(path))}
     old = sorted(version for version in versions(path) if version <= until)
     deleted = 0
     for version in old:

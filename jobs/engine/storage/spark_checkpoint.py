@@ -266,7 +266,9 @@ def _next_watermark(checkpoint: Place, number: int) -> int:
 
 
 def _lines(checkpoint: Place, log: str, number: int) -> list[str]:
-    return (checkpoint / log / str(number)).local.read_text().splitlines()
+    if (text := (checkpoint / log / str(number)).text()) is None:
+        raise FileNotFoundError(f"{checkpoint}/{log}/{number}")
+    return text.splitlines()
 
 
 def _versions_between(

@@ -121,6 +121,8 @@ def _mend_logs(table: Table, checkpoint: Place, written: int) -> list[str]:
 
 def _mend_schemas(checkpoint: Place) -> list[str]:
     """Remove the torn schemas of operators: Spark writes one that is missing, and fails at one that is torn."""
+    if not checkpoint.is_local:  # a store writes an object whole or not at all
+        return []
     torn = [
         file
         for file in checkpoint.local.glob("state/*/*/_metadata/schema")
@@ -176,13 +178,17 @@ def _cut(checkpoint: Place, log: str, numbers: Sequence[int], first: int) -> lis
     return [f"{log}/{number}" for number in gone]
 
 
+def _text(file: Place) -> str:
+    return (file.bytes() or b"").decode(errors="replace")
+
+
 def _numbers(log: Place) -> list[int]:
     return sorted(int(name) for name in log.names() if name.isdigit())
 
 
 def _is_whole(log: Place, number: int) -> bool:
     """Return whether a file of a log is what Spark wrote: a version, then lines of JSON."""
-    version, *lines = (log / str(number)).local.read_text(errors="replace").split("\n")
+    version, *lines = _text(log / str(number)).split("\n")
     try:
         read = [json.loads(line) for line in lines if line != "-"]
     except ValueError:

@@ -21,9 +21,10 @@ def uncommitted(path: Place) -> Iterator[Place]:
     if not is_commit(path, 0):  # no table of ours, or its first commits are lost: unknown
         return
     named = {unquote(each) for each in (*live_files(path).files, *_named_since(path))}
-    for file in sorted(path.local.rglob("*.parquet")):
-        place = Place(str(file))
-        if log_of(path).local not in file.parents and place.below(path) not in named:
+    log = f"{log_of(path).name}/"
+    for place in sorted(path.files()):
+        name = place.below(path)
+        if name.endswith(".parquet") and not name.startswith(log) and name not in named:
             yield place
 
 
@@ -37,15 +38,18 @@ def _named_since(path: Place) -> Iterator[str]:
 
 def touched_at(place: Place) -> datetime:
     """Return when a file or a folder was last written, or moved to its place."""
+    if not place.is_local:  # where a folder has no time of its own
+        files = [place] if place.is_file() else place.files()
+        return max((file.modified_at() for file in files), default=datetime.min.replace(tzinfo=UTC))
     stat = place.local.stat()
     return datetime.fromtimestamp(max(stat.st_mtime, stat.st_ctime), tz=UTC)
 
 
 def size_of(place: Place) -> int:
     """Return the bytes of a file, or of all files in a folder."""
-    if not place.local.is_dir():
-        return place.local.stat().st_size
-    return sum(file.stat().st_size for file in place.local.rglob("*") if file.is_file())
+    if place.is_local and place.local.is_file():
+        return place.size()
+    return sum(file.size() for file in place.files())
 
 
 def free_bytes(place: Place) -> int:

@@ -43,7 +43,7 @@ def withdraw(checkpoint: Place, number: int) -> None:
 
 def _forget_state(folder: Place, number: int) -> None:
     """Remove what a batch has written of its versions of the state."""
-    for file in sorted(folder.local.rglob("*")):
+    for file in sorted(folder.files()):
         found = STATE.fullmatch(file.name)
         if found and int(found[1]) > number:
-            file.unlink(missing_ok=True)
+            file.remove()

@@ -33,7 +33,6 @@ DOORS = (
     Door("storage.claimed_rows", "ClaimedRows.append"),
     Door("storage.claimed_rows", "compact"),
     Door("storage.linked_files", "link_files"),
-    Door("storage.linked_files", "link_folder"),
     Door("storage.line_file", "append_line"),
     Door("storage.row_file", "write_parquet"),
     Door("storage.row_file", "write_lines"),

@@ -1,0 +1,51 @@
+"""What Spark needs beside its own settings where the lake is on an object store."""
+
+from pathlib import Path
+
+from infra import object_store
+from infra.logged import SetupError
+from jobs.core.errors import DefinitionError
+from jobs.engine.runtime.settings import Settings, store_options
+
+CREDENTIALS = (
+    "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider,"
+    "org.apache.hadoop.fs.s3a.auth.IAMInstanceCredentialsProvider"
+)
+
+
+def is_on_store(settings: Settings) -> bool:
+    """Return whether the lake is on an object store."""
+    return settings.lake.startswith("s3a://")
+
+
+def jars() -> list[Path]:
+    """Return the jars of an object store, which are fetched when the first lake on one is opened.
+
+    Raises:
+        DefinitionError: They cannot be had.
+    """
+    try:
+        return object_store.class_path()
+    except SetupError as error:
+        raise DefinitionError(error.message, hint=error.hint) from error
+
+
+def options() -> dict[str, str]:
+    """Return how Hadoop reaches the object store; the keys stay in the environment, where its own client finds them."""
+    where = store_options()
+    return {
+        # None of Delta's own is safe for two drivers (infra/spark/ConditionalLogStore.scala).
+        "spark.delta.logStore.s3a.impl": object_store.LOG_STORE,
+        "spark.hadoop.fs.AbstractFileSystem.s3a.impl": "org.apache.hadoop.fs.s3a.S3A",
+        "spark.hadoop.fs.s3a.aws.credentials.provider": CREDENTIALS,
+        "spark.hadoop.fs.s3a.endpoint.region": where.region,
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        # Small files: no part of one is written to a disk first, and no bucket is asked whether it exists.
+        "spark.hadoop.fs.s3a.fast.upload.buffer": "bytebuffer",
+        "spark.hadoop.fs.s3a.bucket.probe": "0",
+        # Each open file takes a buffer of this size, and no less. With the default of 64 MB eight commits at once ended with
+        # "Cannot reserve direct buffer memory" in a heap of 512 MB (tests/faults/test_two_drivers.py).
+        "spark.hadoop.fs.s3a.multipart.size": "8M",
+        "spark.hadoop.fs.s3a.connection.ssl.enabled": str(not where.is_plain).lower(),
+        **({"spark.hadoop.fs.s3a.endpoint": where.endpoint} if where.endpoint else {}),
+    }

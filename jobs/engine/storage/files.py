@@ -1,0 +1,60 @@
+"""What is done with the files of a place, whether it is in a folder (local_files.py) or on a store (object_files.py)."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import BinaryIO, Protocol
+
+FILE, S3A = "file", "s3a"
+"""The kinds, by the schemes of their addresses."""
+
+
+class Files(Protocol):
+    """A kind of storage; a module is one. What each does is said there, and in ``Place``."""
+
+    def exists(self, path: str) -> bool:
+        """See ``Place``."""
+
+    def is_file(self, path: str) -> bool:
+        """See ``Place``."""
+
+    def names_from(self, path: str, first: str) -> list[str]:
+        """See ``Place``."""
+
+    def names(self, path: str) -> list[str]:
+        """See ``Place``."""
+
+    def files(self, path: str) -> Iterator[str]:
+        """See ``Place``."""
+
+    def size(self, path: str) -> int:
+        """See ``Place``."""
+
+    def modified_at(self, path: str) -> datetime:
+        """See ``Place``."""
+
+    def read(self, path: str) -> bytes | None:
+        """See ``Place``."""
+
+    def read_last(self, path: str, count: int) -> bytes:
+        """See ``Place``."""
+
+    def written(self, path: str) -> BinaryIO:
+        """See ``Place``."""
+
+    def put(self, path: str, content: bytes) -> None:
+        """See ``Place``."""
+
+    def create(self, path: str, content: bytes) -> bool:
+        """See ``Place``."""
+
+    def append(self, path: str, line: bytes) -> None:
+        """See ``Place``."""
+
+    def copy(self, path: str, to: str) -> None:
+        """See ``Place``."""
+
+    def move(self, path: str, to: str) -> None:
+        """See ``Place``."""
+
+    def remove(self, path: str, *, if_possible: bool) -> None:
+        """See ``Place``."""

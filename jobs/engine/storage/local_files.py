@@ -1,0 +1,131 @@
+"""The files of a lake in a folder of this machine: what a place does there (jobs/engine/storage/place.py)."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+from uuid import uuid4
+
+from jobs.engine.storage.durable import make, sync, sync_all
+
+
+def exists(path: str) -> bool:
+    """Return whether there is a file or a folder."""
+    return Path(path).exists()
+
+
+def is_file(path: str) -> bool:
+    """Return whether there is a file."""
+    return Path(path).is_file()
+
+
+def names(path: str) -> list[str]:
+    """Return the names of what lies in a folder, sorted; none where there is no folder."""
+    try:
+        return sorted(each.name for each in Path(path).iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def names_from(path: str, first: str) -> list[str]:
+    """Return the names of what lies in a folder from a name on, sorted."""
+    return [name for name in names(path) if name >= first]
+
+
+def files(path: str) -> Iterator[str]:
+    """Yield the paths of all files of a folder and of those below it."""
+    for above, _, found in os.walk(path):
+        yield from (str(Path(above, name)) for name in found)
+
+
+def size(path: str) -> int:
+    """Return the bytes of a file."""
+    return Path(path).stat().st_size
+
+
+def modified_at(path: str) -> datetime:
+    """Return when a file was written, or copied."""
+    return datetime.fromtimestamp(Path(path).stat().st_mtime, tz=UTC)
+
+
+def read(path: str) -> bytes | None:
+    """Return a file's content; None where there is no file."""
+    try:
+        return Path(path).read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def read_last(path: str, count: int) -> bytes:
+    """Return the last bytes of a file."""
+    with Path(path).open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        file.seek(-min(count, file.tell()), os.SEEK_END)
+        return file.read()
+
+
+def written(path: str) -> BinaryIO:
+    """Open a file to write it."""
+    return Path(path).open("wb")
+
+
+def put(path: str, content: bytes) -> None:
+    """Write a file; a reader sees the old content or the new, never a mix."""
+    draft = _draft(path, content)
+    draft.replace(path)
+    sync(draft.parent)
+
+
+def create(path: str, content: bytes) -> bool:
+    """Write a file that does not exist, whole; return False where it exists, also by another process meanwhile."""
+    draft = _draft(path, content)
+    try:
+        Path(path).hardlink_to(draft)
+    except FileExistsError:
+        return False
+    finally:
+        draft.unlink()
+    sync(draft.parent)
+    return True
+
+
+def append(path: str, line: bytes) -> None:
+    """Append a line to a file that is never cut."""
+    parent = Path(path).parent
+    make(parent)
+    with Path(path).open("ab") as file:
+        file.write(line + b"\n")
+    sync_all([Path(path)], within=parent)
+
+
+def copy(path: str, to: str) -> None:
+    """Copy a file."""
+    make(Path(to).parent)
+    shutil.copyfile(path, to)
+
+
+def move(path: str, to: str) -> None:
+    """Rename a file or a folder; a file at the new place is replaced."""
+    make(Path(to).parent)
+    Path(path).replace(to)
+    sync(Path(to).parent)
+    sync(Path(path).parent)
+
+
+def remove(path: str, *, if_possible: bool) -> None:
+    """Remove a file or a link, or a folder with all that it holds; nothing where there is none."""
+    if Path(path).is_dir() and not Path(path).is_symlink():
+        shutil.rmtree(path, ignore_errors=if_possible)
+    else:
+        Path(path).unlink(missing_ok=True)
+
+
+def _draft(path: str, content: bytes) -> Path:
+    """Write the content beside the file, on the disk."""
+    make(Path(path).parent)
+    draft = Path(path).with_name(f".{Path(path).name}.{uuid4().hex}")
+    draft.write_bytes(content)
+    sync(draft)
+    return draft

@@ -1,0 +1,64 @@
+"""The lease of a table and the turn to commit to it, where the lake is on an object store (jobs/engine/storage/locks.py)."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from jobs.engine.runtime.settings import lease_seconds
+from jobs.engine.storage.place import Place
+from jobs.engine.storage.store_lease import StoreLease, fence, take
+
+_LEASES: dict[Place, list[StoreLease]] = {}
+
+
+def leases(path: Place) -> Sequence[StoreLease]:
+    """Return the leases by which this process may commit to a table's folder."""
+    return _LEASES.get(path, ())
+
+
+@contextmanager
+def lease(path: Place, folders: Sequence[Place]) -> Iterator[bool]:
+    """Hold a lease for the length of the block, unless another process renews it; yield whether it is held.
+
+    Args:
+        path: Its object.
+        folders: The tables that it is for; in each the commits of a holder that did not release it are refused.
+    """
+    held = take(path, lease_seconds())
+    if held is None:
+        yield False
+        return
+    held.keep()
+    try:
+        for folder in folders:
+            if held.is_taken_over:
+                fence(folder, held)
+            _LEASES.setdefault(folder, []).append(held)
+        yield True
+    finally:
+        for folder in folders:
+            if held in leases(folder):
+                _LEASES[folder].remove(held)
+        held.release()
+
+
+@contextmanager
+def turn(wait: Callable[[Callable[[], bool]], None], path: Place, life: float) -> Iterator[None]:
+    """Hold the turn to commit for the length of the block.
+
+    Args:
+        wait: Waits until an attempt succeeds.
+        path: Its object.
+        life: Seconds after which another process takes it over.
+    """
+    held = list[StoreLease]()
+
+    def could_take() -> bool:
+        found = take(path, life)
+        held.extend([found] if found else [])
+        return found is not None
+
+    wait(could_take)
+    try:
+        yield
+    finally:
+        held[0].release()

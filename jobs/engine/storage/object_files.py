@@ -1,0 +1,284 @@
+"""The files of a lake on an object store: what a place does there (jobs/engine/storage/place.py).
+
+A store has objects with keys, and no folders: a folder is what keys have in common, and it is there as long as an object is.
+Nothing can be renamed or appended to: a move copies and removes, object by object, and a caller that was killed moves again.
+
+``create`` and ``replace`` are decided by the server, of any number of writers one wins. An answer may be lost after the server
+has written; then the client asks again and meets its own object. So a refusal is believed only after the object was read back
+and its content is not ours.
+
+Why obstore and not fsspec or boto3: fsspec hides conditions, and obstore is the client that delta-rs has as well.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from functools import cache
+from typing import BinaryIO, cast
+
+import obstore
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+)
+from obstore.fsspec import FsspecStore
+from obstore.store import S3Store
+
+from jobs.core.errors import DefinitionError, TransientError
+from jobs.engine.runtime.settings import StoreOptions, store_options
+from jobs.engine.storage.files import S3A
+
+PATIENCE = timedelta(seconds=30)
+"""How long a request is repeated that the store does not answer; then its caller decides."""
+
+
+def bucket_of(name: str) -> S3Store:
+    """Return the client of a bucket; one a process, which keeps its connections."""
+    return _client(name, store_options())
+
+
+@cache
+def _client(name: str, options: StoreOptions) -> S3Store:
+    return S3Store(
+        name,
+        client_options={"allow_http": options.is_plain},
+        retry_config={"retry_timeout": PATIENCE},
+    )
+
+
+@cache
+def file_system() -> FsspecStore:
+    """Return the store as DuckDB reads it: through a file system of Python, since its own extension is not bundled."""
+    return FsspecStore("s3a", client_options={"allow_http": store_options().is_plain})
+
+
+def exists(path: str) -> bool:
+    """Return whether there is an object, or one below."""
+    store, key = _split(path)
+    with _asked(path):
+        if key and _is_there(store, key):
+            return True
+        return any(True for _ in _objects(store, key))
+
+
+def is_file(path: str) -> bool:
+    """Return whether there is an object of exactly this key."""
+    store, key = _split(path)
+    with _asked(path):
+        return _is_there(store, key)
+
+
+def names(path: str) -> list[str]:
+    """Return the names of what lies in a folder, sorted; none where there is no folder."""
+    store, key = _split(path)
+    with _asked(path):
+        found = obstore.list_with_delimiter(store, _folder(key) or None)
+    objects = (each["path"] for each in found["objects"] if each["path"] != key)
+    below = [*found["common_prefixes"], *objects]
+    return sorted(each.rpartition("/")[2] for each in below)
+
+
+def names_from(path: str, first: str) -> list[str]:
+    """Return the names of the objects of a folder from a name on, sorted; the listing begins there."""
+    store, key = _split(path)
+    # A listing begins behind its key, so behind the name without its last letter.
+    begin = f"{_folder(key)}{first[:-1]}"
+    with _asked(path):
+        pages = obstore.list(store, _folder(key) or None, offset=begin)
+        below = (each["path"].removeprefix(_folder(key)) for page in pages for each in page)
+        return sorted(name for name in below if name >= first and "/" not in name)
+
+
+def files(path: str) -> Iterator[str]:
+    """Yield the paths of all objects below a folder, page by page."""
+    store, key = _split(path)
+    bucket = path.partition("/")[0]
+    with _asked(path):
+        yield from (f"{bucket}/{each}" for each in _objects(store, key))
+
+
+def size(path: str) -> int:
+    """Return the bytes of an object."""
+    store, key = _split(path)
+    with _asked(path):
+        return int(obstore.head(store, key)["size"])
+
+
+def modified_at(path: str) -> datetime:
+    """Return when an object was written."""
+    store, key = _split(path)
+    with _asked(path):
+        return obstore.head(store, key)["last_modified"]
+
+
+def read(path: str) -> bytes | None:
+    """Return an object's content; None where there is none."""
+    found = read_tagged(path)
+    return None if found is None else found[0]
+
+
+def read_tagged(path: str) -> tuple[bytes, str] | None:
+    """Return an object's content and its tag, which changes with it; None where there is none."""
+    store, key = _split(path)
+    with _asked(path):
+        try:
+            answer = obstore.get(store, key)
+            return bytes(answer.bytes()), str(answer.meta["e_tag"])
+        except FileNotFoundError:
+            return None
+
+
+def read_last(path: str, count: int) -> bytes:
+    """Return the last bytes of an object."""
+    store, key = _split(path)
+    with _asked(path):
+        answer = obstore.get(store, key, options={"range": {"suffix": count}})
+        return bytes(answer.bytes())
+
+
+def opened(path: str) -> BinaryIO:
+    """Open an object to read parts of it."""
+    store, key = _split(path)
+    with _asked(path):
+        return cast("BinaryIO", obstore.open_reader(store, key))
+
+
+def written(path: str) -> BinaryIO:
+    """Open an object to write it; it is there when it is closed."""
+    store, key = _split(path)
+    with _asked(path):
+        return cast("BinaryIO", obstore.open_writer(store, key))
+
+
+def put(path: str, content: bytes) -> None:
+    """Write an object; a reader sees the old content or the new."""
+    store, key = _split(path)
+    with _asked(path):
+        obstore.put(store, key, content)
+
+
+def create(path: str, content: bytes) -> bool:
+    """Write an object that does not exist; return False where another writer has created it."""
+    return create_tagged(path, content) is not None
+
+
+def create_tagged(path: str, content: bytes) -> str | None:
+    """Write an object that does not exist; return its tag, or None where another writer has created it."""
+    store, key = _split(path)
+    with _asked(path):
+        try:
+            return str(obstore.put(store, key, content, mode="create")["e_tag"])
+        except AlreadyExistsError:
+            found = read_tagged(path)
+            return found[1] if found is not None and found[0] == content else None
+
+
+def replace(path: str, content: bytes, tag: str) -> str | None:
+    """Write an object that has not changed since it had a tag; return its new tag, or None where it has changed."""
+    store, key = _split(path)
+    with _asked(path):
+        try:
+            return str(obstore.put(store, key, content, mode={"e_tag": tag})["e_tag"])
+        except (PreconditionError, FileNotFoundError):
+            found = read_tagged(path)
+            return found[1] if found is not None and found[0] == content else None
+
+
+def append(path: str, line: bytes) -> None:
+    """Append a line to an object that is never cut, as long as no other writer is faster; for short ones, it is copied."""
+    while True:
+        found = read_tagged(path)
+        done = (
+            create(path, line + b"\n")
+            if found is None
+            else replace(path, found[0] + line + b"\n", found[1])
+        )
+        if done:
+            return
+
+
+def copy(path: str, to: str) -> None:
+    """Copy an object; within a bucket the server does it."""
+    store, key = _split(path)
+    other, target = _split(to)
+    with _asked(path):
+        if other is store:
+            obstore.copy(store, key, target)
+        else:
+            obstore.put(other, target, obstore.get(store, key))
+
+
+def move(path: str, to: str) -> None:
+    """Copy an object, or all below a folder, and remove the former ones."""
+    moved = [*files(path)]
+    if not moved:
+        copy(path, to)
+    for each in moved:
+        copy(each, to + each.removeprefix(path))
+    remove(path, if_possible=False)
+
+
+def remove(path: str, *, if_possible: bool) -> None:  # noqa: ARG001  # as for local files
+    """Remove an object, or all below a folder; nothing where there is none."""
+    store, key = _split(path)
+    with _asked(path):
+        if key:
+            obstore.delete(store, key)
+        for page in obstore.list(store, _folder(key) or None):
+            obstore.delete(store, [each["path"] for each in page])
+
+
+def _split(path: str) -> tuple[S3Store, str]:
+    bucket, _, key = path.partition("/")
+    return bucket_of(bucket), key
+
+
+def _objects(store: S3Store, key: str) -> Iterator[str]:
+    """Yield the keys below a folder, page by page, without those by which Hadoop marks folders.
+
+    Such a mark ends in a slash, which this client leaves out: it looks like an empty object that is not there.
+    """
+    for page in obstore.list(store, _folder(key) or None):
+        for each in page:
+            if each["size"] or _is_there(store, each["path"]):
+                yield each["path"]
+
+
+def _is_there(store: S3Store, key: str) -> bool:
+    try:
+        obstore.head(store, key)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _folder(key: str) -> str:
+    return f"{key}/" if key else ""
+
+
+@contextmanager
+def _asked(path: str) -> Iterator[None]:
+    """Say what the reader does about a refusal of the store.
+
+    Raises:
+        DefinitionError: It refuses the credentials.
+        TransientError: It does not answer.
+    """
+    try:
+        yield
+    except (PermissionDeniedError, UnauthenticatedError) as error:
+        raise DefinitionError(
+            f"the object store refuses {S3A}://{path}",
+            hint="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to a key that may read and write the bucket.",
+            lake=f"{S3A}://{path}",
+        ) from error
+    except BaseError as error:
+        reason = str(error).partition("\n")[0][:300]
+        raise TransientError(
+            f"the object store does not answer for {S3A}://{path}: {reason}",
+            hint="compare AWS_ENDPOINT_URL with where it runs; nothing is lost, the same call may work later.",
+            lake=f"{S3A}://{path}",
+        ) from error

@@ -1,0 +1,193 @@
+"""A lease on an object store: one holder, who renews it, and an epoch that grows with every holder.
+
+The lease is one small object, which the server lets one writer create and one writer replace. A holder renews it; it has
+expired when it has not changed for its time to live on the clock of who waits, so no clocks are compared. A holder of this
+machine that has ended is replaced at once.
+
+A lease alone is not enough: a holder that is suspended for longer than its lease goes on where it was, and would commit. So who
+takes over first writes a commit into each table, in which the lease is a transaction (``fence``). Each commit of a holder
+depends on that transaction (jobs/engine/storage/delta_commit.py) and is made after the lease was read and found to be one's own:
+a fence that came before is seen in the lease, one that comes after is refused by Delta as a conflict.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+from jobs.core.errors import TransientError
+from jobs.engine.runtime.holders import is_there, own
+from jobs.engine.storage import object_files
+from jobs.engine.storage.commit_log import commit_file
+from jobs.engine.storage.ledger import is_table, latest_version
+from jobs.engine.storage.place import Place
+
+LIFE = 30.0
+"""Seconds without a renewal after which a lease has expired."""
+
+RENEWALS = 3
+"""How often it is renewed within its life."""
+
+
+class FencedError(TransientError):
+    """Another process has taken over the writing of a table."""
+
+
+@dataclass(slots=True, kw_only=True)
+class StoreLease:
+    """A lease that this process holds.
+
+    Args:
+        place: Its object.
+        epoch: How many holders there were, this one included.
+        is_taken_over: Whether the former holder did not release it.
+        tag: The tag of its object.
+        life: Seconds without a renewal after which it has expired.
+        id: Its own name, which no other holder has.
+    """
+
+    place: Place
+    epoch: int
+    is_taken_over: bool
+    tag: str
+    life: float
+    id: str
+    _beat: int = 0
+    _over: threading.Event = field(default_factory=threading.Event)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def name(self) -> str:
+        """Return the name by which a table's log knows it."""
+        return f"strandline.lease.{self.place.name.removesuffix('.lock')}"
+
+    def keep(self) -> None:
+        """Renew it from now on until it is released."""
+        threading.Thread(target=self._renew, name=f"lease {self.place.name}", daemon=True).start()
+
+    def refuse_lost(self) -> None:
+        """Refuse to go on where another process has taken over.
+
+        Raises:
+            FencedError: It has.
+        """
+        found = object_files.read_tagged(self.place.path)
+        known = json.loads(found[0]) if found else {}
+        if known.get("epoch") != self.epoch or (known.get("owner") or {}).get("id") != self.id:
+            raise self.lost()
+
+    def lost(self) -> FencedError:
+        """Return the error of a holder that another process has replaced."""
+        return FencedError(
+            f"another process has taken over {self.place.name.removesuffix('.lock')}, because this one did not renew its "
+            f"lease for {self.life:.0f} s",
+            hint="nothing of the batch that this process was writing is in the table; let the other go on.",
+            lease=str(self.place),
+            epoch=self.epoch,
+        )
+
+    def release(self) -> None:
+        """Let others take it at once; the epoch stays."""
+        self._over.set()
+        with self._lock:
+            content = _content(None, self.epoch, self._beat + 1)
+            object_files.replace(self.place.path, content, self.tag)
+
+    def _renew(self) -> None:
+        while not self._over.wait(self.life / RENEWALS):
+            with self._lock:
+                if self._over.is_set():
+                    return
+                try:
+                    self._beat += 1
+                    content = _content({**own(), "id": self.id}, self.epoch, self._beat)
+                    tag = object_files.replace(self.place.path, content, self.tag)
+                except TransientError:
+                    continue  # the store does not answer; whether the lease is still ours, the next commit asks
+                if tag is None:
+                    return
+                self.tag = tag
+
+
+def take(place: Place, life: float = LIFE) -> StoreLease | None:
+    """Take a lease; None where its holder renews it.
+
+    Args:
+        place: Its object.
+        life: Seconds without a renewal after which it has expired.
+    """
+    mine = {**own(), "id": uuid4().hex}
+    seen, since = "", time.monotonic()
+    while True:
+        found = object_files.read_tagged(place.path)
+        if found is None:
+            new = object_files.create_tagged(place.path, _content(mine, 1, 0))
+            if new is not None:
+                return _held(place, mine, 1, life, new)
+            continue
+        state, tag = json.loads(found[0]), found[1]
+        owner: Mapping[str, Any] | None = state["owner"]
+        if seen and tag != seen and owner is not None:
+            return None  # it was renewed
+        if tag != seen:
+            seen, since = tag, time.monotonic()
+        is_expired = time.monotonic() - since > life
+        if owner is None or is_expired or is_there(owner) is False:
+            epoch = state["epoch"] + 1
+            new = object_files.replace(place.path, _content(mine, epoch, 0), tag)
+            if new is not None:
+                return _held(place, mine, epoch, life, new, is_taken_over=owner is not None)
+            continue
+        time.sleep(min(life / 20, 0.5))
+
+
+def holder(place: Place) -> dict[str, Any]:
+    """Return who holds a lease, as far as is known; nothing where it is free, or its holder has ended on this machine."""
+    found = object_files.read(place.path)
+    owner = json.loads(found)["owner"] if found else None
+    return {} if owner is None or is_there(owner) is False else dict(owner)
+
+
+def fence(path: Place, lease: StoreLease) -> None:
+    """Write a commit into a table's log that refuses the commits of the lease's former holders."""
+    while is_table(path):
+        info = {
+            "timestamp": time.time_ns() // 1_000_000,
+            "operation": "LEASE",
+            "operationParameters": {"name": lease.name, "epoch": str(lease.epoch)},
+            "isolationLevel": "Serializable",
+            "isBlindAppend": False,
+            "engineInfo": "Strandline",
+            "txnId": str(uuid4()),
+        }
+        transaction = {"appId": lease.name, "version": lease.epoch}
+        actions = [{"commitInfo": info}, {"txn": transaction}]
+        lines = [json.dumps(action, separators=(",", ":")) for action in actions]
+        if commit_file(path, latest_version(path) + 1).create("\n".join(lines) + "\n"):
+            return
+
+
+def _held(  # noqa: PLR0913  # what a lease consists of
+    place: Place,
+    mine: Mapping[str, Any],
+    epoch: int,
+    life: float,
+    tag: str,
+    *,
+    is_taken_over: bool = False,
+) -> StoreLease:
+    return StoreLease(
+        place=place,
+        epoch=epoch,
+        is_taken_over=is_taken_over,
+        tag=tag,
+        life=life,
+        id=mine["id"],
+    )
+
+
+def _content(owner: Mapping[str, Any] | None, epoch: int, beat: int) -> bytes:
+    return json.dumps({"owner": owner, "epoch": epoch, "beat": beat}).encode()

@@ -1,0 +1,136 @@
+"""A lake on an object store, typed by hand: one variable, the same commands, the same rows as on a disk, and no key anywhere."""
+
+import random
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import psutil
+import pytest
+
+from jobs import catalog
+from jobs.engine.kafka import local_broker
+from jobs.engine.runtime.processes import family
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import latest_version
+from jobs.engine.storage.place import Place
+from tests.cli.typed import start, succeeded
+from tests.faults.lives import SLICE
+from tests.support.proofs import Times
+from tests.support.s3_server import S3Server
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+
+EVENTS = 1_500
+PATIENCE = 180.0
+
+
+@pytest.mark.prove
+def test_the_same_events_give_the_same_rows_on_a_disk_and_on_a_store_after_kills(
+    s3: S3Server, bucket: Place, tmp_path: Path, chance: random.Random, times: Times
+) -> None:
+    """And neither key is in a log, an object, or the list of processes."""
+    disk = Lake(Place.of(tmp_path / "disk"))
+    found = local_broker.up(disk)
+    env = {
+        **s3.environment,
+        "STRANDLINE_KAFKA": found.address,
+        "STRANDLINE_LEASE": "5",
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+    }
+    try:
+        _send(1, env)
+        for lake in (disk.root, bucket):
+            succeeded("run", *SLICE, "--lake", lake, env=env)
+        for number in range(times(1, 10)):
+            _send(number + 2, env)
+            _kill_within_a_stream(bucket, tmp_path / "stream.log", s3, env, chance)
+        for lake in (disk.root, bucket):
+            succeeded("run", *SLICE, "--lake", lake, env=env)
+        succeeded("ledger", "--lake", bucket, env=env)
+        equal = succeeded("compare", disk.root, bucket, "--json", env=env).json
+    finally:
+        local_broker.down(disk)
+
+    assert isinstance(equal, list)
+    assert {each["table"] for each in equal} >= {*SLICE[1:]}
+    assert sum(each["left_rows"] for each in equal) > EVENTS
+    assert _holding((s3.secret, s3.key), tmp_path / "state", tmp_path / "stream.log", bucket) == []
+
+
+@pytest.mark.prove(alone="three minutes")
+def test_repairs_and_proofs_are_the_same_on_a_store(
+    s3: S3Server, bucket: Place, tmp_path: Path
+) -> None:
+    """Verify with a kill, rebuild, promote, undo, replay, maintain; the ledger balances after each."""
+    disk = Lake(Place.of(tmp_path / "disk"))
+    env = {
+        **s3.environment,
+        "STRANDLINE_KAFKA": local_broker.up(disk).address,
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+    }
+    silver = SLICE[1]
+    lake = ("--lake", bucket)
+    try:
+        _send(1, env)
+        succeeded("run", *SLICE, *lake, env=env)
+        succeeded("verify", silver, "--kills", 1, "--splits", 2, *lake, env=env)
+        for words in (
+            ("rebuild", silver),
+            ("promote", silver),
+            ("undo", silver),
+            ("run", *SLICE),
+            ("quarantine", "replay", silver),
+            ("maintain",),
+            ("status",),
+        ):
+            succeeded(*words, *lake, env=env)
+            succeeded("ledger", *lake, env=env)
+    finally:
+        local_broker.down(disk)
+
+
+def _send(seed: int, env: Mapping[str, str]) -> None:
+    succeeded("produce", "--events", EVENTS, "--seed", seed, "--until", "2026-11-01", env=env)
+
+
+def _kill_within_a_stream(
+    lake: Place, log: Path, s3: S3Server, env: Mapping[str, str], chance: random.Random
+) -> None:
+    """Start a stream, and kill it with its JVM some moments after bronze has grown."""
+    bronze = Lake(lake).table(catalog.find(SLICE[0]))
+    before = latest_version(bronze)
+    process = start("stream", *SLICE, "--every", "200ms", "--lake", lake, log=log, env=env)
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while latest_version(bronze) == before:
+            assert process.poll() is None, log.read_text()[-2000:]
+            assert time.monotonic() < deadline, log.read_text()[-2000:]
+            time.sleep(0.05)
+        time.sleep(chance.uniform(0, 3))
+        lines = [word for one in family(process.pid) for word in _command(one)]
+        assert lines
+        assert not any(s3.secret in word for word in lines)
+    finally:
+        for one in family(process.pid):
+            one.kill()
+        process.wait()
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def _holding(words: tuple[str, ...], *places: Path | Place) -> list[str]:
+    """Return the files and objects below some places that hold a word."""
+    files = (file for each in places for file in Place.of(each).files())
+    logs = (Place.of(each) for each in places if Place.of(each).is_file())
+    wanted = [word.encode() for word in words]
+    return [
+        str(file)
+        for file in (*files, *logs)
+        if any(word in (file.bytes() or b"") for word in wanted)
+    ]

@@ -1,0 +1,155 @@
+"""On an object store a place does what it does in a folder, and of many writers one wins."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from jobs.core.errors import DefinitionError
+from jobs.engine.storage import object_files
+from jobs.engine.storage.place import Place
+from tests.support.lossy_proxy import losing
+from tests.support.s3_server import BUCKET, S3Server
+
+WRITERS = 50
+
+
+@pytest.fixture(params=["a folder", "an object store"])
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """Return an empty place of each kind."""
+    if request.param == "a folder":
+        return Place.of(tmp_path / "a lake")
+    found: Place = request.getfixturevalue("bucket")
+    return found / "a lake"
+
+
+def test_small_files_are_written_read_listed_and_removed_alike(root: Place) -> None:
+    """Every name that Spark gives to a folder of a partition is kept as it is."""
+    day = root / "day=2026-11-01 00%3A00"
+    (day / "part.parquet").put_bytes(b"\0rows")
+    (root / "gate.json").put("shut")
+
+    assert root.names() == ["day=2026-11-01 00%3A00", "gate.json"]
+    assert (day / "part.parquet").bytes() == b"\0rows"
+    assert (root / "gate.json").text() == "shut"
+    assert (day / "part.parquet").size() == len(b"\0rows")
+    assert (day / "part.parquet").last_bytes(3) == b"ows"
+    assert sorted(each.below(root) for each in root.files()) == [
+        "day=2026-11-01 00%3A00/part.parquet",
+        "gate.json",
+    ]
+    day.remove()
+    (root / "nothing").remove()
+    assert not day.exists()
+    assert [each.name for each in root.files()] == ["gate.json"]
+
+
+def test_what_is_not_there_is_nothing_and_no_error(root: Place) -> None:
+    """A reader asks before anything was written."""
+    assert (root / "gate.json").text() is None
+    assert root.names() == []
+    assert not root.exists()
+    assert [*root.files()] == []
+
+
+def test_a_folder_exists_as_long_as_a_file_in_it(root: Place) -> None:
+    """A file of that name is another thing."""
+    (root / "state" / "0").put("rows")
+
+    assert (root / "state").exists()
+    assert not (root / "state").is_file()
+    assert not (root / "sta").exists()
+
+
+def test_lines_are_appended_alike(root: Place) -> None:
+    """For logs that are never cut."""
+    (root / "log.jsonl").append("one")
+    (root / "log.jsonl").append("two")
+
+    assert (root / "log.jsonl").text() == "one\ntwo\n"
+
+
+def test_a_folder_moves_with_all_that_it_holds(root: Place) -> None:
+    """A checkpoint is put away so."""
+    (root / "used" / "offsets" / "0").put("v1")
+    (root / "used" / "metadata").put("{}")
+
+    (root / "used").move(root / "away" / "1")
+
+    assert not (root / "used").exists()
+    assert (root / "away" / "1" / "offsets" / "0").text() == "v1"
+
+
+def test_names_from_one_on_are_listed_alike(root: Place) -> None:
+    """Of a log, its newest part."""
+    for number in (8, 9, 10, 11):
+        (root / f"{number:020d}.json").put("commit")
+
+    found = root.names_from(f"{9:020d}.json")
+
+    assert found == [f"{number:020d}.json" for number in (9, 10, 11)]
+
+
+def test_of_many_writers_one_creates_a_file(root: Place) -> None:
+    """The others hear that it is there."""
+
+    def create(number: int) -> bool:
+        return (root / "commit.json").create(f"by {number}")
+
+    with ThreadPoolExecutor(WRITERS) as pool:
+        won = [number for number, done in enumerate(pool.map(create, range(WRITERS))) if done]
+
+    assert len(won) == 1
+    assert (root / "commit.json").text() == f"by {won[0]}"
+
+
+def test_of_many_writers_one_replaces_an_object(bucket: Place) -> None:
+    """Who read an older one has lost."""
+    file = (bucket / "lease.json").path
+    tag = object_files.create_tagged(file, b"0")
+    assert tag is not None
+
+    def replace(number: int) -> bool:
+        return object_files.replace(file, f"by {number}".encode(), tag) is not None
+
+    with ThreadPoolExecutor(WRITERS) as pool:
+        won = [number for number, done in enumerate(pool.map(replace, range(WRITERS))) if done]
+
+    assert len(won) == 1
+    assert object_files.read(file) == f"by {won[0]}".encode()
+
+
+def test_a_write_whose_answer_was_lost_is_known_as_ones_own(
+    s3: S3Server, bucket: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client asks again and meets its own object."""
+    asked = list[str]()
+
+    def loses(line: str) -> bool:
+        is_first = line.startswith("PUT ") and line not in asked
+        asked.append(line)
+        return is_first
+
+    with losing(s3.address, loses) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.address)
+        for number in range(5):
+            assert (bucket / f"{number}.json").create(f"commit {number}")
+        tag = object_files.create_tagged((bucket / "lease").path, b"0")
+        assert tag is not None
+        new = object_files.replace((bucket / "lease").path, b"1", tag)
+
+    assert proxy.lost >= 5
+    assert new is not None
+    assert object_files.read_tagged((bucket / "lease").path) == (b"1", new)
+
+
+def test_a_wrong_key_is_refused_with_a_hint(bucket: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The secret is in no message."""
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong-secret")
+    object_files._client.cache_clear()  # it keeps the former key
+    with pytest.raises(DefinitionError, match=f"s3a://{BUCKET}") as refused:
+        (bucket / "gate.json").put("shut")
+
+    object_files._client.cache_clear()
+    assert "AWS_ACCESS_KEY_ID" in refused.value.hint
+    assert "wrong-secret" not in str(refused.value)
