@@ -54,14 +54,14 @@ def unwritable(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("words", [("ledger",), ("up",), ("demo",), ("compare", "elsewhere")])
-def test_a_lake_on_a_store(
+def test_a_lake_on_a_store_of_another_kind(
     words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is refused, and no folder of that name is made."""
     monkeypatch.chdir(tmp_path)
-    named = ("s3a://bucket/lake",) if words[0] == "compare" else ("--lake", "s3a://bucket/lake")
+    named = ("hdfs://host/lake",) if words[0] == "compare" else ("--lake", "hdfs://host/lake")
 
-    refused(strandline(*words, *named), 2, "s3a://bucket/lake", "--lake")
+    refused(strandline(*words, *named), 2, "hdfs://host/lake", "--lake")
 
     assert not list(tmp_path.iterdir())
 

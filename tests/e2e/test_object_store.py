@@ -42,7 +42,7 @@ def test_the_same_events_give_the_same_rows_on_a_disk_and_on_a_store_after_kills
         _send(1, env)
         for lake in (disk.root, bucket):
             succeeded("run", *SLICE, "--lake", lake, env=env)
-        for number in range(times(1, 10)):
+        for number in range(times(0, 10)):
             _send(number + 2, env)
             _kill_within_a_stream(bucket, tmp_path / "stream.log", s3, env, chance)
         for lake in (disk.root, bucket):

@@ -37,7 +37,7 @@ def drivers(bucket: Place, tmp_path: Path) -> Iterator[list[StoreDriver]]:
         each.end()
 
 
-@pytest.mark.prove
+@pytest.mark.prove(alone="a minute and a half")
 def test_each_commit_of_two_drivers_is_there_and_each_version_once(
     drivers: list[StoreDriver], bucket: Place, times: Times
 ) -> None:

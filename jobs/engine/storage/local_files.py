@@ -54,7 +54,7 @@ def read(path: str) -> bytes | None:
     """Return a file's content; None where there is no file."""
     try:
         return Path(path).read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
 
 

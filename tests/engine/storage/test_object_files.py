@@ -1,11 +1,12 @@
 """On an object store a place does what it does in a folder, and of many writers one wins."""
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from jobs.core.errors import DefinitionError
+from jobs.core.errors import DefinitionError, TransientError
 from jobs.engine.storage import object_files
 from jobs.engine.storage.place import Place
 from tests.support.lossy_proxy import losing
@@ -141,6 +142,19 @@ def test_a_write_whose_answer_was_lost_is_known_as_ones_own(
     assert proxy.lost >= 5
     assert new is not None
     assert object_files.read_tagged((bucket / "lease").path) == (b"1", new)
+
+
+def test_a_store_that_does_not_answer_is_an_error_to_try_again(
+    bucket: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its hint names the variable with the address; a program ends and does not wait for ever."""
+    monkeypatch.setattr(object_files, "PATIENCE", timedelta(seconds=1))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    with pytest.raises(TransientError, match=f"s3a://{BUCKET}") as unanswered:
+        (bucket / "gate.json").put("shut")
+
+    object_files._client.cache_clear()  # it keeps the patience
+    assert "AWS_ENDPOINT_URL" in unanswered.value.hint
 
 
 def test_a_wrong_key_is_refused_with_a_hint(bucket: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,7 +58,9 @@ def test_a_file_is_written_whole_and_read_whole(tmp_path: Path) -> None:
     file = Place.of(tmp_path) / "new" / "heartbeat.json"
 
     assert file.text() is None
+    assert (file / "below a file").text() is None
     file.put("é")
+    assert (file / "below a file").text() is None
     file.put("old")
 
     assert file.text() == "old"
