@@ -136,6 +136,13 @@ def test_a_replay_brings_them_in_once_and_the_windows_above_follow(
     )
     assert answers_of(live).closed == clean.closed
 
+
+@pytest.mark.slow
+@pytest.mark.prove(alone="half a minute")
+def test_what_a_replay_brought_in_is_certified(spark: SparkSession, live: Lake) -> None:
+    """A verification admits the same rows, in a batch and in a stream of its own."""
+    replay(spark, silver.TABLE, live, Choice(reason="disordered"))
+
     (certificate,) = verify(
         (silver.TABLE,),
         live,

@@ -93,7 +93,7 @@ def test_a_writer_that_was_suspended_for_longer_than_its_lease_is_fenced(
     drivers: list[StoreDriver], bucket: Place, times: Times
 ) -> None:
     """It goes on in the middle of its batch; what it wrote is refused, and the other's rows are there once."""
-    rounds = times(2, 20)
+    rounds = times(1, 20)
     drivers[0].ask("make")
     acknowledged = []
     for number in range(rounds):
