@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import obstore
+from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
 from infra.broker import HOST
@@ -25,6 +26,7 @@ from jobs.engine.runtime.ports import bind
 PROGRAM = Path(sys.executable).with_name("weed")
 BUCKET = "lakes"
 PATIENCE = 30.0
+TRIES = 5
 PORTS = ("master", "volume", "filer", "s3", "admin")
 
 
@@ -62,18 +64,28 @@ class S3Server:
 @contextmanager
 def running(folder: Path) -> Iterator[S3Server]:
     """Run a server with an empty bucket for the length of the block."""
-    ports = {name: bind(0) for name in PORTS}
-    key, secret = f"key{secrets.token_hex(4)}", secrets.token_hex(16)
-    process = start(folder, ports, key, secret)
+    server, process = _started(folder)
     try:
-        server = S3Server(
-            address=f"http://{HOST}:{ports['s3']}", key=key, secret=secret, pid=process.pid
-        )
-        _await_bucket(server, process)
         yield server
     finally:
         process.kill()
         process.wait()
+
+
+def _started(folder: Path) -> "tuple[S3Server, subprocess.Popen[bytes]]":
+    """Start one that answers; between the choice of a port and its use another program may take it."""
+    key, secret = f"key{secrets.token_hex(4)}", secrets.token_hex(16)
+    for attempt in range(TRIES):
+        ports = {name: bind(0) for name in PORTS}
+        process = start(folder / str(attempt), ports, key, secret)
+        server = S3Server(
+            address=f"http://{HOST}:{ports['s3']}", key=key, secret=secret, pid=process.pid
+        )
+        if _answers(server, process):
+            return server, process
+        process.kill()
+        process.wait()
+    raise RuntimeError(f"no S3 server started; the logs are in {folder}")
 
 
 def start(
@@ -87,7 +99,7 @@ def start(
     config.write_text(json.dumps({"identities": [allowed]}))
     command = [
         *(PROGRAM, "mini", f"-dir={data}", f"-ip={HOST}", f"-ip.bind={HOST}", "-webdav=false"),
-        *("-admin.ui=false", "-s3.port.iceberg=0", "-master.telemetry=false"),
+        *("-admin.ui=false", "-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false"),
         f"-s3.config={config}",
         *(f"-{name}.port={port}" for name, port in ports.items()),
         *(f"-{name}.port.grpc={bind(0)}" for name in PORTS),
@@ -96,8 +108,8 @@ def start(
         return subprocess.Popen([str(each) for each in command], stdout=log, stderr=log, cwd=folder)
 
 
-def _await_bucket(server: S3Server, process: "subprocess.Popen[bytes]") -> None:
-    """Create the bucket as soon as the server answers."""
+def _answers(server: S3Server, process: "subprocess.Popen[bytes]") -> bool:
+    """Wait until it has created the bucket, or has ended."""
     store = S3Store(
         BUCKET,
         endpoint=server.address,
@@ -105,15 +117,15 @@ def _await_bucket(server: S3Server, process: "subprocess.Popen[bytes]") -> None:
         secret_access_key=server.secret,
         region="us-east-1",
         client_options={"allow_http": True},
+        retry_config={"max_retries": 0},
     )
     deadline = time.monotonic() + PATIENCE
-    while True:
+    while process.poll() is None and time.monotonic() < deadline:
         try:
             obstore.put(store, "_probe", b"")
             obstore.delete(store, "_probe")
-        except Exception:
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise
+        except BaseError:
             time.sleep(0.1)
         else:
-            return
+            return process.poll() is None
+    return False
