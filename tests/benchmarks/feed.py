@@ -35,14 +35,14 @@ class FeedError(Exception):
     """What was given did not come out in time."""
 
 
-def wait_for(happened: Callable[[], bool], what: str) -> None:
-    """Look every millisecond until something has happened."""
+def wait_for(happened: Callable[[], bool], what: str, look: float = LOOK) -> None:
+    """Look until something has happened, every millisecond unless a look costs more than that."""
     deadline = time.monotonic() + PATIENCE
     while not happened():
         if time.monotonic() > deadline:
             message = f"{what} did not happen within {PATIENCE:.0f} s"
             raise FeedError(message)
-        time.sleep(LOOK)
+        time.sleep(look)
 
 
 class Versions:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -36,6 +36,7 @@ from jobs.play.plan import Plan
 from jobs.play.send import send
 from tests.benchmarks import machine
 from tests.benchmarks.contestants.contestant import BRONZE, GOLD, SILVER
+from tests.benchmarks.feed import wait_for
 from tests.benchmarks.recovery_report import JVM, OURS, SESSION, Recovery, Report
 from tests.cli.typed import start
 
@@ -47,7 +48,7 @@ ROUNDS = 4
 RATE = 300
 LIVES = (8.0, 15.0)
 """Seconds after the first commit of silver until the kill."""
-PATIENCE = 180.0
+LOOK = 0.02
 SINCE = datetime(2026, 10, 1, tzinfo=UTC)
 
 
@@ -237,7 +238,7 @@ def _observed(contestant: Contestant, process: "subprocess.Popen[bytes]", begun:
                 commits[name], first[name] = now, max(before[name], 0) + 1
         return len(commits) == len(MEASURED)
 
-    _until(is_complete)
+    wait_for(is_complete, "a commit of each table", LOOK)
     batches = {name: contestant.batch_seconds(name, version) for name, version in first.items()}
     return Recovery(
         contestant=contestant.name,
@@ -255,14 +256,6 @@ def _has_jvm(pid: int) -> bool:
 def _kill(process: "subprocess.Popen[bytes]") -> None:
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def _until(happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not happened():
-        if time.monotonic() > deadline:
-            raise SystemExit(f"no commit within {PATIENCE:.0f} s")
-        time.sleep(0.02)
 
 
 if __name__ == "__main__":

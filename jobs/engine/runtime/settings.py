@@ -19,6 +19,8 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from jobs.core.errors import DefinitionError
 
 PREFIX = "STRANDLINE_"
+S3A = "s3a"
+"""The scheme of a lake on an object store."""
 LEAST_MEMORY = 512
 """Megabytes: Spark refuses a heap of less than 450, and the garbage collector keeps a part of each heap."""
 SECRET = {"kafka_options", "postgres", "webhook"}
@@ -61,6 +63,11 @@ class Settings(BaseSettings):
     shuffle_partitions: int = Field(
         default=2, ge=1, le=1000, description="partitions of state; a checkpoint pins them"
     )
+
+    @property
+    def is_on_store(self) -> bool:
+        """Return whether the lake is on an object store."""
+        return self.lake.startswith(f"{S3A}://")
 
     @field_validator("memory")
     @classmethod

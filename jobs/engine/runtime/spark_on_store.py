@@ -5,17 +5,12 @@ from pathlib import Path
 from infra import object_store
 from infra.logged import SetupError
 from jobs.core.errors import DefinitionError
-from jobs.engine.runtime.settings import Settings, store_options
+from jobs.engine.runtime.settings import store_options
 
 CREDENTIALS = (
     "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider,"
     "org.apache.hadoop.fs.s3a.auth.IAMInstanceCredentialsProvider"
 )
-
-
-def is_on_store(settings: Settings) -> bool:
-    """Return whether the lake is on an object store."""
-    return settings.lake.startswith("s3a://")
 
 
 def jars() -> list[Path]:

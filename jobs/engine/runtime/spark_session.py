@@ -113,8 +113,7 @@ def start(
     scratch = log.parent / "scratch"
     scratch.mkdir(exist_ok=True)
     # The archive fits one class path, which is longer where the lake is on an object store.
-    is_on_store = spark_on_store.is_on_store(settings)
-    archived = [] if is_on_store else java.archive_option(archive(), archives)
+    archived = [] if settings.is_on_store else java.archive_option(archive(), archives)
     more = (list(QUICK) if is_brief else []) + archived
     for name, value in {**TUNED, **_sized(settings), **placed(log, scratch, more)}.items():
         conf.set(name, value)
@@ -257,15 +256,14 @@ def _sized(settings: Settings) -> dict[str, str]:
     found = jars.spark_jars()
     if not found:
         raise DefinitionError("Spark's jars are missing", hint="run `make setup`.")
-    is_on_store = spark_on_store.is_on_store(settings)
-    more = spark_on_store.jars() if is_on_store else []
+    more = spark_on_store.jars() if settings.is_on_store else []
     return {
         "spark.master": f"local[{settings.cores}]",
         "spark.driver.memory": settings.memory,
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
         # On the driver's class path, because file systems are loaded before spark.jars are added.
         "spark.driver.extraClassPath": ":".join(str(jar) for jar in [*found, *more]),
-        **(spark_on_store.options() if is_on_store else {}),
+        **(spark_on_store.options() if settings.is_on_store else {}),
     }
 
 

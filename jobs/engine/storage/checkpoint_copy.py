@@ -2,15 +2,13 @@
 
 import json
 import re
+from collections.abc import Iterator
 
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.spark_checkpoint import next_batch
 
-ABOUT_STATE = re.compile(
-    r"[^/]+/(_metadata|_stateSchema)/.+"
-    # Spark writes the schema of a store into its first partition, that of a join's stores one folder below.
-    r"|[^/]+/0/([^/]+/)?_metadata/[^/]+"
-)
+STORE = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
+"""The folder of one of a join's stores; a file of a version begins with its number."""
 
 
 def copy_metadata(checkpoint: Place, to: Place) -> None:
@@ -18,16 +16,25 @@ def copy_metadata(checkpoint: Place, to: Place) -> None:
 
     Spark writes a batch into the log of offsets before it plans it, and a reader of state variables asks for that.
     """
-    for file in (checkpoint / "state").files():
-        name = file.below(checkpoint / "state")
-        if ABOUT_STATE.fullmatch(name):
-            _copy(file, to / "state" / name)
+    for folder in _about_state(checkpoint / "state"):
+        for file in folder.files():
+            _copy(file, to / file.below(checkpoint))
     planned = max(
         (int(each) for each in (checkpoint / "offsets").names() if each.isdigit()), default=None
     )
     if planned is not None:
         last = checkpoint / "offsets" / str(planned)
         _copy(last, to / "offsets" / str(next_batch(checkpoint)))
+
+
+def _about_state(state: Place) -> Iterator[Place]:
+    """Yield the folders in which Spark describes a state; the files of its versions are not looked at."""
+    for operator in state.names():
+        yield from (state / operator / name for name in ("_metadata", "_stateSchema"))
+        # The schema of a store is in its first partition, that of a join's stores one folder below.
+        first = state / operator / "0"
+        yield first / "_metadata"
+        yield from (first / name / "_metadata" for name in first.names() if STORE.fullmatch(name))
 
 
 def _copy(file: Place, target: Place) -> None:

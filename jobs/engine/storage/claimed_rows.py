@@ -14,7 +14,7 @@ from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from jobs.engine.storage.commit_log import log_files, log_of
 from jobs.engine.storage.lasting_files import keep_files
 from jobs.engine.storage.log_actions import added
-from jobs.engine.storage.open_table import opened, store_options
+from jobs.engine.storage.open_table import delta_options, opened
 from jobs.engine.storage.place import Place
 
 ALWAYS: dict[str, str | None] = {
@@ -80,7 +80,7 @@ def _made(path: Place, schema: Any) -> DeltaTable:  # noqa: ANN401  # Arrow has 
             schema=schema,
             mode="ignore",
             configuration=ALWAYS,
-            storage_options=store_options(path),
+            storage_options=delta_options(path),
         )
     except CommitFailedError:  # another process was faster
         return opened(path)

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import duckdb
 
-from jobs.engine.storage.files import S3A
+from jobs.engine.runtime.settings import S3A
 from jobs.engine.storage.scratch import scratch
 
 Duck: TypeAlias = duckdb.DuckDBPyConnection
@@ -49,20 +49,21 @@ def view_of(duck: Duck, name: str, files: Sequence[str], *, named: bool = False)
         duck: The database.
         name: The name of the view.
         files: The files; one may lack columns of another.
-        named: Whether a column ``filename`` names the file of each row.
+        named: Whether a column ``filename`` names the file of each row, and the names of its folders say nothing.
     """
     let_read(duck, files)
     listed = ", ".join(map(literal, files))
-    options = f"union_by_name = true, hive_partitioning = false, filename = {str(named).lower()}"
-    duck.execute(f'CREATE VIEW "{name}" AS SELECT * FROM read_parquet([{listed}], {options})')  # noqa: S608  # quoted
+    more = ", hive_partitioning = false, filename = true" if named else ""
+    read = f"read_parquet([{listed}], union_by_name = true{more})"
+    duck.execute(f'CREATE VIEW "{name}" AS SELECT * FROM {read}')  # noqa: S608  # quoted
     columns = duck.execute(f'DESCRIBE "{name}"').fetchall()
     return {str(column): str(kind) for column, kind, *_ in columns}
 
 
 def let_read(duck: Duck, files: Iterable[str]) -> None:
     """Let a database read files of an object store, where some are on one; it has no way of its own to them."""
-    is_known = S3A in duck.list_filesystems()
-    if not is_known and any(file.startswith(f"{S3A}://") for file in files):
+    are_there = any(file.startswith(f"{S3A}://") for file in files)
+    if are_there and S3A not in duck.list_filesystems():
         from jobs.engine.storage.object_files import file_system  # noqa: PLC0415  # few lakes are on a store
 
         duck.register_filesystem(file_system())

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
 from typing import BinaryIO, Protocol
 
-FILE, S3A = "file", "s3a"
-"""The kinds, by the schemes of their addresses."""
+FILE = "file"
+"""The scheme of a folder of this machine; that of a store is a setting's."""
 
 
 class Files(Protocol):
@@ -36,6 +37,9 @@ class Files(Protocol):
         """See ``Place``."""
 
     def read_last(self, path: str, count: int) -> bytes:
+        """See ``Place``."""
+
+    def source(self, path: str) -> Path | BinaryIO:
         """See ``Place``."""
 
     def written(self, path: str) -> BinaryIO:

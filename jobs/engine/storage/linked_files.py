@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable
 
 from jobs.engine.storage.commit_log import commit_file
-from jobs.engine.storage.durable import sync
+from jobs.engine.storage.lasting_files import keep_files
 from jobs.engine.storage.log_actions import added
 from jobs.engine.storage.place import Place
 
@@ -27,8 +27,7 @@ def link_files(source: Place, target: Place, names: Iterable[str]) -> None:
         else:
             (source / name).copy(place)
     for folder in folders:
-        if folder.is_local:
-            sync(folder.local)
+        keep_files((), within=folder)
 
 
 def link_commit(source: Place, target: Place, version: int) -> None:

@@ -66,6 +66,11 @@ def read_last(path: str, count: int) -> bytes:
         return file.read()
 
 
+def source(path: str) -> Path:
+    """Return what Arrow opens to read parts of a file; it closes by itself what it opens."""
+    return Path(path)
+
+
 def written(path: str) -> BinaryIO:
     """Open a file to write it."""
     return Path(path).open("wb")

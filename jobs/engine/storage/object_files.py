@@ -28,8 +28,7 @@ from obstore.fsspec import FsspecStore
 from obstore.store import S3Store
 
 from jobs.core.errors import DefinitionError, TransientError
-from jobs.engine.runtime.settings import StoreOptions, store_options
-from jobs.engine.storage.files import S3A
+from jobs.engine.runtime.settings import S3A, StoreOptions, store_options
 
 PATIENCE = timedelta(seconds=30)
 """How long a request is repeated that the store does not answer; then its caller decides."""
@@ -139,7 +138,7 @@ def read_last(path: str, count: int) -> bytes:
         return bytes(answer.bytes())
 
 
-def opened(path: str) -> BinaryIO:
+def source(path: str) -> BinaryIO:
     """Open an object to read parts of it."""
     store, key = _split(path)
     with _asked(path):

@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 from deltalake import DeltaTable
 
-from jobs.engine.storage.files import S3A
+from jobs.engine.runtime.settings import S3A, store_options
 from jobs.engine.storage.ledger import Entry, entries, is_table
 from jobs.engine.storage.log_actions import added
 from jobs.engine.storage.place import Place
@@ -15,14 +15,15 @@ from jobs.engine.storage.place import Place
 
 def opened(path: Place, version: int | None = None) -> DeltaTable:
     """Open a version of a table, the latest by default."""
-    return DeltaTable(str(path), version=version, storage_options=store_options(path))
+    return DeltaTable(str(path), version=version, storage_options=delta_options(path))
 
 
-def store_options(path: Place) -> dict[str, str] | None:
+def delta_options(path: Place) -> dict[str, str] | None:
     """Return what delta-rs must know of an object store beside the environment; None for a folder of this machine."""
     if path.is_local:
         return None
-    return {"aws_allow_http": "true", "aws_conditional_put": "etag"}
+    is_plain = str(store_options().is_plain).lower()
+    return {"aws_allow_http": is_plain, "aws_conditional_put": "etag"}
 
 
 def kinds(path: Place) -> dict[str, str]:

@@ -20,9 +20,10 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, TypeAlias
 
 from jobs.core.errors import DefinitionError
+from jobs.engine.runtime.settings import S3A
 from jobs.engine.storage import local_files
 from jobs.engine.storage.durable import make
-from jobs.engine.storage.files import FILE, S3A, Files
+from jobs.engine.storage.files import FILE, Files
 
 Content: TypeAlias = bytes
 """A file's content; within ``Place`` the name ``bytes`` is that of a method."""
@@ -155,11 +156,7 @@ class Place:
 
     def source(self) -> Path | BinaryIO:
         """Return what Arrow opens to read parts of a file."""
-        if self.is_local:
-            return self.local
-        from jobs.engine.storage import object_files  # noqa: PLC0415  # as below
-
-        return object_files.opened(self.path)
+        return self._store.source(self.path)
 
     def written(self) -> BinaryIO:
         """Open a file to write it in parts; nothing may read it meanwhile."""
