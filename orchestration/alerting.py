@@ -54,10 +54,10 @@ def alerting() -> Alerting:
     if not READ | {ALERTS} <= {table.id for table in catalog.tables()}:
         return Alerting()
     # Not imported above: without the tables these modules cannot be.
-    from jobs.bronze import alerts  # noqa: PLC0415
-    from orchestration import alerts_on_call, live_feeds, look_at_rules, rule_assets  # noqa: PLC0415
-    from orchestration.keys import topic_key  # noqa: PLC0415
-    from orchestration.rule_book import rule_book  # noqa: PLC0415
+    from jobs.bronze import alerts  # noqa: PLC0415  # as above
+    from orchestration import alerts_on_call, live_feeds, look_at_rules, rule_assets  # noqa: PLC0415  # as above
+    from orchestration.keys import topic_key  # noqa: PLC0415  # as above
+    from orchestration.rule_book import rule_book  # noqa: PLC0415  # as above
 
     (topic,) = alerts.TABLE.topics
     book = rule_book(tries=False)

@@ -29,6 +29,6 @@ def newest_alerts(table: Table, lake: Lake) -> Mapping[str, MetadataValue]:
     if table.id != ALERTS:
         return {}
     # Not imported above: a project of other tables has no rules, and the other links.
-    from orchestration.alert_lines import alert_lines  # noqa: PLC0415
+    from orchestration.alert_lines import alert_lines  # noqa: PLC0415  # as above
 
     return alert_lines(lake)

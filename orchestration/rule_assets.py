@@ -69,7 +69,7 @@ def rule_assets(book: RuleBook, keys: Mapping[str, AssetKey]) -> list[AssetsDefi
         context: AssetExecutionContext, lake: LakeResource, spark: SparkResource
     ) -> Iterator[MaterializeResult[object] | AssetCheckResult]:
         # Not imported above: it imports pandas, which takes longer than all other definitions.
-        from orchestration.rule_trial import tried  # noqa: PLC0415
+        from orchestration.rule_trial import tried  # noqa: PLC0415  # as above
 
         wanted = {origins[name]: name for name in sorted(context.selected_asset_keys)}
         yield from tried(wanted, lake, spark, times=context.retry_number)

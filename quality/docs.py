@@ -69,7 +69,7 @@ def _with_values(asked: Asked) -> Asked:
     return replace(asked, expected=tuple(expected.values()), findings=tuple(findings))
 
 
-def _asked(context: Any, asked: Asked) -> Any:  # noqa: ANN401
+def _asked(context: Any, asked: Asked) -> Any:  # noqa: ANN401  # Great Expectations has no types
     source = context.data_sources.add_or_update_pandas(asked.table)
     batch = source.add_dataframe_asset(name="rows").add_batch_definition_whole_dataframe("rows")
     suite = context.suites.add_or_update(as_suite(asked.table, asked.expected))

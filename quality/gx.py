@@ -65,11 +65,11 @@ class Rows(TableMetricProvider):
     metric_name = ROWS
 
     @_by_spark
-    def _spark(cls, *, metric_domain_kwargs: Given, **_: object) -> tuple[Any, Given, Given]:  # noqa: N805
+    def _spark(cls, *, metric_domain_kwargs: Given, **_: object) -> tuple[Any, Given, Given]:  # noqa: N805  # Great Expectations makes it a method of the class
         return F.count(F.lit(1)), metric_domain_kwargs, {}
 
     @_by_counters
-    def _counters(cls, *, execution_engine: Any, metric_domain_kwargs: Given, **_: object) -> int:  # noqa: ANN401, N805
+    def _counters(cls, *, execution_engine: Any, metric_domain_kwargs: Given, **_: object) -> int:  # noqa: ANN401, N805  # Great Expectations makes it a method of the class
         return _counts(execution_engine, metric_domain_kwargs).rows
 
 
@@ -81,7 +81,7 @@ class Broke(TableMetricProvider):
 
     @_by_spark
     def _spark(
-        cls,  # noqa: N805
+        cls,  # noqa: N805  # Great Expectations makes it a method of the class
         *,
         metric_domain_kwargs: Given,
         metric_value_kwargs: Given,
@@ -92,9 +92,9 @@ class Broke(TableMetricProvider):
 
     @_by_counters
     def _counters(
-        cls,  # noqa: N805
+        cls,  # noqa: N805  # Great Expectations makes it a method of the class
         *,
-        execution_engine: Any,  # noqa: ANN401
+        execution_engine: Any,  # noqa: ANN401  # Great Expectations has no types
         metric_domain_kwargs: Given,
         metric_value_kwargs: Given,
         **_: object,
@@ -111,7 +111,7 @@ class Figure(TableMetricProvider):
 
     @_by_spark
     def _spark(
-        cls,  # noqa: N805
+        cls,  # noqa: N805  # Great Expectations makes it a method of the class
         *,
         metric_domain_kwargs: Given,
         metric_value_kwargs: Given,
@@ -125,9 +125,9 @@ class Figure(TableMetricProvider):
 
     @_by_counters
     def _counters(
-        cls,  # noqa: N805
+        cls,  # noqa: N805  # Great Expectations makes it a method of the class
         *,
-        execution_engine: Any,  # noqa: ANN401
+        execution_engine: Any,  # noqa: ANN401  # Great Expectations has no types
         metric_domain_kwargs: Given,
         metric_value_kwargs: Given,
         **_: object,
@@ -185,7 +185,7 @@ class ExpectFigureToBeWithin(BatchExpectation):
         }
 
 
-def _counts(engine: Any, domain: Given) -> Counts:  # noqa: ANN401
+def _counts(engine: Any, domain: Given) -> Counts:  # noqa: ANN401  # Great Expectations has no types
     frame, _, _ = engine.get_compute_domain(domain, domain_type=MetricDomainTypes.TABLE)
     counts: Counts = frame.attrs[COUNTS]
     return counts

@@ -38,12 +38,12 @@ class Suite:
             self._suite = as_suite(self._mark, expectations)
 
     @cached_property
-    def _counters(self) -> Any:  # noqa: ANN401
+    def _counters(self) -> Any:  # noqa: ANN401  # Great Expectations has no types
         with _making:
             return _asset(_context().data_sources.add_pandas(f"{self._mark} counters"))
 
     @cached_property
-    def _rows(self) -> Any:  # noqa: ANN401
+    def _rows(self) -> Any:  # noqa: ANN401  # Great Expectations has no types
         """Return the data source of rows; made when it is needed, because it would start a JVM where none runs."""
         with _making:
             return _asset(_context().data_sources.add_spark(f"{self._mark} rows", persist=False))
@@ -67,8 +67,8 @@ class Suite:
 
     def _ask(
         self,
-        asset: Any,  # noqa: ANN401
-        frame: Any,  # noqa: ANN401
+        asset: Any,  # noqa: ANN401  # Great Expectations has no types
+        frame: Any,  # noqa: ANN401  # Great Expectations has no types
         bounds: Bounds | None,
     ) -> tuple[Finding, ...]:
         if not self._expected:
@@ -86,7 +86,7 @@ class Suite:
                 parameters |= {f"{name}_low": low, f"{name}_high": high}
         return parameters
 
-    def _finding(self, result: Any) -> Finding:  # noqa: ANN401
+    def _finding(self, result: Any) -> Finding:  # noqa: ANN401  # Great Expectations has no types
         kwargs = result.expectation_config.kwargs
         name = kwargs.get("rule") or kwargs["figure"]
         expected = self._expected[name]
@@ -106,27 +106,27 @@ class Suite:
 
 
 @cache
-def _context() -> Any:  # noqa: ANN401
+def _context() -> Any:  # noqa: ANN401  # Great Expectations has no types
     """Return the library's context; one for the process, because each leaves a temporary folder behind."""
     return quiet(library.get_context(mode="ephemeral"))
 
 
-def quiet(context: Any) -> Any:  # noqa: ANN401
+def quiet(context: Any) -> Any:  # noqa: ANN401  # Great Expectations has no types
     """Switch off the progress bars of a context, whose work takes milliseconds."""
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
     return context
 
 
-def _asset(source: Any) -> Any:  # noqa: ANN401
+def _asset(source: Any) -> Any:  # noqa: ANN401  # Great Expectations has no types
     return source.add_dataframe_asset(name="batch").add_batch_definition_whole_dataframe("batch")
 
 
-def as_suite(name: str, expectations: Sequence[Expectation]) -> Any:  # noqa: ANN401
+def as_suite(name: str, expectations: Sequence[Expectation]) -> Any:  # noqa: ANN401  # Great Expectations has no types
     """Return expectations as a suite of the library."""
     return library.ExpectationSuite(name=name, expectations=[_as_gx(each) for each in expectations])
 
 
-def _as_gx(expected: Expectation) -> Any:  # noqa: ANN401
+def _as_gx(expected: Expectation) -> Any:  # noqa: ANN401  # Great Expectations has no types
     common: dict[str, Any] = {
         "severity": expected.severity.value,
         "notes": expected.about or None,
@@ -149,7 +149,7 @@ def _as_gx(expected: Expectation) -> Any:  # noqa: ANN401
     )
 
 
-def _error(info: Any) -> str | None:  # noqa: ANN401
+def _error(info: Any) -> str | None:  # noqa: ANN401  # Great Expectations has no types
     """Return why an expectation could not be evaluated; the library keeps that by metric or plain."""
     if not info:
         return None

@@ -110,8 +110,8 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     with logged(as_json=as_json) as log:
         found, where = place.configured(lake)
         # Not imported above: pySigma takes half a second, and the help of all verbs needs none of it.
-        from jobs.cli.chosen_rules import live_folder  # noqa: PLC0415
-        from jobs.cli.live_rules import LiveRules  # noqa: PLC0415
+        from jobs.cli.chosen_rules import live_folder  # noqa: PLC0415  # as above
+        from jobs.cli.live_rules import LiveRules  # noqa: PLC0415  # as above
 
         def rules_at() -> Path:
             return folder or live_folder(found, where)
@@ -165,7 +165,7 @@ def _words(folder: Path | None, mode: ModeName, every: str | None, is_first: boo
 def _sources(folder: Path) -> list[Feed]:
     """Return the feeds of the rules of a folder, before any of them has been tried."""
     from jobs.cli.rule_book import rules_of  # noqa: PLC0415  # as above
-    from jobs.rules.live import feeds  # noqa: PLC0415
+    from jobs.rules.live import feeds  # noqa: PLC0415  # as above
 
     rules = rules_of(folder)
     if not rules:
@@ -178,7 +178,7 @@ def _sources(folder: Path) -> list[Feed]:
 def _ready(found: Settings, where: Lake, mode: FeedMode) -> Site:
     """Start a Spark that has a thread for each partition that rules may look at, also those that are added later."""
     from jobs.bronze import alerts as bronze  # noqa: PLC0415  # a project of other tables has the other verbs
-    from jobs.rules.sources import SOURCES  # noqa: PLC0415
+    from jobs.rules.sources import SOURCES  # noqa: PLC0415  # as above
 
     address = place.demanded_address(found, where)
     read = [source for each in SOURCES for source in each.table.upstream]

@@ -11,7 +11,7 @@ def foreseen(error: BaseException) -> LakeError | None:
     if isinstance(error, LakeError):
         return error
     # Not imported above, because it takes longer than most answers.
-    from jobs.engine.runtime.outage import transient  # noqa: PLC0415
+    from jobs.engine.runtime.outage import transient  # noqa: PLC0415  # as above
 
     return transient(error)
 

@@ -125,7 +125,7 @@ def _exit_code(error: BaseException) -> int | str | None:
         complain(str(known))
         return known.exit_code
     # Not imported above, because it takes longer than most answers.
-    from jobs.engine.runtime.outage import first_line  # noqa: PLC0415
+    from jobs.engine.runtime.outage import first_line  # noqa: PLC0415  # as above
 
     complain(
         f"something unforeseen happened: {type(error).__name__}: {first_line(error)}\n\n"

@@ -100,7 +100,7 @@ def _serve(host: Host, look: Callable[[Host], None]) -> None:
 def logged(*, as_json: bool) -> Iterator[Log]:
     """Yield the log; with JSON, the error that ends the stream is its last record."""
     # Not imported above: it takes a third of a second, for which no other verb should wait.
-    from jobs.engine.runtime.log_writer import logger  # noqa: PLC0415
+    from jobs.engine.runtime.log_writer import logger  # noqa: PLC0415  # as above
 
     log = logger(record if as_json else note, place.now, as_json=as_json)
     try:

@@ -48,7 +48,7 @@ def explained(rows: DataFrame) -> str:
     """Return the physical plan that ``explain`` would print."""
     jvm: Any = rows.sparkSession.sparkContext._jvm  # noqa: SLF001  # explain itself goes this way
     utils = jvm.org.apache.spark.sql.api.python.PythonSQLUtils
-    return str(utils.explainString(rows._jdf.queryExecution(), "simple"))  # noqa: SLF001
+    return str(utils.explainString(rows._jdf.queryExecution(), "simple"))  # noqa: SLF001  # as above
 
 
 def first_copies(rows: DataFrame, same: Sequence[str], order: Sequence[str]) -> DataFrame:

@@ -266,7 +266,7 @@ class Memory:
         return self._next
 
 
-def _divided(rows: list[Kept], is_last: bool) -> Iterator[list[Kept]]:  # noqa: FBT001
+def _divided(rows: list[Kept], is_last: bool) -> Iterator[list[Kept]]:  # noqa: FBT001  # it has one call, which names it
     """Yield rows in pieces: full ones at the end, where rows are added, and of equal size in between."""
     count = -(-len(rows) // PIECE)
     size = PIECE if is_last else -(-len(rows) // count)

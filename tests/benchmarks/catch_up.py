@@ -37,4 +37,4 @@ def run(ground: Ground, rounds: int, rows: tuple[str, ...]) -> None:
         return cost, cost.wall
 
     for row in (ROWS[name] for name in rows):
-        ground.measure(PART, row, rounds, lambda name, row=row: once(row, name))  # type: ignore[misc]
+        ground.measure(PART, row, rounds, lambda name, row=row: once(row, name))  # type: ignore[misc]  # mypy cannot infer a lambda with a default

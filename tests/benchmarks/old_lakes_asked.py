@@ -37,7 +37,7 @@ def asked(lakes: Mapping[str, Lake], address: str) -> dict[str, dict[str, float]
     found = {
         f"`strandline {name}`": _in_turns(
             lakes,
-            lambda lake, words=words: _typed(words, lake, env),  # type: ignore[misc]
+            lambda lake, words=words: _typed(words, lake, env),  # type: ignore[misc]  # mypy cannot infer a lambda with a default
         )
         for name, words in TYPED.items()
     }
@@ -46,7 +46,7 @@ def asked(lakes: Mapping[str, Lake], address: str) -> dict[str, dict[str, float]
         if type(sensor) is SensorDefinition:  # those that wait for runs look at no lake
             found[f"sensor {sensor.name}"] = _in_turns(
                 lakes,
-                lambda lake, sensor=sensor: _looked(sensor, lake, address, instance),  # type: ignore[misc]
+                lambda lake, sensor=sensor: _looked(sensor, lake, address, instance),  # type: ignore[misc]  # mypy cannot infer a lambda with a default
             )
     return found
 

@@ -112,7 +112,7 @@ class Report:
                 middle(lambda each: each.steps[JVM]),
                 middle(lambda each: each.steps[SESSION] - each.steps[JVM]),
                 middle(partial(_waited, table=table)),
-                middle(lambda each, table=table: each.batches[table]),  # type: ignore[misc]
+                middle(lambda each, table=table: each.batches[table]),  # type: ignore[misc]  # mypy cannot infer a lambda with a default
             )
             yield f"| {table} | {' | '.join(parts)} |"
         jvm = median(each.steps[JVM] for each in self.found if each.contestant == TUNED)

@@ -94,7 +94,7 @@ class SmallBatches:
         """Measure each query alone."""
         for row in (self._row(name) for name in rows):
             once = self._bronze if row.source is None else self._derived
-            self._ground.measure(PART, row, rounds, lambda name, o=once, r=row: o(r, name))  # type: ignore[misc]
+            self._ground.measure(PART, row, rounds, lambda name, o=once, r=row: o(r, name))  # type: ignore[misc]  # mypy cannot infer a lambda with a default
 
     def run_chain(self, rounds: int) -> None:
         """Measure three queries that feed each other: from a hundred events to their place in gold."""
@@ -189,7 +189,7 @@ class SmallBatches:
             self._events.give()
             for tail in tails:
                 seen = tail.versions
-                wait_for(lambda t=tail, s=seen: (t.look(), t.versions > s)[1], "the next hop")  # type: ignore[misc]
+                wait_for(lambda t=tail, s=seen: (t.look(), t.versions > s)[1], "the next hop")  # type: ignore[misc]  # mypy cannot infer a lambda with a default
             clock.tick()
         worker.ask("stop", [], place)
         return clock.cost()

@@ -32,7 +32,7 @@ def serve(contestant: Contestant, log: Path, commands: TextIO) -> Iterator[dict[
     """Do each command and yield the answer to it."""
     spark = contestant.session(log)
     stop: Stop | None = None
-    yield {"java": spark.sparkContext._jvm.System.getProperty("java.version")}  # type: ignore[union-attr]
+    yield {"java": spark.sparkContext._jvm.System.getProperty("java.version")}  # type: ignore[union-attr]  # the session is there
     for line in commands:
         command = json.loads(line)
         place = Place(

@@ -17,7 +17,7 @@ from tests.rules.sigma.broken import about
 from tests.support.rows import NOON
 from tests.support.starts import STARTS, streamed
 
-CLOSED = [start for start in STARTS if start["UtcTime"] < NOON + timedelta(days=3)]  # type: ignore[operator]
+CLOSED = [start for start in STARTS if start["UtcTime"] < NOON + timedelta(days=3)]  # type: ignore[operator]  # the rows of the domain are dictionaries of objects
 RANGE = ("--since", "2026-11-20", "--until", "2026-11-23")
 CERTUTIL = "process_certutil_decodes_a_file"
 
@@ -47,7 +47,7 @@ def test_a_rule_of_the_starter_set_is_tried_on_all_closed_history(filled: Lake) 
 
     assert isinstance(data, dict)
     (rule,) = data["rules"]
-    closed = [s for s in STARTS if s["UtcTime"].isoformat() < data["until"]]  # type: ignore[attr-defined]
+    closed = [s for s in STARTS if s["UtcTime"].isoformat() < data["until"]]  # type: ignore[attr-defined]  # the rows of the domain are dictionaries of objects
     expected = sum("-decode" in str(start["CommandLine"]) for start in closed)
     assert rule["alerts"] == sum(rule["days"]) == expected > 10
     assert f"would have raised {expected} alerts on {len(closed)} events" in answer
@@ -67,7 +67,7 @@ def test_a_range_is_the_one_that_was_asked_for(filled: Lake, tmp_path: Path) -> 
     assert isinstance(data, dict)
     assert data["days"] == ["2026-11-20", "2026-11-21", "2026-11-22"]
     assert data["tables"][0]["events"] == sum(
-        start["UtcTime"].isoformat() < "2026-11-23"  # type: ignore[attr-defined]
+        start["UtcTime"].isoformat() < "2026-11-23"  # type: ignore[attr-defined]  # the rows of the domain are dictionaries of objects
         for start in STARTS
     )
     assert page.read_text().startswith("<!doctype html>")
@@ -221,7 +221,7 @@ def test_a_correlation_is_tried_in_the_windows_of_its_definition(
         Hit(int(at.timestamp() * 1e6), str(start["ProcessGuid"]), 0)
         for start in STARTS
         if "/c" in str(start["CommandLine"])
-        and day - timedelta(hours=9) <= (at := start["UtcTime"]) < day + timedelta(days=2)  # type: ignore[operator]
+        and day - timedelta(hours=9) <= (at := start["UtcTime"]) < day + timedelta(days=2)  # type: ignore[operator]  # the rows of the domain are dictionaries of objects
     ]
     until = int((day + timedelta(days=2)).timestamp() * 1e6)
     alerts = [each for each in fired(threshold, hits, until) if each.at >= day.timestamp() * 1e6]

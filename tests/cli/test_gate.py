@@ -48,7 +48,7 @@ def test_a_poisoned_hour_is_refused_explained_and_let_pass(poisoned: Path) -> No
     assert RULE in output
     assert output.count("999.0000") == 5
     assert "gold.device_signal_10m" in output
-    (found,) = succeeded("gate", "--lake", poisoned, "--json").json  # type: ignore[misc]
+    (found,) = succeeded("gate", "--lake", poisoned, "--json").json  # type: ignore[misc]  # JSON
     assert (found["table"], found["batch"], found["rows"]) == (NAME, 1, 100)
     gates = {each["table"]: each["gate"] for each in tables(poisoned)}
     assert gates[NAME] == "shut"
@@ -81,7 +81,7 @@ def test_rows_that_are_there_twice_are_found_by_a_check(
     answer = strandline("check", NAME, "--lake", poisoned, "--json")
 
     assert answer.code == 4
-    (found,) = answer.json  # type: ignore[misc]
+    (found,) = answer.json  # type: ignore[misc]  # JSON
     failed = [each["name"] for each in found["findings"] if not each["holds"]]
     assert failed == ["copies_of_a_key", "count(*) as others say"]
     assert "the gate behind silver.device_telemetry is shut" in answer.err

@@ -60,7 +60,7 @@ in_both = pytest.mark.parametrize("instance", ["sqlite", POSTGRES], indirect=Tru
 
 
 @op(out=Out(Nothing))
-def reports(context) -> None:  # noqa: ANN001
+def reports(context) -> None:  # noqa: ANN001  # Dagster reads the signature
     """Report as a step of the job that brings tables up to date."""
     context.log.info("a line")
     context.log_event(AssetMaterialization(TABLE, metadata={"rows": 1}))
@@ -108,7 +108,7 @@ def rows(instance: DagsterInstance, table: str, shard: str | None = None) -> int
     storage = instance.event_log_storage
     connect = storage.index_connection() if shard is None else storage.run_connection(shard)
     with connect as connection:
-        return int(connection.execute(text(f"SELECT count(*) FROM {table}")).scalar())  # noqa: S608
+        return int(connection.execute(text(f"SELECT count(*) FROM {table}")).scalar())  # noqa: S608  # our own names
 
 
 @in_both

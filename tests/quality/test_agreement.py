@@ -139,4 +139,4 @@ def _breaks(
         F.lit(example.get(field.name)).try_cast(field.dataType).alias(field.name)
         for field in columns.fields
     ]
-    return bool(spark.range(1).select(*cells).select(F.size(broken([rule])) > 0).first()[0])  # type: ignore[index]
+    return bool(spark.range(1).select(*cells).select(F.size(broken([rule])) > 0).first()[0])  # type: ignore[index]  # there is one row

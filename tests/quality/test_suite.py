@@ -131,7 +131,7 @@ def test_no_execution_more_for_fifty_rules_than_for_one(spark: SparkSession) -> 
     taken = [executions(spark, lambda suite=suite: suite.of_rows(frame)) for suite in (one, fifty)]
     by_counters = executions(spark, lambda: fifty.of_counts(Counts(rows=100)))
 
-    print(f"executions: {taken[0]} for 1 rule, {taken[1]} for 50, {by_counters} on counters")  # noqa: T201
+    print(f"executions: {taken[0]} for 1 rule, {taken[1]} for 50, {by_counters} on counters")  # noqa: T201  # the figure is for who reads the run
     assert taken == [1, 1]
     assert by_counters == 0
 

@@ -146,7 +146,7 @@ class Actions:
         return self._spark.createDataFrame([(number, writer)], SCHEMA).coalesce(1)
 
     def _written(self, number: int, content: str) -> str:
-        hadoop = self._spark._jsc.hadoopConfiguration()  # type: ignore[attr-defined]
+        hadoop = self._spark._jsc.hadoopConfiguration()  # type: ignore[attr-defined]  # there is no public way
         store = self._jvm.strandline.ConditionalLogStore(hadoop)
         lines = self._jvm.java.util.ArrayList()
         lines.add(content)

@@ -25,7 +25,7 @@ PASSING = frozenset(
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError._TRANSPORT,  # noqa: SLF001  # public, though so named
-        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001  # as above
     }
 )
 """Errors while a broker starts; the client marks none of them retriable here."""

@@ -32,9 +32,9 @@ def jvm(spark: SparkSession) -> Any:  # noqa: ANN401  # py4j's objects have no t
     return spark._jvm  # noqa: SLF001  # there is no public way
 
 
-def classic(spark: SparkSession) -> Any:  # noqa: ANN401
+def classic(spark: SparkSession) -> Any:  # noqa: ANN401  # as above
     """Return the JVM's own session behind the Python one."""
-    return spark._jsparkSession  # noqa: SLF001
+    return spark._jsparkSession  # noqa: SLF001  # as above
 
 
 def running_tasks(spark: SparkSession, pool: str) -> int:

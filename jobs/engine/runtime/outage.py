@@ -32,9 +32,9 @@ SILENT = tuple(f"org.apache.kafka.common.errors.{name}" for name in RETRIABLE)
 UNREACHED = frozenset(
     {
         KafkaError._TRANSPORT,  # noqa: SLF001  # public, though so named
-        KafkaError._TIMED_OUT,  # noqa: SLF001
-        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
-        KafkaError._RESOLVE,  # noqa: SLF001
+        KafkaError._TIMED_OUT,  # noqa: SLF001  # as above
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001  # as above
+        KafkaError._RESOLVE,  # noqa: SLF001  # as above
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.BROKER_NOT_AVAILABLE,

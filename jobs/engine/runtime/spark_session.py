@@ -144,7 +144,7 @@ def _launched(conf: SparkConf, log: Path) -> Any:  # noqa: ANN401  # py4j's obje
         # so does the JVM.
         how = {"stderr": stream, "stdout": stream, "start_new_session": True}
         try:
-            return launch_gateway(conf, popen_kwargs=how)  # type: ignore[no-untyped-call]
+            return launch_gateway(conf, popen_kwargs=how)  # type: ignore[no-untyped-call]  # PySpark has no types there
         except PySparkRuntimeError as error:
             output = log.read_bytes()[began:].decode(errors="replace").splitlines()
             last = [line for line in output if line.strip() and not line.startswith("Picked up ")]

@@ -77,14 +77,14 @@ def files_at(spark: SparkSession, path: Place, version: int) -> Iterator[str]:
     yield from _lines(spark, snapshot)
 
 
-def _lines(spark: SparkSession, snapshot: Any) -> Iterator[str]:  # noqa: ANN401
+def _lines(spark: SparkSession, snapshot: Any) -> Iterator[str]:  # noqa: ANN401  # py4j's objects have no types
     """Yield the files of a snapshot; Python never has all of them."""
     files = DataFrame(snapshot.allFiles().toDF(), spark)
     for row in files.select(F.to_json(F.struct("*"))).toLocalIterator():
         yield f'{{"add":{row[0]}}}'
 
 
-def _actions(spark: SparkSession, files: Iterable[str]) -> Any:  # noqa: ANN401
+def _actions(spark: SparkSession, files: Iterable[str]) -> Any:  # noqa: ANN401  # py4j's objects have no types
     """Return files as Delta's own actions."""
     machine = jvm(spark)
     found = machine.java.util.ArrayList()
@@ -93,7 +93,7 @@ def _actions(spark: SparkSession, files: Iterable[str]) -> Any:  # noqa: ANN401
     return found
 
 
-def _frame(spark: SparkSession, snapshot: Any, files: Any) -> DataFrame:  # noqa: ANN401
+def _frame(spark: SparkSession, snapshot: Any, files: Any) -> DataFrame:  # noqa: ANN401  # py4j's objects have no types
     none = jvm(spark).scala.Option.empty()
     rows = snapshot.deltaLog().createDataFrame(
         snapshot, _scala(spark, files), False, none
@@ -101,7 +101,7 @@ def _frame(spark: SparkSession, snapshot: Any, files: Any) -> DataFrame:  # noqa
     return DataFrame(rows, spark)
 
 
-def _scala(spark: SparkSession, collection: Any) -> Any:  # noqa: ANN401
+def _scala(spark: SparkSession, collection: Any) -> Any:  # noqa: ANN401  # py4j's objects have no types
     return jvm(spark).scala.jdk.javaapi.CollectionConverters.asScala(collection).toSeq()
 
 
@@ -126,14 +126,14 @@ class Commit:
         self._actions = self._jvm.java.util.ArrayList()
         self._written: list[str] = []
 
-    def _begun(self) -> Any:  # noqa: ANN401
+    def _begun(self) -> Any:  # noqa: ANN401  # py4j's objects have no types
         """Begin a transaction that a fence of this process's leases refuses (jobs/engine/storage/store_lease.py)."""
         transaction = self._begun_at_latest()
         for held in leases(self._path):
             transaction.readTxn().addOne(held.name)
         return transaction
 
-    def _begun_at_latest(self) -> Any:  # noqa: ANN401
+    def _begun_at_latest(self) -> Any:  # noqa: ANN401  # py4j's objects have no types
         """Begin at the snapshot of this process if it is the latest: Delta would list the whole log to check it.
 
         Not if there is a newer checkpoint than the one that the snapshot is based on. It would stay based on that for the
@@ -163,7 +163,7 @@ class Commit:
 
     def write(self, rows: DataFrame) -> Written:
         """Write rows to files that no reader sees before the commit."""
-        files = self._java(self._transaction.writeFiles(rows._jdf))  # noqa: SLF001
+        files = self._java(self._transaction.writeFiles(rows._jdf))  # noqa: SLF001  # there is no public way
         added, lines = 0, []
         for file in files:
             count = int(json.loads(file.stats())["numRecords"])
@@ -187,7 +187,7 @@ class Commit:
         if not names:
             return []
         name = F.substring_index("path", "/", -1)
-        found = self._lines(self._all_files().where(name.isin(*names))._jdf)  # noqa: SLF001
+        found = self._lines(self._all_files().where(name.isin(*names))._jdf)  # noqa: SLF001  # there is no public way
         if len(found) != len(names):
             raise DataError(
                 f"{len(names):,} files of {self._path} were looked up in its log by name, and {len(found):,} were found",
@@ -199,12 +199,12 @@ class Commit:
 
     def smallest(self) -> list[str]:
         """Return the file with the fewest bytes; none for an empty table."""
-        return self._lines(self._all_files().orderBy("size", "path").limit(1)._jdf)  # noqa: SLF001
+        return self._lines(self._all_files().orderBy("size", "path").limit(1)._jdf)  # noqa: SLF001  # there is no public way
 
     def _all_files(self) -> DataFrame:
         return DataFrame(self._transaction.snapshot().allFiles().toDF(), self._spark)
 
-    def _lines(self, files: Any) -> list[str]:  # noqa: ANN401
+    def _lines(self, files: Any) -> list[str]:  # noqa: ANN401  # py4j's objects have no types
         collected = files.toJSON().collectAsList()
         lines = str(self._jvm.java.lang.String.join("\n", collected)).split("\n")
         # Not splitlines: a text in the statistics may contain one of Unicode's other line ends.
@@ -296,5 +296,5 @@ class Commit:
     def _new_files(self) -> Iterator[Place]:
         return (self._path / unquote(added_file(file)["path"]) for file in self._written)
 
-    def _java(self, sequence: Any) -> Any:  # noqa: ANN401
+    def _java(self, sequence: Any) -> Any:  # noqa: ANN401  # py4j's objects have no types
         return self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(sequence)

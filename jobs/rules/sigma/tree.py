@@ -249,5 +249,5 @@ def _decimal(number: float) -> Decimal:
 
 
 def _kind(value: SigmaType) -> str:
-    kind: Callable[[object], str] = lambda each: type(each).__name__.removeprefix("Sigma")  # noqa: E731
+    kind: Callable[[object], str] = lambda each: type(each).__name__.removeprefix("Sigma")  # noqa: E731  # as a function it is longer than what it says
     return kind(value).lower()

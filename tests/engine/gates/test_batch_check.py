@@ -234,7 +234,7 @@ def test_fifty_rules_take_no_execution_more_than_one(spark: SparkSession, lake: 
         received(place, POISONED)
         taken[count] = executions(spark, lambda t=table, p=place: derive(spark, p, t))
 
-    print(f"executions of a batch by its number of rules: {taken}")  # noqa: T201
+    print(f"executions of a batch by its number of rules: {taken}")  # noqa: T201  # the figure is for who reads the run
     assert len(set(taken.values())) == 1
 
 

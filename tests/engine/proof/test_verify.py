@@ -114,7 +114,7 @@ def test_an_operator_that_depends_on_chance_is_found_and_its_rows_are_shown(
 
 def test_a_table_that_lags_is_not_compared(spark: SparkSession, live: Lake) -> None:
     """A difference would prove nothing."""
-    received(live, [each.event for each in random_log(random.Random(1), 5)])  # noqa: S311
+    received(live, [each.event for each in random_log(random.Random(1), 5)])  # noqa: S311  # no secret
 
     with pytest.raises(DefinitionError, match="5 rows behind"):
         verify([gold.TABLE], live, Trial(splits=1, kills=0, seed=1), site(spark))
@@ -154,5 +154,5 @@ def test_a_resplit_log_has_the_same_rows_in_order_and_in_as_many_commits(
     seen: set[object] = set()
     for commit in commits:
         added = [place for place in commit if place not in seen]
-        assert not seen or not added or min(added) >= max(seen)  # type: ignore[type-var]
+        assert not seen or not added or min(added) >= max(seen)  # type: ignore[type-var]  # places are compared as tuples
         seen |= set(commit)

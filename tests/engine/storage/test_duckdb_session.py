@@ -35,7 +35,7 @@ def test_a_time_with_a_zone_is_found_by_a_literal() -> None:
         duck.execute("CREATE TABLE t AS SELECT TIMESTAMPTZ '2026-11-20 13:00:00+01:00' AS moment")
         noon = literal(datetime(2026, 11, 20, 12, tzinfo=UTC))
 
-        assert duck.execute(f"SELECT moment = {noon} FROM t").fetchall() == [(True,)]  # noqa: S608
+        assert duck.execute(f"SELECT moment = {noon} FROM t").fetchall() == [(True,)]  # noqa: S608  # our own names
 
 
 @pytest.mark.parametrize("sql", ["SELECT 1; SELECT 2", "CREATE TABLE t (a INT)", "COPY t TO 'x'"])

@@ -57,7 +57,7 @@ def test_a_part_of_another_word_is_no_key(payload: bytes, key: str) -> None:
         (b"id,1", False),
     ],
 )
-def test_a_json_payload_has_its_key_as_fields(payload: bytes, readable: bool) -> None:  # noqa: FBT001
+def test_a_json_payload_has_its_key_as_fields(payload: bytes, readable: bool) -> None:  # noqa: FBT001  # a parameter of the test
     """A record whose key can be read, and is nowhere, is no copy of anything."""
     assert has_fields(payload, ("id",)) is readable
 

@@ -82,7 +82,7 @@ def filled(lake: Lake) -> Lake:
 
 def tried(spark: SparkSession, lake: Lake, wanted: Asked) -> dict[str, RuleFigures]:
     cost, found = backtest(spark, lake, wanted, lambda *_: None)
-    inside = [s for s in STARTS if SPAN.since <= s["UtcTime"] < SPAN.until]  # type: ignore[operator]
+    inside = [s for s in STARTS if SPAN.since <= s["UtcTime"] < SPAN.until]  # type: ignore[operator]  # as above
     assert cost.events == len(inside)
     assert cost.cpu_seconds >= 0
     return {each.rule: each for each in found}
