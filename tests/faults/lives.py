@@ -15,6 +15,7 @@ from jobs import catalog
 from jobs.engine.runtime.processes import family
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import last_entry
+from jobs.engine.storage.place import Place
 from tests.cli.inside import succeeded
 from tests.cli.typed import start
 
@@ -49,7 +50,7 @@ def kill(process: psutil.Process) -> None:
         process.send_signal(signal.SIGKILL)
 
 
-def progress(lake: Path) -> tuple[int, ...]:
+def progress(lake: Path | Place) -> tuple[int, ...]:
     """Return the version of each streamed table; -1 where there is none."""
     newest = (last_entry(Lake(lake).table(catalog.find(name))) for name in SLICE)
     return tuple(found[0] if found else -1 for found in newest)

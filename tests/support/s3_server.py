@@ -5,9 +5,7 @@ server does. Its data, its log and its settings are in one folder; it is ended b
 """
 
 import json
-import os
 import secrets
-import signal
 import subprocess
 import sys
 import time
@@ -38,13 +36,11 @@ class S3Server:
         address: Its URL.
         key: The access key.
         secret: The key to it.
-        pid: Its process.
     """
 
     address: str
     key: str
     secret: str
-    pid: int
 
     @property
     def environment(self) -> dict[str, str]:
@@ -56,45 +52,50 @@ class S3Server:
             "AWS_REGION": "us-east-1",
         }
 
+
+class Running:
+    """A server that can be killed, and started again over what it left."""
+
+    def __init__(self, folder: Path) -> None:
+        """Start one that answers; between the choice of a port and its use another program may take it."""
+        key, secret = f"key{secrets.token_hex(4)}", secrets.token_hex(16)
+        for attempt in range(TRIES):
+            self._ports = {name: bind(0) for name in PORTS}
+            self._folder = folder / str(attempt)
+            self.server = S3Server(
+                address=f"http://{HOST}:{self._ports['s3']}", key=key, secret=secret
+            )
+            if self.up():
+                return
+            self.kill()
+        raise RuntimeError(f"no S3 server started; the logs are in {folder}")
+
+    def up(self) -> bool:
+        """Start it, and return whether it answers."""
+        self._process = _start(self._folder, self._ports, self.server)
+        return _answers(self.server, self._process)
+
     def kill(self) -> None:
         """End it at once, as a power cut would."""
-        os.kill(self.pid, signal.SIGKILL)
+        self._process.kill()
+        self._process.wait()
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[S3Server]:
+def running(folder: Path) -> Iterator[Running]:
     """Run a server with an empty bucket for the length of the block."""
-    server, process = _started(folder)
+    found = Running(folder)
     try:
-        yield server
+        yield found
     finally:
-        process.kill()
-        process.wait()
+        found.kill()
 
 
-def _started(folder: Path) -> "tuple[S3Server, subprocess.Popen[bytes]]":
-    """Start one that answers; between the choice of a port and its use another program may take it."""
-    key, secret = f"key{secrets.token_hex(4)}", secrets.token_hex(16)
-    for attempt in range(TRIES):
-        ports = {name: bind(0) for name in PORTS}
-        process = start(folder / str(attempt), ports, key, secret)
-        server = S3Server(
-            address=f"http://{HOST}:{ports['s3']}", key=key, secret=secret, pid=process.pid
-        )
-        if _answers(server, process):
-            return server, process
-        process.kill()
-        process.wait()
-    raise RuntimeError(f"no S3 server started; the logs are in {folder}")
-
-
-def start(
-    folder: Path, ports: Mapping[str, int], key: str, secret: str
-) -> "subprocess.Popen[bytes]":
+def _start(folder: Path, ports: Mapping[str, int], server: S3Server) -> "subprocess.Popen[bytes]":
     """Start the program over a folder, also one that a former server left."""
     data, config = folder / "data", folder / "s3.json"
     data.mkdir(parents=True, exist_ok=True)
-    owner = {"accessKey": key, "secretKey": secret}
+    owner = {"accessKey": server.key, "secretKey": server.secret}
     allowed = {"name": "tests", "credentials": [owner], "actions": ["Admin"]}
     config.write_text(json.dumps({"identities": [allowed]}))
     command = [

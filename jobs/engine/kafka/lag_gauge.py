@@ -46,10 +46,10 @@ class Gauge:
                 return
 
     def _lag(self, table: Table) -> int | None:
-        address = self._address()
-        if address is None or not self._lake.exists(table):
-            return None
         try:
+            address = self._address()
+            if address is None or not self._lake.exists(table):
+                return None
             found = ends_of(table, self._lake, address, self._options)
         except Exception:  # noqa: BLE001  # a missing figure ends nothing; the table itself reports the error
             return None

@@ -1,8 +1,8 @@
-"""Recognise transient errors: no broker, a full disk, another process's commit.
+"""Recognise transient errors: no broker, no object store, a full disk, another process's commit.
 
 A run asks it when an error ends it, and a stream when it decides whether to wait. Spark passes errors of the JVM on as
-text with the Java causes, so the text is searched: for the names of Kafka's retriable errors, and for the operating
-system's two messages about a full disk.
+text with the Java causes, so the text is searched: for the names of Kafka's retriable errors, for those of the clients of an object
+store, and for the operating system's two messages about a full disk.
 """
 
 import errno
@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from jobs.core.errors import LakeError, TransientError
 from jobs.engine.runtime.jvm import SLOW, loss
+from jobs.engine.runtime.store_away import StoreAwayError, is_silent_store, reason
 
 FULL = ("No space left on device", "Disk quota exceeded")
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -69,9 +70,11 @@ def first_line(error: BaseException) -> str:
 
 @contextmanager
 def without_room() -> Iterator[None]:
-    """Run what may be skipped while a disk is full: a heartbeat, a line in a log."""
+    """Run what may be skipped while a disk is full or a store is away: a heartbeat, a line in a log."""
     try:
         yield
+    except StoreAwayError:
+        pass
     except OSError as error:
         if error.errno not in NO_ROOM:
             raise
@@ -83,6 +86,8 @@ def _away(error: BaseException) -> TransientError | None:
     text = _text(error)
     if getattr(error, "errno", None) in NO_ROOM or any(words in text for words in FULL):
         return _no_room()
+    if is_silent_store(text):
+        return StoreAwayError(reason(text))
     is_silent = isinstance(error, KafkaException) and error.args[0].code() in UNREACHED
     name = next((name for name in SILENT if name in text), "")
     if is_silent or name:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import cache
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import obstore
 from obstore.exceptions import (
@@ -27,10 +27,19 @@ from obstore.exceptions import (
 from obstore.fsspec import FsspecStore
 from obstore.store import S3Store
 
-from jobs.core.errors import DefinitionError, TransientError
+from jobs.core.errors import DefinitionError
 from jobs.engine.runtime.settings import S3A, StoreOptions, store_options
+from jobs.engine.runtime.store_away import StoreAwayError
 
-PATIENCE = timedelta(seconds=30)
+if TYPE_CHECKING:
+    from obstore.store import RetryConfig  # it has no name at run time
+
+PATIENCE: "RetryConfig" = {
+    # The number alone ended it after two seconds: the pauses are drawn, and the first are short.
+    "max_retries": 1_000,
+    "retry_timeout": timedelta(seconds=30),
+    "backoff": {"max_backoff": timedelta(seconds=2)},
+}
 """How long a request is repeated that the store does not answer; then its caller decides."""
 
 
@@ -44,7 +53,7 @@ def _client(name: str, options: StoreOptions) -> S3Store:
     return S3Store(
         name,
         client_options={"allow_http": options.is_plain},
-        retry_config={"retry_timeout": PATIENCE},
+        retry_config=PATIENCE,
     )
 
 
@@ -264,7 +273,7 @@ def _asked(path: str) -> Iterator[None]:
 
     Raises:
         DefinitionError: It refuses the credentials.
-        TransientError: It does not answer.
+        StoreAwayError: It does not answer.
     """
     try:
         yield
@@ -276,8 +285,4 @@ def _asked(path: str) -> Iterator[None]:
         ) from error
     except BaseError as error:
         reason = str(error).partition("\n")[0][:300]
-        raise TransientError(
-            f"the object store does not answer for {S3A}://{path}: {reason}",
-            hint="compare AWS_ENDPOINT_URL with where it runs; nothing is lost, the same call may work later.",
-            lake=f"{S3A}://{path}",
-        ) from error
+        raise StoreAwayError(reason, f"{S3A}://{path}") from error

@@ -14,12 +14,14 @@ import json
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
 from jobs.core.errors import TransientError
 from jobs.engine.runtime.holders import is_there, own
+from jobs.engine.runtime.store_away import StoreAwayError
 from jobs.engine.storage import object_files
 from jobs.engine.storage.commit_log import commit_file
 from jobs.engine.storage.ledger import is_table, latest_version
@@ -75,8 +77,7 @@ class StoreLease:
             FencedError: It has.
         """
         found = object_files.read_tagged(self.place.path)
-        known = json.loads(found[0]) if found else {}
-        if known.get("epoch") != self.epoch or (known.get("owner") or {}).get("id") != self.id:
+        if not self._is_mine(json.loads(found[0]) if found else {}):
             raise self.lost()
 
     def lost(self) -> FencedError:
@@ -90,9 +91,9 @@ class StoreLease:
         )
 
     def release(self) -> None:
-        """Let others take it at once; the epoch stays."""
+        """Let others take it at once; the epoch stays. Where the store does not answer, it expires."""
         self._over.set()
-        with self._lock:
+        with self._lock, suppress(StoreAwayError):
             content = _content(None, self.epoch, self._beat + 1)
             object_files.replace(self.place.path, content, self.tag)
 
@@ -102,14 +103,28 @@ class StoreLease:
                 if self._over.is_set():
                     return
                 try:
-                    self._beat += 1
-                    content = _content({**own(), "id": self.id}, self.epoch, self._beat)
-                    tag = object_files.replace(self.place.path, content, self.tag)
+                    tag = self._renewed()
                 except TransientError:
                     continue  # the store does not answer; whether the lease is still ours, the next commit asks
                 if tag is None:
                     return
                 self.tag = tag
+
+    def _renewed(self) -> str | None:
+        """Renew it once; return its new tag, or None where another process holds it.
+
+        A renewal that the store wrote while it went away is refused the next time by its own tag.
+        """
+        self._beat += 1
+        content = _content({**own(), "id": self.id}, self.epoch, self._beat)
+        tag = object_files.replace(self.place.path, content, self.tag)
+        if tag is not None:
+            return tag
+        found = object_files.read_tagged(self.place.path)
+        return found[1] if found is not None and self._is_mine(json.loads(found[0])) else None
+
+    def _is_mine(self, known: Mapping[str, Any]) -> bool:
+        return known.get("epoch") == self.epoch and (known.get("owner") or {}).get("id") == self.id
 
 
 def take(place: Place, life: float = LIFE) -> StoreLease | None:
