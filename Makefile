@@ -32,7 +32,8 @@ demo: setup ## send 100,000 events, a tenth of them dirty, through the lake and 
 
 # A real browser reads the report (tests/e2e/test_report_page.py) and works with Dagster (tests/e2e/test_ui.py), and
 # a real PostgreSQL keeps Dagster's history (tests/e2e/test_postgres.py). A machine of its own, such as CI's, gets both;
-# where one may not install, those tests are skipped, with the reason.
+# where one may not install, those tests are skipped, with the reason. Prometheus scrapes the page of metrics
+# (tests/infra/test_monitoring.py): its package is unpacked and not installed, because it would start a service.
 guests:
 	@wanted=; \
 	command -v chromium >/dev/null || wanted="chromium"; \
@@ -40,6 +41,11 @@ guests:
 	if [ -n "$$wanted" ] && command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
 	  { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $$wanted; } \
 	    >/dev/null 2>&1 || echo "could not be installed: $$wanted; the tests that need it are skipped" >&2; \
+	fi
+	@if ! command -v promtool >/dev/null && [ ! -d .cache/prometheus ] && command -v apt-get >/dev/null; then \
+	  mkdir -p .cache/deb && { cd .cache/deb && { apt-get download prometheus || { apt-get update && apt-get download prometheus; }; } \
+	    && dpkg -x prometheus_*.deb ../prometheus; } \
+	    >/dev/null 2>&1 || echo "could not be fetched: prometheus; the tests that need it are skipped" >&2; \
 	fi
 
 # Workers have a Spark of their own; the tests of one file stay together and share their broker. There are three on two cores:

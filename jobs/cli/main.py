@@ -35,6 +35,7 @@ VERBS = {
     "drain": "oncall",
     "restart": "oncall",
     "logs": "logs",
+    "metrics": "metrics",
     "ui": "ui",
     "tables": "answers",
     "ledger": "answers",

@@ -14,7 +14,7 @@ newest 20 to 40 MB (jobs/engine/runtime/log_files.py).
 """
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -158,11 +158,15 @@ def as_json(findings: Sequence[Finding]) -> tuple[Mapping[str, Any], ...]:
 def read(table: Table, lake: Lake, where: Where) -> Shut | None:
     """Return the file of a gate, also when it was opened; None when there is none."""
     text = _file(table, lake, where).text()
-    if text is None:
-        return None
-    values = json.loads(text)
-    changed = {"where": Where(values["where"]), "findings": tuple(values["findings"])}
-    return Shut(**{**values, **changed})
+    return None if text is None else _decoded(text)
+
+
+def every(lake: Lake) -> Iterator[Shut]:
+    """Yield each gate of a lake that has a file, shut or opened; the folder is listed once and no table is looked for."""
+    for name in lake.gates.names():
+        text = (lake.gates / name).text() if name.endswith(".json") else None
+        if text is not None:
+            yield _decoded(text)
 
 
 def shut(table: Table, lake: Lake, where: Where | None = None) -> Shut | None:
@@ -275,6 +279,12 @@ def _failures(findings: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return {
         str(each["name"]): float(each.get("value") or each.get("failed") or 0) for each in findings
     }
+
+
+def _decoded(text: str) -> Shut:
+    values = json.loads(text)
+    changed = {"where": Where(values["where"]), "findings": tuple(values["findings"])}
+    return Shut(**{**values, **changed})
 
 
 def _file(table: Table, lake: Lake, where: Where) -> Place:

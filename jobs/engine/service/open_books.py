@@ -31,6 +31,10 @@ class OpenBooks:
         for path, sums in self._others.values():
             follow(path, sums)
 
+    def of(self, table: Table) -> Books:
+        """Return the books of a table, as far as they were followed."""
+        return self._books[table.id]
+
     def unread(self, table: Table) -> int:
         """Return how many rows of its sources a table has not read."""
         known = {name: books.sums for name, books in self._books.items()}

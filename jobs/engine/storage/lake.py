@@ -242,7 +242,11 @@ class Lake:
 
     def has_room(self) -> bool:
         """Return whether a file can be written; a full disk explains a missing heartbeat."""
-        return shutil.disk_usage(self.near.make()).free >= ROOM
+        return self.free_bytes() >= ROOM
+
+    def free_bytes(self) -> int:
+        """Return the room on the disk of this machine that the lake, or its logs, are on."""
+        return shutil.disk_usage(self.near.make()).free
 
     def open_for_writing(self) -> "Lake":
         """Create the folder if it is missing, and check that it can be written.

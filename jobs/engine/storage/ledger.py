@@ -203,9 +203,14 @@ def is_passed_over(path: Place, version: int) -> bool:
     return any(entry.is_passed_over for entry in between(path, version, version))
 
 
-def last_entry(path: Place) -> tuple[int, Entry] | None:
-    """Return the newest entry of the table's own writer; backfills and maintenance commits are skipped."""
-    for version in range(latest_version(path), -1, -1):
+def last_entry(path: Place, until: int | None = None) -> tuple[int, Entry] | None:
+    """Return the newest entry of the table's own writer; backfills and maintenance commits are skipped.
+
+    Args:
+        path: The table.
+        until: The version at which to begin; the latest when absent.
+    """
+    for version in range(latest_version(path) if until is None else until, -1, -1):
         entry = entry_at(path, version)
         if entry is not None and not entry.is_backfill:
             return version, entry

@@ -1,0 +1,66 @@
+"""``metrics``: the figures of a lake as Prometheus scrapes them."""
+
+from typing import Annotated
+
+import typer
+
+from infra.broker import HOST
+from jobs import catalog
+from jobs.cli import place, stopping
+from jobs.cli.duration import seconds
+from jobs.cli.place import LakeOption
+from jobs.cli.screen import note, record
+
+PORT = 9464
+"""The usual port of programs that expose metrics beside their own work."""
+
+EVERY, EVERY_ON_STORE = "15s", "1m"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("metrics")(metrics)
+
+
+def metrics(
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the page; a free one for 0.")
+    ] = PORT,
+    host: Annotated[
+        str, typer.Option(help="Address of this machine at which to listen; loopback by default.")
+    ] = HOST,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            help="Time between two looks at the lake, however often it is scraped: 15s; 1m on an object store."
+        ),
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Print the page and end.")] = False,
+    lake: LakeOption = None,
+) -> None:
+    r"""Serve the figures of a lake for Prometheus until Ctrl-C, at /metrics: streams, lag, ledger, gates, leases, alerts.
+
+    It needs no Spark and no broker, and changes nothing.
+
+    \b
+    strandline metrics
+    strandline metrics --port 9100 --every 30s
+    strandline metrics --once
+    """
+    # Not imported above: it reads what Prometheus' client brings, for which no other verb should wait.
+    from jobs.engine.service.metrics_page import LakeLook  # noqa: PLC0415  # as above
+
+    _, where = place.configured(lake)
+    pause = seconds(every or (EVERY if where.root.is_local else EVERY_ON_STORE))
+    look = LakeLook(catalog.tables(), where, place.now, note)
+    if once:
+        look.look()
+        record(look.text().removesuffix("\n"))
+        return
+    asked = stopping.asked()
+    with look.served(host, port) as bound:
+        note(f"metrics of {where.root} at http://{host}:{bound}/metrics; Ctrl-C stops")
+        look.look()
+        while not asked.wait(pause):
+            look.look()
+        stopping.deaf()

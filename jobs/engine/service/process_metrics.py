@@ -1,0 +1,123 @@
+"""The metrics of the always-on programs of a lake, of their tables and feeds: from the heartbeats and the orders.
+
+What is wrong with a program is what the watchdog finds (jobs/engine/service/stream_health.py), so an alert of Prometheus and an
+alarm of Dagster say the same.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from jobs.engine.service.desired_state import order
+from jobs.engine.service.heartbeat import heartbeat
+from jobs.engine.service.metric import Metric, Sample
+from jobs.engine.service.program import ALERTS, STREAM, Program
+from jobs.engine.service.stream_health import Ill, watch
+from jobs.engine.storage.lake import Lake
+
+WANTED = Metric(
+    "strandline_process_wanted", "1 if the program was asked to run always.", ("process",)
+)
+UP = Metric("strandline_process_up", "1 if the program runs.", ("process",))
+BEAT_AT = Metric(
+    "strandline_process_heartbeat_timestamp_seconds",
+    "When the program wrote its last heartbeat; it does so once a second.",
+    ("process",),
+)
+ATTEMPTS = Metric(
+    "strandline_process_restart_attempts",
+    "Restarts by the watchdog since the program was last well.",
+    ("process",),
+)
+GIVEN_UP = Metric(
+    "strandline_process_given_up", "1 if no attempt to restart it is left.", ("process",)
+)
+ILL = Metric(
+    "strandline_process_ill",
+    "1 for what is wrong with the program, by the name of the runbook's page.",
+    ("process", "ill"),
+)
+TRIES = Metric(
+    "strandline_table_failed_attempts",
+    "Attempts of a table in a row that failed; 0 while it does not fail.",
+    ("table",),
+)
+WAITS = Metric(
+    "strandline_table_waiting",
+    "1 if the table's stream waits behind a gate, or for a service that is away.",
+    ("table", "reason"),
+)
+STATE = Metric("strandline_table_state_rows", "Rows in the state of a table's stream.", ("table",))
+FEED_READ = Metric(
+    "strandline_feed_events_read_total",
+    "Events that a feed of alerts has read since its program started.",
+    ("feed",),
+)
+FEED_WRITTEN = Metric(
+    "strandline_feed_alerts_raised_total",
+    "Alerts that a feed has raised since its program started.",
+    ("feed",),
+)
+FEED_LAG = Metric("strandline_feed_lag_offsets", "Offsets that a feed has not read.", ("feed",))
+FEED_AWAY = Metric("strandline_feed_waiting", "1 if a feed waits for Kafka.", ("feed",))
+
+METRICS = (
+    *(WANTED, UP, BEAT_AT, ATTEMPTS, GIVEN_UP, ILL, TRIES, WAITS, STATE),
+    *(FEED_READ, FEED_WRITTEN, FEED_LAG, FEED_AWAY),
+)
+
+Beat = Mapping[str, Any]
+
+
+class Processes:
+    """The programs of a lake at a look."""
+
+    def __init__(self, lake: Lake, now: datetime) -> None:
+        """Read their heartbeats and orders."""
+        self._now = now
+        self._beats = {each: heartbeat(lake, now, each.heartbeat(lake)) for each in PROGRAMS}
+        self._orders = {each: order(lake, each.order(lake)) for each in PROGRAMS}
+
+    @property
+    def offsets_behind(self) -> dict[str, int]:
+        """Return by bronze table the offsets that it has not read, as its stream measures them."""
+        tables = _alive(self._beats[STREAM]).items()
+        return {name: each["lag"] for name, each in tables if each["lag"] is not None}
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield the metrics of each program, of the stream's tables and of the feeds."""
+        for program in PROGRAMS:
+            yield from self._of(program)
+        for name, pulse in _alive(self._beats[STREAM]).items():
+            failing = pulse.get("failing")
+            yield TRIES.of(failing["tries"] if failing else 0, name)
+            yield WAITS.of(bool(pulse.get("gate")), name, "gate")
+            yield WAITS.of(bool(pulse.get("away")), name, "outage")
+            yield STATE.of(pulse.get("state", 0), name)
+        for name, pulse in _alive(self._beats[ALERTS]).items():
+            yield FEED_READ.of(pulse["read"], name)
+            yield FEED_WRITTEN.of(pulse["written"], name)
+            yield FEED_AWAY.of(bool(pulse["away"]), name)
+            if pulse["lag"] is not None:
+                yield FEED_LAG.of(pulse["lag"], name)
+
+    def _of(self, program: Program) -> Iterator[Sample]:
+        asked, beat, name = self._orders[program], self._beats[program], program.name
+        found = watch(asked, beat, self._now, title=program.title)
+        yield WANTED.of(bool(asked and asked.runs), name)
+        yield UP.of(bool(beat and beat["alive"]), name)
+        yield ATTEMPTS.of(len(asked.attempts) if asked else 0, name)
+        yield GIVEN_UP.of(bool(asked and asked.gave_up), name)
+        for ill in Ill:
+            yield ILL.of(found.ill is ill, name, ill)
+        if beat:
+            yield BEAT_AT.of(datetime.fromisoformat(beat["at"]).timestamp(), name)
+
+
+PROGRAMS = (STREAM, ALERTS)
+
+
+def _alive(beat: Beat | None) -> Beat:
+    """Return what a heartbeat says of each table or feed; nothing where the program is gone."""
+    tables: Beat = beat["tables"] if beat and beat["alive"] else {}
+    return tables

@@ -1,0 +1,65 @@
+"""``strandline metrics`` in a process of its own: it needs no JVM, serves until it is stopped, and sees what is new."""
+
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+from urllib.request import urlopen
+
+import psutil
+
+from tests.cli import inside
+from tests.cli.typed import start
+from tests.engine.written import BRONZE, entry, numbers, small_lake, written
+
+T = TypeVar("T")
+PATIENCE = 60.0
+ADDRESS = re.compile(r"\S+:\d+/metrics")
+
+
+def test_once_prints_the_page_and_ends(tmp_path: Path) -> None:
+    lake = small_lake(tmp_path)
+
+    answer = inside.succeeded("metrics", "--once", "--lake", lake.root)
+
+    assert 'strandline_rows_read_total{table="bronze.device_telemetry"} 5.0' in answer.out
+    assert answer.out.endswith("\n")
+    assert not answer.err
+
+
+def test_it_serves_what_is_new_until_it_is_stopped_and_starts_no_jvm(tmp_path: Path) -> None:
+    """A free port is printed, so that several may run beside each other."""
+    lake, log = small_lake(tmp_path / "lake"), tmp_path / "log"
+    words = ("--port", 0, "--every", "100ms", "--lake", lake.root)
+    process = start("metrics", *words, log=log)
+    try:
+        address = _until(lambda: ADDRESS.findall(log.read_text()), process, log)[0]
+        _until(lambda: " 5.0" in _read(address), process, log)
+        more = entry(BRONZE, batch=2, offsets={"0": (5, 7)}, read=2, good=2, written=2)
+        written(lake.table(BRONZE), numbers(2), more.encoded())
+        seen = f'strandline_rows_read_total{{table="{BRONZE.id}"}} 7.0'
+        _until(lambda: seen in _read(address), process, log)
+        assert psutil.Process(process.pid).children(recursive=True) == []
+    finally:
+        process.send_signal(signal.SIGTERM)
+        code = process.wait(PATIENCE)
+
+    assert code == 0, log.read_text()
+
+
+def _until(found: Callable[[], T], process: "subprocess.Popen[bytes]", log: Path) -> T:
+    deadline = time.monotonic() + PATIENCE
+    while not (answer := found()):
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.05)
+    return answer
+
+
+def _read(address: str) -> str:
+    with urlopen(address, timeout=10) as answer:
+        text: str = answer.read().decode()
+    return text

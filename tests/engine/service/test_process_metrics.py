@@ -1,0 +1,60 @@
+"""The metrics of programs say what the watchdog finds."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from jobs.engine.service.process_metrics import Processes
+from jobs.engine.storage.lake import Lake
+from tests.engine.written import BRONZE, GOLD, SILVER
+from tests.infra.test_runbooks import died
+from tests.support.watched_lake import FEED, watched_lake
+
+NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
+
+
+def seen(lake: Lake, now: datetime) -> dict[tuple[str, ...], float]:
+    return {
+        (each.metric.name.removeprefix("strandline_"), *each.labels): each.value
+        for each in Processes(lake, now).samples()
+    }
+
+
+def test_a_stream_that_runs_has_the_figures_of_its_heartbeat(tmp_path: Path) -> None:
+    lake = watched_lake(tmp_path, NOW)
+
+    found = seen(lake, NOW)
+
+    assert found["process_up", "stream"] == found["process_wanted", "stream"] == 1
+    assert found["process_wanted", "alerts"] == 0
+    assert found["process_heartbeat_timestamp_seconds", "stream"] == NOW.timestamp()
+    assert found["process_restart_attempts", "stream"] == 1
+    assert found["table_failed_attempts", GOLD.id] == 6
+    assert found["table_waiting", SILVER.id, "gate"] == 1
+    assert found["table_waiting", SILVER.id, "outage"] == 0
+    assert found["table_state_rows", SILVER.id] == 77
+    assert found["feed_lag_offsets", FEED] == 5
+    assert found["feed_alerts_raised_total", FEED] == 2
+    assert Processes(lake, NOW).offsets_behind[BRONZE.id] == 12
+
+
+@pytest.mark.parametrize(("minutes", "ill"), [(0, "failing"), (2, "silent")])
+def test_what_is_wrong_has_the_name_of_the_page(tmp_path: Path, minutes: int, ill: str) -> None:
+    lake = watched_lake(tmp_path, NOW)
+
+    found = seen(lake, NOW + timedelta(minutes=minutes))
+
+    assert [key[2] for key, is_so in found.items() if key[0] == "process_ill" and is_so] == [ill]
+
+
+def test_a_stream_that_died_is_not_up_and_has_no_figures(tmp_path: Path) -> None:
+    """Its last lag is of a moment long ago."""
+    lake = Lake(tmp_path)
+    died(lake)
+
+    found = seen(lake, datetime.now(UTC))  # noqa: TID251  # the file was written by the clock
+
+    assert found["process_up", "stream"] == 0
+    assert found["process_ill", "stream", "dead"] == 1
+    assert not any(key[0].startswith("table_") for key in found)
