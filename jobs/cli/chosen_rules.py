@@ -25,8 +25,7 @@ def live_folder(found: Settings, lake: Lake) -> Path:
 
 def promoted_folder(lake: Lake) -> Path:
     """Return the folder of the rules that were promoted in a lake, or the starter set."""
-    promoted = rule_shelf.live_rules(lake)
-    return promoted.local if promoted else STARTER
+    return rule_shelf.live_rules(lake) or STARTER
 
 
 def chosen(named: str | None) -> Folder:

@@ -85,7 +85,14 @@ class LiveRules:
         if not changes:
             return None
         self._log.info("rules changed", **changes)
-        return feeds(found.rules), {"by": list(self._folder.by), **changes}
+        return feeds(found.rules), {"by": self._by(), **changes}
+
+    def _by(self) -> list[str]:
+        """Return the owners of the files that changed; none where they are copies of objects, which have no owner."""
+        is_copy = not self._lake.root.is_local and self._folder.folder.is_relative_to(
+            self._lake.near.local
+        )
+        return [] if is_copy else [*self._folder.by]
 
     @staticmethod
     def handover(old: Feed, new: Feed | None, since: Offsets, done: Offsets) -> Feed:

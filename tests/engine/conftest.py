@@ -1,4 +1,4 @@
-"""A broker for the tests of this folder, a topic for each test, and a lake whose stream has left a morning behind."""
+"""What the tests of this folder share: a broker, a topic and a place for each, a lake whose stream has left a morning behind."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from jobs.core.topic import Topic
 from jobs.engine.kafka.local_broker import down, up
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
 from tests.support.morning import MORNING, streamed
 from tests.support.seeds import copied
 
@@ -26,6 +27,15 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def topic() -> Topic:
     """Return a topic that no other test knows."""
     return Topic(name=f"t-{token_hex(4)}", partitions=2)
+
+
+@pytest.fixture(params=["a folder", "an object store"])
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """Return an empty place of each kind."""
+    if request.param == "a folder":
+        return Place.of(tmp_path / "a lake")
+    found: Place = request.getfixturevalue("bucket")
+    return found / "a lake"
 
 
 @pytest.fixture

@@ -111,6 +111,8 @@ REASONS = {
     "jobs.engine.storage.pinned_versions:pin_versions": "a pin, which ends with its process",
     "jobs.engine.storage.pinned_versions:_pins": "the same",
     "jobs.engine.storage.replace_rows:swap": "abandons files that no commit names",
+    "jobs.engine.storage.near_copy:near_copy": "a copy near a program; the next look compares it with what it is a copy of",
+    "jobs.engine.storage.rule_shelf:live_rules": "removes such copies of versions that are not live",
     "jobs.engine.storage.rule_shelf:_carry_muted": "only where rules were muted; a file of its own, written whole",
     "jobs.engine.storage.spark_checkpoint:begin_whole": "a mark before the first plan; the next start writes it again",
     "jobs.engine.storage.torn_checkpoint:_clear": REPAIR,

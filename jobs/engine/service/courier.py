@@ -6,6 +6,9 @@ alerts since. So a storm is a notice now and one a minute, whose counts add up t
 What is stored when is in jobs/engine/service/delivery_books.py. A receiver that is away does not stop the reading, and a
 broker that is away does not stop the sending; each is tried again after pauses of its own. So is what fails for another
 reason: a process that ends would deliver nothing to the others either.
+
+On an object store a process that was suspended for longer than its lease goes on beside its successor. The books are replaced
+only as this process stored them, and before each notice, so it sends nothing that its successor does not know, and ends.
 """
 
 import json
@@ -13,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from uuid import uuid4
 
 from jobs.core.errors import TransientError
 from jobs.engine.runtime.holders import own
@@ -25,6 +29,7 @@ from jobs.engine.service.notice import notice
 from jobs.engine.service.receivers import LOCK, STORED, process
 from jobs.engine.service.sinks import Sink
 from jobs.engine.storage.file_lock import HeldError, hold
+from jobs.engine.storage.store_lease import FencedError
 
 WAIT = 0.2
 """Seconds that a round waits for a record."""
@@ -42,9 +47,10 @@ class Courier:
         self.books = Books(receiver=sink.shown)
         self._place = desk.lake.deliveries / f"{sink.name}{STORED}"
         self._inbox = Inbox(self.books, desk)
-        self._reads, self._sends = Pause(), Pause()
+        self._reads, self._sends, self._stores = Pause(), Pause(), Pause()
         self._reasons: dict[Pause, str] = {}
         self._stored, self._stored_at = "", 0.0
+        self._tag: str | None = None
 
     @contextmanager
     def lease(self) -> Iterator[None]:
@@ -57,9 +63,11 @@ class Courier:
         lock = self._desk.lake.deliveries / f"{self.sink.name}{LOCK}"
         try:
             with hold(lock, json.dumps(own()), waits=False):
-                self.books = books(self._place, self.sink.shown)
-                self.books.away = None
+                self.books, self._tag = books(self._place, self.sink.shown)
+                self.books.away, self.books.holder = None, uuid4().hex
                 self._inbox = Inbox(self.books, self._desk)
+                with without_room():
+                    self._store(at_once=True)
                 try:
                     yield
                 finally:
@@ -80,8 +88,8 @@ class Courier:
         self._close(self._is_due)
         if self.books.outbox and self._sends.is_due():
             self._try(self._sends, self._send)
-        with without_room():
-            self._store(at_once=False)
+        if self._stores.is_due():
+            self._try(self._stores, self._keep)
 
     def drain(self) -> None:
         """Read the topic to its present end, and send all of it, a notice a rule.
@@ -147,9 +155,11 @@ class Courier:
         self._store(at_once=True)
 
     def _try(self, pause: Pause, work: Callable[[], None]) -> None:
-        """Read or send; what fails is tried again after a pause, and each reason is logged once."""
+        """Read, send or store; what fails is tried again after a pause, and each reason is logged once."""
         try:
             work()
+        except FencedError:
+            raise
         except Exception as error:  # noqa: BLE001  # the other of both, and the other receivers, go on
             pause.failed()
             if pause is self._reads:
@@ -172,8 +182,16 @@ class Courier:
         else:
             self._desk.log.error("failed", receiver=self.sink.shown, exc_info=error)
 
+    def _keep(self) -> None:
+        with without_room():
+            self._store(at_once=False)
+
     def _store(self, *, at_once: bool) -> None:
-        """Store the books if they are not those that are stored; now, or if that was a second ago."""
+        """Store the books if they are not those that are stored; now, or if that was a second ago.
+
+        Raises:
+            FencedError: Another process has taken over.
+        """
         if not at_once and time.monotonic() - self._stored_at < OFTEN:
             return
         for rule in [each for each in self.books.noticed if self._is_due(each)]:
@@ -182,5 +200,11 @@ class Courier:
         if self.books.text() != self._stored:
             self.books.at = self._desk.clock().isoformat(timespec="seconds")
             text = self.books.text()
-            self._place.put(text)
-            self._stored = text
+            tag = self._place.exchange(text, self._tag)
+            if tag is None:
+                raise FencedError(
+                    f"another process delivers alerts to {self.sink.shown} now, because this one did not renew its lease",
+                    hint="let the other go on; it has all that this one was to deliver.",
+                    books=str(self._place),
+                )
+            self._stored, self._tag = text, tag

@@ -17,6 +17,7 @@ A receiver that is away costs no memory: each rule has at most one notice that w
 import json
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 import orjson
 
@@ -46,6 +47,8 @@ class Books:
         lag: Offsets that are not read yet.
         away: What is waited for.
         at: When this was stored.
+        holder: A name of the process that stores it. It makes the stored text another one as soon as a process has taken
+            over, so what its predecessor would store after that is refused.
     """
 
     receiver: str
@@ -64,6 +67,7 @@ class Books:
     lag: int | None = None
     away: str | None = None
     at: str = ""
+    holder: str = ""
 
     @property
     def waiting(self) -> int:
@@ -88,30 +92,31 @@ class Books:
         return orjson.dumps(self, option=orjson.OPT_NON_STR_KEYS).decode()
 
 
-def books(place: Place, receiver: str) -> Books:
-    """Return what is stored about a receiver, or the books of a new one.
+def books(place: Place, receiver: str) -> tuple[Books, str | None]:
+    """Return what is stored about a receiver and the tag of its file, or the books of a new one.
 
     Raises:
         DataError: What is stored cannot be read.
     """
-    text = place.text()
-    if text is None:
-        return Books(receiver=receiver)
+    found = place.tagged()
+    if found is None:
+        return Books(receiver=receiver), None
     try:
-        stored = json.loads(text)
-        return Books(
-            **{
-                **stored,
-                "offsets": {int(number): end for number, end in stored["offsets"].items()},
-                "digests": {rule: Digest.read(each) for rule, each in stored["digests"].items()},
-                "noticed": {
-                    rule: datetime.fromisoformat(at) for rule, at in stored["noticed"].items()
-                },
-            }
-        )
+        return _read(json.loads(found[0])), found[1]
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(
             f"{place} cannot be read: {error}",
             hint="remove it, and the receiver begins as a new one; gold.alerts has all alerts.",
             file=str(place),
         ) from error
+
+
+def _read(stored: dict[str, Any]) -> Books:
+    return Books(
+        **{
+            **stored,
+            "offsets": {int(number): end for number, end in stored["offsets"].items()},
+            "digests": {rule: Digest.read(each) for rule, each in stored["digests"].items()},
+            "noticed": {rule: datetime.fromisoformat(at) for rule, at in stored["noticed"].items()},
+        }
+    )

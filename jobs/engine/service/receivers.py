@@ -16,7 +16,7 @@ STORED, LOCK = ".json", ".lock"
 NOTHING = {"delivered": 0, "notices": 0, "lag": None, "at": "", "away": None}
 """The figures of books that cannot be read."""
 
-PARTS = ("topic", "digests", "outbox", "noticed")
+PARTS = ("topic", "digests", "outbox", "noticed", "holder")
 """What is no figure."""
 
 

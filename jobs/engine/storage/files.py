@@ -27,6 +27,9 @@ class Files(Protocol):
     def files(self, path: str) -> Iterator[str]:
         """See ``Place``."""
 
+    def listed(self, path: str) -> Iterator[tuple[str, int, int]]:
+        """Yield the path, the bytes and the time of each file; see ``Place``."""
+
     def size(self, path: str) -> int:
         """See ``Place``."""
 
@@ -50,6 +53,15 @@ class Files(Protocol):
 
     def create(self, path: str, content: bytes) -> bool:
         """See ``Place``."""
+
+    def read_tagged(self, path: str) -> tuple[bytes, str] | None:
+        """See ``Place.tagged``."""
+
+    def create_tagged(self, path: str, content: bytes) -> str | None:
+        """See ``Place.exchange``."""
+
+    def replace(self, path: str, content: bytes, tag: str) -> str | None:
+        """See ``Place.exchange``."""
 
     def append(self, path: str, line: bytes) -> None:
         """See ``Place``."""

@@ -1,8 +1,11 @@
 """The files of a lake in a folder of this machine: what a place does there (jobs/engine/storage/place.py)."""
 
+import fcntl
+import hashlib
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -38,6 +41,14 @@ def files(path: str) -> Iterator[str]:
     """Yield the paths of all files of a folder and of those below it."""
     for above, _, found in os.walk(path):
         yield from (str(Path(above, name)) for name in found)
+
+
+def listed(path: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the path, the bytes and the time of each file of a folder and of those below it."""
+    for each in files(path):
+        with suppress(FileNotFoundError):  # removed meanwhile
+            stat = Path(each).stat()
+            yield each, stat.st_size, stat.st_mtime_ns
 
 
 def size(path: str) -> int:
@@ -96,6 +107,34 @@ def create(path: str, content: bytes) -> bool:
     return True
 
 
+def read_tagged(path: str) -> tuple[bytes, str] | None:
+    """Return a file's content and its tag; None where there is no file."""
+    content = read(path)
+    return None if content is None else (content, _tag(content))
+
+
+def create_tagged(path: str, content: bytes) -> str | None:
+    """Write a file that does not exist, and return its tag; None where it exists."""
+    return _tag(content) if create(path, content) else None
+
+
+def replace(path: str, content: bytes, tag: str) -> str | None:
+    """Write a file that has not changed since it had a tag; return its new tag, or None where it has changed.
+
+    Its folder is locked meanwhile, so of the processes that write in this way one wins.
+    """
+    folder = os.open(Path(path).parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        found = read_tagged(path)
+        if found is None or found[1] != tag:
+            return None
+        put(path, content)
+    finally:
+        os.close(folder)  # which releases the lock
+    return _tag(content)
+
+
 def append(path: str, line: bytes) -> None:
     """Append a line to a file that is never cut."""
     parent = Path(path).parent
@@ -125,6 +164,10 @@ def remove(path: str, *, if_possible: bool) -> None:
         shutil.rmtree(path, ignore_errors=if_possible)
     else:
         Path(path).unlink(missing_ok=True)
+
+
+def _tag(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _draft(path: str, content: bytes) -> Path:

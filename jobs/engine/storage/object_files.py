@@ -32,6 +32,7 @@ from jobs.engine.runtime.settings import S3A, StoreOptions, store_options
 from jobs.engine.runtime.store_away import StoreAwayError
 
 if TYPE_CHECKING:
+    from obstore import ObjectMeta
     from obstore.store import RetryConfig  # it has no name at run time
 
 PATIENCE: "RetryConfig" = {
@@ -105,7 +106,17 @@ def files(path: str) -> Iterator[str]:
     store, key = _split(path)
     bucket = path.partition("/")[0]
     with _asked(path):
-        yield from (f"{bucket}/{each}" for each in _objects(store, key))
+        yield from (f"{bucket}/{each['path']}" for each in _objects(store, key))
+
+
+def listed(path: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the path, the bytes and the time of each object below a folder, page by page."""
+    store, key = _split(path)
+    bucket = path.partition("/")[0]
+    with _asked(path):
+        for each in _objects(store, key):
+            written = int(each["last_modified"].timestamp() * 1_000_000) * 1_000
+            yield f"{bucket}/{each['path']}", each["size"], written
 
 
 def size(path: str) -> int:
@@ -244,15 +255,15 @@ def _split(path: str) -> tuple[S3Store, str]:
     return bucket_of(bucket), key
 
 
-def _objects(store: S3Store, key: str) -> Iterator[str]:
-    """Yield the keys below a folder, page by page, without those by which Hadoop marks folders.
+def _objects(store: S3Store, key: str) -> "Iterator[ObjectMeta]":
+    """Yield the objects below a folder, page by page, without those by which Hadoop marks folders.
 
     Such a mark ends in a slash, which this client leaves out: it looks like an empty object that is not there.
     """
     for page in obstore.list(store, _folder(key) or None):
         for each in page:
             if each["size"] or _is_there(store, each["path"]):
-                yield each["path"]
+                yield each
 
 
 def _is_there(store: S3Store, key: str) -> bool:

@@ -132,6 +132,11 @@ class Place:
         """Yield all files of a folder and of those below it."""
         return (Place(each, self.scheme) for each in self._store.files(self.path))
 
+    def listed(self) -> "Iterator[Listed]":
+        """Yield the same with what a listing says of each; a file that is removed meanwhile is left out."""
+        for path, size, written in self._store.listed(self.path):
+            yield Listed(Place(path, self.scheme), size, written)
+
     def size(self) -> int:
         """Return the bytes of a file."""
         return self._store.size(self.path)
@@ -174,6 +179,21 @@ class Place:
         """Write a file that does not exist, whole; return False where it exists, also by another process meanwhile."""
         return self._store.create(self.path, text.encode("utf-8"))
 
+    def tagged(self) -> tuple[str, str] | None:
+        """Return a file's text and its tag, which is another one for another text; None where there is no file."""
+        found = self._store.read_tagged(self.path)
+        return None if found is None else (found[0].decode("utf-8"), found[1])
+
+    def exchange(self, text: str, tag: str | None) -> str | None:
+        """Write a file that has not changed since it had a tag, or that does not exist for None, and return its new tag.
+
+        None where another process has changed or created it meanwhile; of any number of writers of different texts one wins.
+        """
+        content = text.encode("utf-8")
+        if tag is None:
+            return self._store.create_tagged(self.path, content)
+        return self._store.replace(self.path, content, tag)
+
     def append(self, line: str) -> None:
         """Append a line to a file that is never cut."""
         self._store.append(self.path, line.encode("utf-8"))
@@ -207,3 +227,18 @@ class Place:
         from jobs.engine.storage import object_files  # noqa: PLC0415  # few lakes are on a store, and its import takes time
 
         return object_files
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A file as a listing shows it.
+
+    Args:
+        place: The file.
+        size: Its bytes.
+        written: When it was written, in nanoseconds since 1970.
+    """
+
+    place: Place
+    size: int
+    written: int

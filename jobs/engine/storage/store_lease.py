@@ -35,7 +35,7 @@ RENEWALS = 3
 
 
 class FencedError(TransientError):
-    """Another process has taken over the writing of a table."""
+    """Another process has taken over the writing of a table or a file."""
 
 
 @dataclass(slots=True, kw_only=True)

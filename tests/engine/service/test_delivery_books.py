@@ -42,14 +42,15 @@ def test_books_are_read_as_they_were(
     place = Place.of(tmp_path_factory.mktemp("books") / "r.json")
     place.put(found.text())
 
-    again = books(place, "another name")
+    again, tag = books(place, "another name")
 
+    assert place.exchange("as it was read", tag)
     assert again == found
     assert again.waiting == len(sent) + len(waiting)
 
 
 def test_a_receiver_without_books_has_new_ones(tmp_path: Path) -> None:
-    assert books(Place.of(tmp_path / "none"), "r") == Books(receiver="r")
+    assert books(Place.of(tmp_path / "none"), "r") == (Books(receiver="r"), None)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"receiver": "r", "offsets": {"x": 1}}'])

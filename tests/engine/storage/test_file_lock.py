@@ -1,5 +1,8 @@
 """A lock keeps a second holder out, shows the note of the first, and ends with it."""
 
+import json
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -22,6 +25,32 @@ def test_a_second_holder_is_refused_with_the_word_of_the_first(tmp_path: Path) -
 
     with hold(lock, waits=False):
         assert note_of_holder(lock) == ""
+
+
+def test_on_a_store_a_second_holder_is_refused_and_may_wait(
+    bucket: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The note is the record of its holder, whichever machine that is on."""
+    monkeypatch.setenv("STRANDLINE_LEASE", "1")
+    lock = bucket / "lock"
+    order = []
+
+    def wait() -> None:
+        with hold(lock):
+            order.append("second")
+
+    other = threading.Thread(target=wait)
+    with hold(lock):
+        assert json.loads(note_of_holder(lock) or "")["pid"] == os.getpid()
+        with pytest.raises(HeldError) as refused, hold(lock, waits=False):
+            pass
+        assert json.loads(refused.value.note)["pid"] == os.getpid()
+        other.start()
+        order.append("first")
+    other.join()
+
+    assert order == ["first", "second"]
+    assert note_of_holder(lock) is None
 
 
 def test_a_free_lock_has_no_note(tmp_path: Path) -> None:

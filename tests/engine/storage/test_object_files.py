@@ -1,8 +1,8 @@
 """On an object store a place does what it does in a folder, and of many writers one wins."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -13,15 +13,7 @@ from tests.support.lossy_proxy import losing
 from tests.support.s3_server import BUCKET, S3Server
 
 WRITERS = 50
-
-
-@pytest.fixture(params=["a folder", "an object store"])
-def root(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """Return an empty place of each kind."""
-    if request.param == "a folder":
-        return Place.of(tmp_path / "a lake")
-    found: Place = request.getfixturevalue("bucket")
-    return found / "a lake"
+FEW = 8
 
 
 def test_small_files_are_written_read_listed_and_removed_alike(root: Place) -> None:
@@ -60,6 +52,32 @@ def test_a_folder_exists_as_long_as_a_file_in_it(root: Place) -> None:
     assert (root / "state").exists()
     assert not (root / "state").is_file()
     assert not (root / "sta").exists()
+
+
+def test_of_many_that_replace_what_they_have_read_one_wins_in_each_round(root: Place) -> None:
+    """Nor is a file that another has created, or removed, replaced."""
+    file = root / "live.json"
+    tag = file.exchange("first", None)
+    assert file.exchange("another first", None) is None
+    for number in range(2):
+        with ThreadPoolExecutor(FEW) as pool:
+            tags = [*pool.map(lambda n: file.exchange(f"{number}, {n}", tag), range(FEW))]  # noqa: B023  # the round ends here
+        (won,) = (n for n, each in enumerate(tags) if each)
+        assert file.tagged() == (f"{number}, {won}", tags[won])
+        tag = tags[won]
+    file.remove()
+
+    assert file.exchange("late", tag) is None
+    assert file.tagged() is None
+
+
+def test_a_listing_has_sizes_and_times(root: Place) -> None:
+    (root / "a" / "b").put("four")
+
+    (found,) = root.listed()
+
+    assert (found.place, found.size) == (root / "a" / "b", 4)
+    assert abs(time.time() - found.written / 1e9) < 60
 
 
 def test_lines_are_appended_alike(root: Place) -> None:

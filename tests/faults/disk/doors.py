@@ -25,6 +25,7 @@ class Door:
 DOORS = (
     Door("storage.place", "Place.put"),
     Door("storage.place", "Place.create"),
+    Door("storage.place", "Place.exchange"),
     Door("storage.place", "Place.append"),
     Door("storage.place", "Place.move"),
     Door("storage.place", "Place.remove"),

@@ -166,7 +166,7 @@ def faults(lake: Lake) -> list[str]:
 def _rules(lake: Lake) -> list[str]:
     """Return the files of the rules that are live."""
     folder = live_rules(lake)
-    files = sorted(folder.local.rglob("*.yml")) if folder else []
+    files = sorted(folder.rglob("*.yml")) if folder else []
     return [f"{file.name}: {file.read_text()}" for file in files]
 
 
