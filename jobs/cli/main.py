@@ -26,6 +26,7 @@ VERBS = {
     "demo": "demo",
     "up": "broker",
     "status": "broker",
+    "probe": "probe",
     "down": "broker",
     "produce": "events",
     "run": "work",

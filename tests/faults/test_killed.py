@@ -13,7 +13,7 @@ import pytest
 from jobs import catalog
 from jobs.engine.runtime.processes import family
 from jobs.engine.storage.lake import Lake
-from tests.cli import typed
+from tests.cli import inside, typed
 from tests.cli.inside import succeeded
 from tests.faults.lives import (
     PATIENCE,
@@ -96,16 +96,23 @@ def keeps_others_out(lake: Path, process: "Popen[bytes]") -> None:
 
 
 def catches_up_and_ends_cleanly(lake: Path) -> None:
-    """Let a last stream read the rest, and send it what every deploy sends; Ctrl-C is seen by tests/e2e/test_sequence.py."""
+    """Let a last stream read the rest, and send it what every deploy sends; Ctrl-C is seen by tests/e2e/test_sequence.py.
+
+    What a probe of Kubernetes says is asked as well: of one that was killed, of one that lives, of one that has ended.
+    """
+    probe = ("probe", "stream", "--lake", lake)
+    assert inside.strandline(*probe).code == 3
     there = len(log(lake).read_text())
     with life(lake) as process:
         quiet(lake, process)
+        assert f"process {process.pid}" in succeeded(*probe).out
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
     words = log(lake).read_text()[there:]
     assert "Traceback" not in words, words[-3000:]
     assert "Error" not in words, words[-3000:]
     assert heartbeat(lake)["alive"] is False
+    assert inside.strandline(*probe).code == 3
     assert "not running" in succeeded("status", "--lake", lake).out
 
 

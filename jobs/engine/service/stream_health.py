@@ -97,16 +97,16 @@ def watch(
     """Return what to do about a stream; a stream that is starting is not dead because it has no heartbeat yet."""
     if asked is None or not asked.runs or asked.is_suspended(now):
         return Watch(act=Act.NOTHING)
-    diagnosis = _ill(asked, beat, now, title)
+    diagnosis = ill(beat, now, begun=max([asked.at, *asked.attempts[-1:]]), title=title)
     if diagnosis is None:
         return _failing(asked, beat)
-    ill, message = diagnosis
-    if ill is Ill.DEAD and starting:
+    found, message = diagnosis
+    if found is Ill.DEAD and starting:
         return Watch(act=Act.WAIT)
     is_hopeless = (
-        ill is Ill.DEAD and beat is not None and beat.get("failed") == DefinitionError.kind
+        found is Ill.DEAD and beat is not None and beat.get("failed") == DefinitionError.kind
     )
-    return Watch(act=_act(asked, now, is_hopeless=is_hopeless), ill=ill, message=message)
+    return Watch(act=_act(asked, now, is_hopeless=is_hopeless), ill=found, message=message)
 
 
 def is_well(asked: Order, beat: Mapping[str, Any] | None, now: datetime) -> bool:
@@ -162,9 +162,10 @@ def _grows(values: Sequence[int]) -> bool:
     return never_less and values[-1] > max(values[0], MUCH)
 
 
-def _ill(
-    asked: Order, beat: Mapping[str, Any] | None, now: datetime, title: str
+def ill(
+    beat: Mapping[str, Any] | None, now: datetime, *, begun: str, title: str
 ) -> tuple[Ill, str] | None:
+    """Return what is wrong with a program by its heartbeat; ``begun`` is when it was started, no table is late before."""
     if beat is None or not beat["alive"]:
         last = f"; its last heartbeat was at {beat['at']}" if beat else " and never was"
         return Ill.DEAD, f"{title} is not running{last}"
@@ -174,7 +175,6 @@ def _ill(
             Ill.SILENT,
             f"process {beat['pid']} has written no heartbeat for {age.total_seconds():.0f} s",
         )
-    begun = max([asked.at, *asked.attempts[-1:]])
     # A feed commits once an epoch, which the user chose; two of them are enough to see that none ends.
     patience = max(STUCK, 2 * timedelta(seconds=beat.get("every", 0.0)))
     for table, pulse in beat["tables"].items():

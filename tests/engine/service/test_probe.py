@@ -1,0 +1,70 @@
+"""Whether a program is well on this host, by its heartbeat alone; a real stream is asked in faults/test_killed.py."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from jobs.core.errors import TransientError
+from jobs.engine.runtime.holders import own
+from jobs.engine.service.probe import refuse_ill
+from jobs.engine.service.program import ALERTS, STREAM
+from jobs.engine.service.stream_health import SILENT, STUCK
+from jobs.engine.storage.lake import Lake
+
+TABLE = "silver.device_telemetry"
+NOON = datetime(2099, 11, 20, 12, tzinfo=UTC)
+"""Later than the start of this process, whose heartbeat it is."""
+
+
+def write(
+    lake: Lake, *, ago: timedelta = timedelta(0), table: dict[str, Any] | None = None, **of: object
+) -> None:
+    pulse = {"lag": 0, "gate": None, "away": None, "failing": None, "behind": None, "at": None}
+    usual = {**own(), "alive": True, "at": (NOON - ago).isoformat()}
+    lake.heartbeat.put(json.dumps({**usual, **of, "tables": {TABLE: {**pulse, **(table or {})}}}))
+
+
+def test_a_young_heartbeat_of_a_process_of_this_host_is_well(lake: Lake) -> None:
+    write(lake)
+
+    assert refuse_ill(STREAM, lake, NOON)["pid"] == own()["pid"]
+
+
+def test_one_that_has_rows_to_read_and_waits_for_a_gate_is_well(lake: Lake) -> None:
+    """A restart would open no gate, and end no outage."""
+    long_ago = (NOON - 2 * STUCK).isoformat()
+    for reason in ("gate", "away"):
+        write(lake, table={"lag": 7, "behind": long_ago, reason: "because"})
+
+        assert refuse_ill(STREAM, lake, NOON)
+
+
+@pytest.mark.parametrize(
+    ("of", "says"),
+    [
+        ({"alive": False}, "is not running"),
+        ({"ago": SILENT + timedelta(seconds=1)}, "no heartbeat for 61 s"),
+        (
+            {"table": {"lag": 7, "behind": (NOON - 2 * STUCK).isoformat()}},
+            "committed none for 20 minutes",
+        ),
+        ({"pid": 2**22 + 1}, "is not running"),
+        ({"started": 1.0}, "is not running"),  # the process has this number by chance
+        ({"host": "the-former-pod"}, "is not running and never was"),
+    ],
+)
+def test_what_is_not_well_is_named(lake: Lake, of: dict[str, Any], says: str) -> None:
+    write(lake, **of)
+
+    with pytest.raises(TransientError, match=says):
+        refuse_ill(STREAM, lake, NOON)
+
+
+def test_one_that_wrote_no_heartbeat_is_not_well(lake: Lake) -> None:
+    """It still starts; and the heartbeat of the other program is not its own."""
+    write(lake)
+
+    with pytest.raises(TransientError, match=r"raises alerts.*never was"):
+        refuse_ill(ALERTS, lake, NOON)
