@@ -28,7 +28,7 @@ def class_path(venv: Path | None = None) -> list[Path]:
         SetupError: They could not be fetched or compiled.
     """
     venv = venv or Path(sys.prefix)
-    found = _complete(venv)
+    found = complete(venv)
     if found:
         return found
     home = java.java_home(venv)
@@ -43,10 +43,11 @@ def class_path(venv: Path | None = None) -> list[Path]:
             jars.fetch(SET, venv=venv, java=home, run=run)
         if not _log_store(venv).exists():
             _compile(venv, home, run)
-    return _complete(venv)
+    return complete(venv)
 
 
-def _complete(venv: Path) -> list[Path]:
+def complete(venv: Path) -> list[Path]:
+    """Return the jars of an object store if they are all there, else none."""
     fetched, compiled = jars.jars(SET, venv), _log_store(venv)
     return [*fetched, compiled] if fetched and compiled.exists() else []
 

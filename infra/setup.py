@@ -10,22 +10,19 @@ a half-copied one for installed. Its downloads are still in its cache, so this c
 import argparse
 import contextlib
 import fcntl
-import hashlib
 import json
 import re
 import shutil
 import sys
 import time
-import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from infra import jars, java
+from infra import jars, java, object_store
+from infra.clone import CONSTRAINTS, Place, python_version
 from infra.logged import Runner, SetupError
 
-ROOT = Path(__file__).parents[1]
-CONSTRAINTS = "infra/constraints.txt"
 OLDEST_PYTHON = (3, 11)
 RETRY = "check the connection, then run the same command again; the whole log is .venv/setup.log."
 
@@ -41,59 +38,12 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """A clone of the repository, and the files of set-up in it."""
-
-    root: Path = ROOT
-
-    @property
-    def venv(self) -> Path:
-        """Return the virtual environment's folder."""
-        return self.root / ".venv"
-
-    @property
-    def python(self) -> Path:
-        """Return the environment's Python."""
-        return self.venv / "bin" / "python"
-
-    @property
-    def packages_note(self) -> Path:
-        """Return the file with the hash of the pins for which the packages were installed."""
-        return self.venv / "packages.sha256"
-
-    @property
-    def unfinished(self) -> Path:
-        """Return the file that exists while the environment is being made or pip runs."""
-        return self.venv / "unfinished"
-
-    def wanted_packages(self) -> str:
-        """Return the hash that the note must have: of pins, Python, and the place, which is part of the scripts."""
-        project = tomllib.loads((self.root / "pyproject.toml").read_text())
-        # The tools' settings are in the same file; a change of them must not send pip to the network.
-        asked = {name: project.get(name) for name in ("build-system", "project")}
-        pins = (self.root / CONSTRAINTS).read_text()
-        facts = json.dumps([asked, pins, python_version(self.venv), str(self.root)])
-        return hashlib.sha256(facts.encode()).hexdigest()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One part of set-up: a check that it is done, and the function that does it."""
 
     name: str
     is_done: Callable[[Place], bool]
     do: Callable[[Place, Runner], None]
-
-
-def python_version(venv: Path) -> str | None:
-    """Return the version of Python that an environment was made with."""
-    try:
-        written = re.search(
-            r"^version\s*=\s*(\S+)", (venv / "pyvenv.cfg").read_text(), re.MULTILINE
-        )
-    except OSError:
-        return None
-    return written[1] if written else None
 
 
 def has_packages(place: Place) -> bool:
@@ -131,7 +81,11 @@ def install_packages(place: Place, run: Runner) -> None:
     """Install the pinned packages and this project, editable."""
     place.packages_note.unlink(missing_ok=True)
     place.unfinished.touch()
-    run(_pip(place, "-e", f"{place.root}[dev]"), doing="installing packages", hint=RETRY)
+    run(_pip(place, "-e", place.requirement), doing="installing packages", hint=RETRY)
+    if place.lean:
+        place.lean_note.touch()
+    else:
+        place.lean_note.unlink(missing_ok=True)
     place.unfinished.unlink()
     place.packages_note.write_text(place.wanted_packages())
 
@@ -192,28 +146,43 @@ def _archived_for(place: Place) -> str:
     return f"{place.wanted_packages()} {java.recorded(place.venv)} {names}"
 
 
-STEPS = (
-    Step(name="environment", is_done=has_environment, do=make_environment),
-    Step(name="packages", is_done=has_packages, do=install_packages),
-    Step(name="java", is_done=lambda place: bool(java.recorded(place.venv)), do=choose_java),
-    *(fetch_jars(name) for name in jars.SETS),
-    Step(name="archive", is_done=is_archived, do=archive_classes),
-)
+def compile_log_store(place: Place, run: Runner) -> None:  # noqa: ARG001  # a step; it has a log and a lock of its own
+    """Fetch what an object store needs and compile the log store; without this step the first such lake does it."""
+    object_store.class_path(place.venv)
+
+
+def steps_of(place: Place) -> tuple[Step, ...]:
+    """Return what a clone needs, in order."""
+    first = (
+        Step(name="environment", is_done=has_environment, do=make_environment),
+        Step(name="packages", is_done=has_packages, do=install_packages),
+        Step(name="java", is_done=lambda place: bool(java.recorded(place.venv)), do=choose_java),
+    )
+    if place.lean:
+        log_store = Step(
+            name="object store",
+            is_done=lambda place: bool(object_store.complete(place.venv)),
+            do=compile_log_store,
+        )
+        return (*first, fetch_jars("spark"), log_store)
+    archive = Step(name="archive", is_done=is_archived, do=archive_classes)
+    return (*first, *(fetch_jars(name) for name in jars.SETS), archive)
 
 
 def state(place: Place | None = None) -> list[Check]:
     """Return which steps of set-up are done, without changing anything."""
-    place = place or Place()
+    place = place or Place.as_set_up()
     details = {
         "environment": f"Python {python_version(place.venv) or 'none'}",
         "packages": f"pinned in {CONSTRAINTS}",
         "java": str(java.recorded(place.venv) or "none"),
         **{f"{name} jars": f"{len(jars.jars(name, place.venv))} jars" for name in jars.SETS},
         "archive": "JVMs start fast" if _has_archive(place) else "none, so JVMs start slowly",
+        "object store": f"{len(object_store.complete(place.venv))} jars",
     }
     own = ".".join(map(str, sys.version_info[:3]))
     python = Check(name="python", ok=sys.version_info >= OLDEST_PYTHON, detail=own)
-    steps = [(step.name, step.is_done(place)) for step in STEPS]
+    steps = [(step.name, step.is_done(place)) for step in steps_of(place)]
     return [
         python,
         *(
@@ -223,12 +192,13 @@ def state(place: Place | None = None) -> list[Check]:
     ]
 
 
-def set_up(place: Place, steps: Sequence[Step] = STEPS) -> bool:
+def set_up(place: Place, steps: Sequence[Step] | None = None) -> bool:
     """Do the steps that are not done; return whether there were any.
 
     Raises:
         SetupError: A step failed.
     """
+    steps = steps_of(place) if steps is None else steps
     if all(step.is_done(place) for step in steps):
         return False
     # The lock is on a file that always exists, so no lock file is left behind.
@@ -252,6 +222,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="infra.setup", description=main.__doc__)
     parser.add_argument("--check", action="store_true", help="change nothing, print what is there")
     parser.add_argument("--json", action="store_true", help="with --check: as JSON")
+    what = "only what a lake on an object store needs: for an image (infra/image/Dockerfile)"
+    parser.add_argument("--lean", action="store_true", help=what)
     asked = parser.parse_args()
     if asked.check:
         checks = state()
@@ -262,7 +234,7 @@ def main() -> int:
                 _say(f"{'ok' if check.ok else 'NO':<3}{check.name:<12} {check.detail}\n")
         return 0 if all(check.ok for check in checks) else 1
     try:
-        set_up(Place())
+        set_up(Place(lean=asked.lean))
         _say("set-up is complete\n")
     except SetupError as error:
         sys.stderr.write(f"\n\n{error}\n")

@@ -93,6 +93,21 @@ def test_an_environment_of_an_old_python_is_made_anew(place: setup.Place) -> Non
     assert not setup.has_environment(place)
 
 
+def test_an_image_has_no_tools_and_a_clone_that_became_lean_gets_them_again(
+    place: setup.Place,
+) -> None:
+    """An image needs no server of tests; `make test` beside a lean set-up must not find them missing."""
+    lean = setup.Place(root=place.root, lean=True)
+
+    assert not setup.has_packages(lean)
+    lean.packages_note.write_text(lean.wanted_packages())
+    assert setup.has_packages(lean)
+    assert not setup.has_packages(place)
+    assert (lean.requirement, place.requirement) == (str(place.root), f"{place.root}[dev]")
+    steps = {lean: "object store", place: "archive"}
+    assert {each: setup.steps_of(each)[-1].name for each in steps} == steps
+
+
 # ---- steps ----------------------------------------------------------------------------------------------
 
 
