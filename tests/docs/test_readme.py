@@ -2,7 +2,9 @@
 
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import MISSING, Field, fields
+from itertools import pairwise
 from typing import get_args
 
 import pytest
@@ -35,6 +37,7 @@ from tests.docs.pages import (
 
 TYPED = {line for _, line in shell_lines()}
 TARGETS = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+CONTAINERS = ("docker", "kubectl")
 PLACES = re.compile(r"`((?:jobs|tests|infra|quality|orchestration)/[\w/.]+)`")
 PAGE_IN_CODE = re.compile(r"infra/(?:docs/|runbooks/)?\w+\.md|README(?:\.md)?")
 
@@ -86,11 +89,21 @@ def test_a_command_can_be_typed(page: str, line: str, verbs: typer.core.TyperGro
     if program == "make":
         assert set(words) <= set(TARGETS), page
         return
+    if program in CONTAINERS:
+        assert all((ROOT / file).exists() for file in _files(words)), page
+        if "--" not in words:
+            return
+        program, *words = words[words.index("--") + 1 :]  # what is typed in a container
     assert program == "strandline", page
     verb, *rest = words
     assert verb in verbs.commands, page
     if rest or line in TYPED:  # a sentence may name a verb without its arguments
         verbs.commands[verb].make_context(verb, rest)
+
+
+def _files(words: Sequence[str]) -> list[str]:
+    """Return the files and folders of ours that a program of containers is given."""
+    return [word for flag, word in pairwise(words) if flag in {"-f", "-k"}]
 
 
 def test_the_front_page_begins_with_the_two_commands() -> None:
