@@ -65,7 +65,9 @@ def test_a_changed_setting_restarts_what_reads_it(tmp_path: Path) -> None:
     changed = [
         old.name for old, new in zip(pods(before), pods(after), strict=True) if old.spec != new.spec
     ]
-    assert sorted(changed) == ["strandline-alerts", "strandline-code", "strandline-stream"]
+    assert sorted(changed) == [
+        f"strandline-{name}" for name in ("alerts", "code", "metrics", "stream")
+    ]
 
 
 def test_each_secret_is_in_the_manual(manifests: list[Manifest]) -> None:

@@ -27,6 +27,9 @@ BESIDE = 1.5
 BY_PERSON = {"webserver"}
 """What no pod of ours asks: a person comes by `kubectl port-forward`."""
 
+SPARKS = {"stream": 1, "alerts": 1, "code": 2}
+"""How many JVMs a container may run at once; Dagster's configuration allows two runs."""
+
 SECRET = re.compile(r"KEY|PASSWORD|POSTGRES$|WEBHOOK|OPTIONS|TOKEN|SECRET")
 
 VALUES = {
@@ -165,7 +168,9 @@ def networks(manifests: Sequence[Manifest]) -> Iterator[str]:
         served = {port["containerPort"] for port in pod.main.get("ports", [])}
         if to != served and pod.labels["app.kubernetes.io/component"] not in BY_PERSON:
             yield f"{pod.name}: serves {sorted(served)}, and {sorted(to)} is open"
-        sources = [each["podSelector"] for rule in opened for each in rule["from"]]
+        # One with a selector of namespaces is of others.
+        given = [each for rule in opened for each in rule["from"]]
+        sources = [each["podSelector"] for each in given if "namespaceSelector" not in each]
         for source in sources:
             if not any(selects(source, other.labels) for other in all_pods):
                 yield f"{pod.name}: opened to no pod"
@@ -202,9 +207,8 @@ def memory(manifests: Sequence[Manifest]) -> Iterator[str]:
             )
             if gib(asked) > gib(most):
                 yield f"{pod.name}: asks for more memory than it may take"
-        if "AWS_ACCESS_KEY_ID" in {each["name"] for each in pod.main.get("env", [])}:
+        if at_once := SPARKS.get(pod.main["name"]):
             heap = gib(environment(pod.main, manifests, VALUES)["STRANDLINE_MEMORY"])
-            at_once = 2 if pod.main["name"] == "code" else 1  # infra/dagster/dagster.yaml
             if at_once * (heap + BESIDE) > gib(pod.main["resources"]["limits"]["memory"]):
                 yield f"{pod.name}: its heap does not fit"
 
@@ -220,8 +224,11 @@ def life(manifests: Sequence[Manifest]) -> Iterator[str]:
         its = pod.owner["spec"]
         if is_writer and (its["replicas"] != 1 or its["strategy"] != {"type": "Recreate"}):
             yield f"{pod.name}: two at once"
-        is_stream = pod.main["args"][0] == "strandline" if "args" in pod.main else False
-        if is_stream and pod.spec["terminationGracePeriodSeconds"] <= ENDING:
+        is_probed = (
+            pod.main.get("livenessProbe", {}).get("exec", {}).get("command", [""])[0]
+            == "strandline"
+        )
+        if is_probed and pod.spec["terminationGracePeriodSeconds"] <= ENDING:
             yield f"{pod.name}: is killed before its batch has ended"
 
 
