@@ -79,14 +79,14 @@ def main() -> int:
         for topic in {topic for table in catalog.tables() for topic in table.topics}:
             create_topic(address, topic.name, topic.partitions, {})
         if not made.exists():
-            _read_all(whole, address, wanted.events)
-            _aged(whole, Lake(work / "ready"), wanted.commits, OLD[1])
+            read_all(whole, address, wanted.events)
+            aged(whole, Lake(work / "ready"), wanted.commits, OLD[1])
             made.touch()
         lakes = {name: Lake(work / name) for name in ("young", "old")}
         for lake in lakes.values():
             shutil.rmtree(lake.root, ignore_errors=True)
         shutil.copytree(work / "ready", lakes["old"].root)
-        _aged(whole, lakes["young"], *YOUNG)
+        aged(whole, lakes["young"], *YOUNG)
         shape = {name: _shape(lake) for name, lake in lakes.items()}
         lived = [_lived(name, lakes[name], address, wanted.events) for name in TURNS]
         for lake in lakes.values():
@@ -102,11 +102,11 @@ def main() -> int:
     return int(bool(report.missed()))
 
 
-def _read_all(lake: Lake, address: str, events: int) -> None:
+def read_all(lake: Lake, address: str, events: int, largest: int = LARGEST) -> None:
     """Let a stream read all that was sent, and stop it when it has."""
     plan = Plan(since=SINCE, until=SINCE + SPAN, events=events, seed=SEED, devices=DEVICES)
     send(plan, address, {}, parts=readings(plan))
-    with _stream(lake, address, "--max-offsets", LARGEST) as stream:
+    with _stream(lake, address, "--max-offsets", largest) as stream:
         _until(stream, lambda: _has_committed(lake, gold.TABLE), "a batch of gold")
         _until(stream, lambda: _is_level(lake) and _is_read(lake, events), "the end of the records")
         checkpoints = [lake.checkpoint(table).local for table in TABLES[1:]]
@@ -127,7 +127,7 @@ def _is_level(lake: Lake) -> bool:
     return not any(waiting(table, lake) for table in TABLES)
 
 
-def _aged(whole: Lake, lake: Lake, commits: int, each: int) -> None:
+def aged(whole: Lake, lake: Lake, commits: int, each: int) -> None:
     begun = time.monotonic()
     age = Age(commits=commits, each=each, until=SINCE + SPAN, every=SPAN / commits)
     Aged(whole=whole, lake=lake.open_for_writing(), tables=TABLES, age=age).write()
