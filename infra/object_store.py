@@ -1,7 +1,7 @@
 """The class path that a lake on an object store needs beside Spark's own, made when the first such lake is opened.
 
-Two parts: the jars of Hadoop's file system s3a, fetched by Ivy like the others, and our log store, compiled from
-``infra/spark/ConditionalLogStore.scala``. Why Scala: pyspark ships Scala's compiler, which runs on a Java without a compiler of
+Two parts: the jars of Hadoop's file system s3a, fetched by Ivy like the others, and how Delta's log and Spark's checkpoints are
+written there, compiled from ``infra/spark/*.scala``. Why Scala: pyspark ships Scala's compiler, which runs on a Java without a compiler of
 its own, such as that of a wheel, so nothing else is fetched. It takes three seconds, once.
 """
 
@@ -13,10 +13,12 @@ from pathlib import Path
 from infra import jars, java
 from infra.logged import Runner, SetupError
 
-SOURCE = Path(__file__).parent / "spark" / "ConditionalLogStore.scala"
+SOURCES = sorted((Path(__file__).parent / "spark").glob("*.scala"))
 SET = "object_store"
 LOG_STORE = "strandline.ConditionalLogStore"
 """The class by which Delta writes its log."""
+CHECKPOINT_FILES = "strandline.ConditionalCheckpointFiles"
+"""The class by which Spark writes the files of a checkpoint."""
 COMPILER = ("scala-compiler", "scala-reflect", "scala-library", "jline")
 """Jars of pyspark that the compiler consists of."""
 
@@ -54,7 +56,10 @@ def complete(venv: Path) -> list[Path]:
 
 def _log_store(venv: Path) -> Path:
     """Return the file of the compiled log store; its name changes with its source and with the versions it is compiled for."""
-    parts = [SOURCE.read_bytes(), *(str(jar.name).encode() for jar in jars.spark_jars(venv))]
+    parts = [
+        *(each.read_bytes() for each in SOURCES),
+        *(str(jar.name).encode() for jar in jars.spark_jars(venv)),
+    ]
     return venv / "jars" / f"log-store-{hashlib.sha256(b' '.join(parts)).hexdigest()[:16]}.jar"
 
 
@@ -68,7 +73,8 @@ def _compile(venv: Path, home: Path, run: Runner) -> None:
         [
             *(home / "bin" / "java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
             *("-cp", ":".join(map(str, compiler)), "scala.tools.nsc.Main", "-nowarn"),
-            *("-classpath", ":".join(map(str, against)), "-d", draft, SOURCE),
+            *("-classpath", ":".join(map(str, against)), "-d", draft),
+            *SOURCES,
         ],
         doing="compiling the log store",
         hint="remove .venv and type `make setup` again; the whole log is .venv/setup.log.",

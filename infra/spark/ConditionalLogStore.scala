@@ -1,24 +1,22 @@
 package strandline
 
-import io.delta.storage.HadoopFileSystemLogStore
-import java.io.{ByteArrayOutputStream, IOException}
+import io.delta.storage.{CloseableIterator, HadoopFileSystemLogStore, LineCloseableIterator}
+import java.io.{BufferedReader, ByteArrayOutputStream, InputStreamReader}
 import java.nio.charset.StandardCharsets.UTF_8
-import java.nio.file.FileAlreadyExistsException
-import java.util.{Arrays, Iterator => JavaIterator}
+import java.util.{Iterator => JavaIterator}
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
-import org.apache.hadoop.fs.s3a.S3AFileSystem
+import org.apache.hadoop.fs.{FileStatus, Path}
+import org.apache.hadoop.fs.s3a.{S3AFileSystem, S3AUtils}
 import scala.jdk.CollectionConverters._
-import software.amazon.awssdk.services.s3.model.ListObjectsV2Request
+import software.amazon.awssdk.core.exception.SdkException
+import software.amazon.awssdk.services.s3.model.{GetObjectRequest, ListObjectsV2Request}
 
 /** The log of a Delta table on S3: of two drivers that write one version, one wins.
   *
   * None of Delta 4.4's own log stores does this without DynamoDB. They ask whether the file is there and write it then:
   * of two drivers with a hundred appends each, `S3SingleDriverLogStore` lost 2, `GCSLogStore` with the flag `create` 70, and
-  * no writer saw an error. Here the server decides, by `If-None-Match: *`.
-  *
-  * A failed answer is no failed write. When a server has written and its answer is lost, the SDK asks again and meets its own
-  * file. So after every failure the file is read back: a commit has a unique id in it, so equal bytes are ours.
+  * no writer saw an error. Here the server decides (ConditionalWrite.scala). A commit has a unique id in it, so bytes that are
+  * equal to those of a commit are that commit.
   */
 class ConditionalLogStore(configuration: Configuration) extends HadoopFileSystemLogStore(configuration) {
 
@@ -27,23 +25,23 @@ class ConditionalLogStore(configuration: Configuration) extends HadoopFileSystem
       actions: JavaIterator[String],
       overwrite: java.lang.Boolean,
       configuration: Configuration): Unit = {
-    val content = joined(actions)
     val files = path.getFileSystem(configuration)
-    if (overwrite) put(files, path, content, mustBeNew = false)
-    else
-      try put(files, path, content, mustBeNew = true)
-      catch {
-        case failure: IOException =>
-          read(files, path, failure) match {
-            case Some(found) if Arrays.equals(found, content) => // our own, whose answer was lost
-            case Some(_) =>
-              val conflict = new FileAlreadyExistsException(path.toString)
-              conflict.initCause(failure)
-              throw conflict
-            case None => throw failure
-          }
-      }
+    if (overwrite) ConditionalWrite.replace(files, path, joined(actions))
+    else ConditionalWrite.create(files, path, joined(actions))
   }
+
+  /** Read a file of the log by one request; Hadoop's way to open a file asks for its size first. */
+  override def read(path: Path, configuration: Configuration): CloseableIterator[String] =
+    path.getFileSystem(configuration) match {
+      case files: S3AFileSystem =>
+        val request = GetObjectRequest.builder.bucket(files.getBucket).key(files.pathToKey(files.makeQualified(path))).build
+        val client = files.getS3AInternals.getAmazonS3Client("read a log")
+        try new LineCloseableIterator(new BufferedReader(new InputStreamReader(client.getObject(request), UTF_8)))
+        catch {
+          case failure: SdkException => throw S3AUtils.translateException("read a log", path, failure)
+        }
+      case _ => super.read(path, configuration)
+    }
 
   /** List the files of a folder from a name on. The listing starts behind a key, so it does not grow with the table's age. */
   override def listFrom(path: Path, configuration: Configuration): JavaIterator[FileStatus] = {
@@ -85,28 +83,4 @@ class ConditionalLogStore(configuration: Configuration) extends HadoopFileSystem
     }
     bytes.toByteArray
   }
-
-  private def put(files: FileSystem, path: Path, content: Array[Byte], mustBeNew: Boolean): Unit = {
-    val file = files.createFile(path).recursive().overwrite(true)
-    // `must`: where conditional writes are off, it fails at once instead of overwriting.
-    if (mustBeNew) file.must("fs.option.create.conditional.overwrite", true)
-    val stream = file.build()
-    var isWhole = false
-    try {
-      stream.write(content)
-      isWhole = true
-    } finally if (isWhole) stream.close() // which uploads; half a commit is never uploaded
-  }
-
-  private def read(files: FileSystem, path: Path, failure: IOException): Option[Array[Byte]] =
-    try {
-      val stream = files.open(path)
-      try Some(stream.readAllBytes())
-      finally stream.close()
-    } catch {
-      case _: java.io.FileNotFoundException => None
-      case another: IOException =>
-        failure.addSuppressed(another)
-        throw failure
-    }
 }

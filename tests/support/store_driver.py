@@ -142,6 +142,20 @@ class Actions:
         """Let writers write one version at once, and return for each round how many of them won."""
         return [self._won(number) for number in range(first, first + rounds)]
 
+    def plan(self, name: str, content: str, *, is_new: bool, is_kept: bool = True) -> str:
+        """Write a file of a checkpoint as Spark does, and return what became of it."""
+        hadoop = self._spark._jsc.hadoopConfiguration()  # type: ignore[attr-defined]  # there is no public way
+        file = self._jvm.org.apache.hadoop.fs.Path(f"{self._path}/{name}")
+        stream = self._jvm.strandline.ConditionalCheckpointFiles(file, hadoop).createAtomic(
+            file, not is_new
+        )
+        stream.write(bytearray(content.encode()))
+        try:
+            stream.close() if is_kept else stream.cancel()
+        except Exception as error:  # noqa: BLE001  # py4j's has the name in its text
+            return "lost" if "hadoop.fs.FileAlreadyExistsException" in str(error) else str(error)
+        return "won"
+
     def _rows(self, writer: str, number: int) -> DataFrame:
         return self._spark.createDataFrame([(number, writer)], SCHEMA).coalesce(1)
 

@@ -31,6 +31,8 @@ def options() -> dict[str, str]:
     return {
         # None of Delta's own is safe for two drivers (infra/spark/ConditionalLogStore.scala).
         "spark.delta.logStore.s3a.impl": object_store.LOG_STORE,
+        # A rename is a copy and a removal there (infra/spark/ConditionalCheckpointFiles.scala).
+        "spark.sql.streaming.checkpointFileManagerClass": object_store.CHECKPOINT_FILES,
         "spark.hadoop.fs.AbstractFileSystem.s3a.impl": "org.apache.hadoop.fs.s3a.S3A",
         "spark.hadoop.fs.s3a.aws.credentials.provider": CREDENTIALS,
         "spark.hadoop.fs.s3a.endpoint.region": where.region,
@@ -38,6 +40,9 @@ def options() -> dict[str, str]:
         # Small files: no part of one is written to a disk first, and no bucket is asked whether it exists.
         "spark.hadoop.fs.s3a.fast.upload.buffer": "bytebuffer",
         "spark.hadoop.fs.s3a.bucket.probe": "0",
+        # A file that is created asks first whether it is there, and whether it is a folder: two requests for each file of rows, whose
+        # name no other has. What must be new is decided by the server all the same (infra/spark/ConditionalWrite.scala).
+        "spark.hadoop.fs.s3a.performance.flags": "create",
         # Each open file takes a buffer of this size, and no less. With the default of 64 MB eight commits at once ended with
         # "Cannot reserve direct buffer memory" in a heap of 512 MB (tests/faults/test_two_drivers.py).
         "spark.hadoop.fs.s3a.multipart.size": "8M",
