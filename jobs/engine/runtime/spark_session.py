@@ -45,6 +45,9 @@ resolved first."""
 QUICK = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m")
 """The quick compiler alone would have a code cache of 48 MB; full, it is swept, and the same is compiled again."""
 
+LAST_JARS = "SPARK_DIST_CLASSPATH"
+"""The variable whose jars Spark's launcher adds to the class path after all others."""
+
 AVRO_LIMITS = ("bytes.maxLength", "string.maxLength", "collectionItems.maxLength")
 AVRO_MOST = 1 << 24
 
@@ -112,15 +115,17 @@ def start(
     log.parent.mkdir(parents=True, exist_ok=True)
     scratch = log.parent / "scratch"
     scratch.mkdir(exist_ok=True)
-    # The archive fits one class path, which is longer where the lake is on an object store.
-    archived = [] if settings.is_on_store else java.archive_option(archive(), archives)
-    more = (list(QUICK) if is_brief else []) + archived
+    more = (list(QUICK) if is_brief else []) + java.archive_option(archive(), archives)
     for name, value in {**TUNED, **_sized(settings), **placed(log, scratch, more)}.items():
         conf.set(name, value)
     os.environ["JAVA_HOME"] = str(_java_home())
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # Spark's Python workers fold state; they need the project's packages, which the first python3 of the PATH lacks.
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    if settings.is_on_store:
+        # At the end of the class path: the archive of classes fits every class path that begins with its own, and Spark's own
+        # setting puts jars at the begin. (`spark.jars` is too late: file systems are loaded before.)
+        os.environ[LAST_JARS] = ":".join(str(jar) for jar in spark_on_store.jars())
     gateway = _launched(conf, log)
     with _own_interrupts():
         SparkContext._ensure_initialized(gateway=gateway, conf=conf)  # noqa: SLF001  # the only way to hand over a gateway
@@ -256,13 +261,12 @@ def _sized(settings: Settings) -> dict[str, str]:
     found = jars.spark_jars()
     if not found:
         raise DefinitionError("Spark's jars are missing", hint="run `make setup`.")
-    more = spark_on_store.jars() if settings.is_on_store else []
     return {
         "spark.master": f"local[{settings.cores}]",
         "spark.driver.memory": settings.memory,
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
         # On the driver's class path, because file systems are loaded before spark.jars are added.
-        "spark.driver.extraClassPath": ":".join(str(jar) for jar in [*found, *more]),
+        "spark.driver.extraClassPath": ":".join(str(jar) for jar in found),
         **(spark_on_store.options() if settings.is_on_store else {}),
     }
 
