@@ -85,6 +85,8 @@ class Guard:
     clock: Callable[[], datetime]
     where: Where = Where.BEFORE
     _columns: str = field(default="", init=False)
+    _has_no_gate: bool = field(default=False, init=False)
+    _history: tuple[datetime, bool] | None = field(default=None, init=False)
 
     def admit(self, entry: Entry, found: Tally, rows: DataFrame, named: str = "") -> Entry:
         """Return the entry of a batch that passes, with the findings.
@@ -116,6 +118,7 @@ class Guard:
             return checked
         if gate_files.are_all_open(self.lake):
             return replace(checked, opened=RECOMPUTED)
+        self._has_no_gate = False
         shut = self._shut(checked, found, critical, named)
         known = gate_files.read(self.table, self.lake, self.where)
         if known is not None and known.lets_pass(shut):
@@ -126,10 +129,16 @@ class Guard:
         raise GateShutError.before(shut)
 
     def passed(self, stream: str, batch: int) -> None:
-        """Remove the gate's file once the batch that it concerns is committed."""
+        """Remove the gate's file once the batch that it concerns is committed.
+
+        Only a guard of this table writes one, and it does so in ``admit``; so one that has found none need not look again.
+        """
+        if self._has_no_gate:
+            return
         known = gate_files.read(self.table, self.lake, self.where)
         if known is not None and known.is_of(stream, batch):
             gate_files.clear(self.table, self.lake, self.where)
+        self._has_no_gate = known is None
 
     @cached_property
     def _expected(self) -> tuple[Expectation, ...]:
@@ -151,8 +160,17 @@ class Guard:
         """Return the usual figures of a stream's batch; a range and a batch over everything have none."""
         is_batch = self.where is Where.BEFORE and not entry.replaced
         # Without history there are no usual figures, and the import of its module would be wasted.
-        bounds: Bounds = self._usual.bounds() if is_batch and is_table(self.lake.history) else {}
+        if not is_batch or not self._has_history():
+            return {}
+        bounds: Bounds = self._usual.bounds()
         return bounds
+
+    def _has_history(self) -> bool:
+        """Return whether the lake has a history, which is written once a night: looked for once an hour until it is there."""
+        hour = self.clock().replace(minute=0, second=0, microsecond=0)
+        if self._history is None or (not self._history[1] and self._history[0] != hour):
+            self._history = (hour, is_table(self.lake.history))
+        return self._history[1]
 
     def _contract(self, rows: DataFrame) -> str:
         if not self._columns:

@@ -42,7 +42,7 @@ class Gauge:
         while self._tables:
             for table in self._tables:
                 self.lags[table.id] = self._lag(table)
-            if self._stop.wait(EVERY):
+            if self._stop.wait(self._lake.pause(EVERY)):
                 return
 
     def _lag(self, table: Table) -> int | None:

@@ -21,21 +21,21 @@ from jobs.engine.runtime.meter import code_version
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.log_actions import Added
-from jobs.engine.storage.spark_checkpoint import Planned, stream_id
+from jobs.engine.storage.spark_checkpoint import Planned
 
 Parts = Mapping[str, Sequence[tuple[int, Added]]]
 """For each source the versions that a batch reads, and what each adds."""
 
 
-def inputs_of(table: Streamed, lake: Lake, plan: Planned) -> Parts:
-    """Return what a batch reads of each source."""
-    return {source.id: plan.input(lake.table(source)) for source in table.upstream}
+def inputs_of(table: Streamed, lake: Lake, plan: Planned, ids: Mapping[str, str]) -> Parts:
+    """Return what a batch reads of each source, whose ids are known."""
+    return {each.id: plan.input(lake.table(each), ids[each.id]) for each in table.upstream}
 
 
 def opened(  # noqa: PLR0913, PLR0917  # what is known before a batch runs
     spark: SparkSession,
     table: Streamed,
-    lake: Lake,
+    stream: str,
     plan: Planned,
     inputs: Parts,
     mode: str,
@@ -46,7 +46,7 @@ def opened(  # noqa: PLR0913, PLR0917  # what is known before a batch runs
     return Entry(
         table=table.id,
         mode=mode,
-        stream=stream_id(lake.checkpoint(table)) or "",
+        stream=stream,
         batch=plan.number,
         most=most,
         source=", ".join(inputs),

@@ -24,6 +24,7 @@ from jobs.engine.pipeline.write_silver import Fork
 from jobs.engine.runtime.meter import Meter
 from jobs.engine.runtime.outage import transient
 from jobs.engine.storage.file_index import FileIndex
+from jobs.engine.storage.files_at_version import table_id
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.lasting_checkpoint import keep_plan, keep_state
 from jobs.engine.storage.ledger import Entry, last_entry
@@ -70,6 +71,9 @@ class Writer:
         self._windows: Windows | None = None
         self._static: FileIndex | None = None
         self._kept: set[str] = set()
+        self._ids: dict[str, str] = {}
+        self._last: tuple[str, int] | None = None
+        """The stream and the number of the batch that was written last; None after one that failed."""
         self.error: Exception | None = None
         self.writing = threading.Lock()
         """Held while a batch is written, so that its look-up is not repeated meanwhile."""
@@ -89,17 +93,22 @@ class Writer:
 
     def _write(self, rows: DataFrame, number: int) -> None:
         checkpoint = self._lake.checkpoint(self._table)
+        before, self._last = self._last, None
         try:
-            if self._has(self._lake.table(self._table), number):
+            stream = stream_id(checkpoint) or ""
+            # The look is left out where this very writer has written the batch before this one: it is the only one.
+            is_next = before == (stream, number - 1)
+            if not is_next and self._has(self._lake.table(self._table), stream, number):
                 if self._guard:  # killed before it could clear its gate
-                    self._guard.passed(str(stream_id(checkpoint)), number)
+                    self._guard.passed(stream, number)
                 rows.write.format("noop").mode("overwrite").save()
                 keep_state(checkpoint, self._kept)
                 return
             refuse_behind(self._table, self._lake)
             keep_plan(checkpoint, number)
-            entry = self._written(rows, number)
+            entry = self._written(rows, stream, number, is_next=is_next)
             keep_state(checkpoint, self._kept)
+            self._last = stream, number
         except ReplanError as error:
             self.error = error
             raise
@@ -111,22 +120,25 @@ class Writer:
             self._limit.ended(entry)
             self._on_commit(entry)
 
-    def _written(self, rows: DataFrame, number: int) -> Entry | None:
+    def _written(self, rows: DataFrame, stream: str, number: int, *, is_next: bool) -> Entry | None:
         spark, table, lake = rows.sparkSession, self._table, self._lake
         meter = Meter(spark)
         plan = planned(lake.checkpoint(table), number)
-        inputs = inputs_of(table, lake, plan)
+        # Read once: Spark ends a query whose source is made anew.
+        self._ids = self._ids or {each.id: table_id(lake.table(each)) for each in table.upstream}
+        inputs = inputs_of(table, lake, plan, self._ids)
         rows_read = sum(part.rows for read in inputs.values() for _, part in read)
         self._limit.refuse(plan, rows_read)
         self._limit.begins(number, rows_read)
-        entry = opened(spark, table, lake, plan, inputs, self._mode, self._limit.chosen())
+        entry = opened(spark, table, stream, plan, inputs, self._mode, self._limit.chosen())
         path = lake.table(table)
         write: Callable[..., Entry | None]
         match table:
             case Judged():
                 quarantine = lake.quarantine(table)
                 fork = Fork(table=table, path=path, quarantine=quarantine, guard=self._guard)
-                return fork.write(rows, entry, meter, held_already=self._has(quarantine, number))
+                held_already = not is_next and self._has(quarantine, stream, number)
+                return fork.write(rows, entry, meter, held_already=held_already)
             case Windowed() | Appended():
                 write = partial(append, path=path)
             case Upserted():
@@ -143,11 +155,7 @@ class Writer:
             )
             return write(found, entry=settled, meter=meter)
 
-    def _has(self, path: Place, number: int) -> bool:
+    @staticmethod
+    def _has(path: Place, stream: str, number: int) -> bool:
         newest = last_entry(path)
-        if newest is None:
-            return False
-        return (
-            newest[1].stream == stream_id(self._lake.checkpoint(self._table))
-            and newest[1].batch >= number
-        )
+        return newest is not None and newest[1].stream == stream and newest[1].batch >= number

@@ -7,6 +7,7 @@ person does, and a batch that is smaller for a minute costs less than one that d
 """
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, fields
 from typing import Any
@@ -52,6 +53,8 @@ class Governor:
         self._file = lake.batch_size(table)
         self._heap = heap
         self._fixed = fixed
+        self._due = time.monotonic()
+        self._above: list[int | None] = []
         known = _kept(self._file)
         self._begun = known.get("begun")
         self.size = _size(known, heap)
@@ -115,10 +118,11 @@ class Governor:
         """Yield what the tables above can bear: a commit is the least that they can read at once."""
         if isinstance(self._table, Ingested) and self._heap:
             yield max(self._heap.bytes // ROW, LEAST)
-        for reader in catalog.tables():
-            if self._table in reader.upstream:
-                most = _kept(self._lake.batch_size(reader)).get("most")
-                yield LARGEST if most is None else most
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + self._lake.pause(0.0)
+            readers = (each for each in catalog.tables() if self._table in each.upstream)
+            self._above = [_kept(self._lake.batch_size(each)).get("most") for each in readers]
+        yield from (LARGEST if most is None else most for most in self._above)
 
     def _keep(self) -> None:
         heap = self._heap.bytes if self._heap else 0

@@ -71,6 +71,10 @@ class Intake:
         }
         self._log = Backlog(address, options, table.topics)
         self._stream = identity(self._log.identities())
+        # Read once, and then known from each commit, because the table has one writer. A batch looked for it three times, and a
+        # stream at each of its triggers; each look is two requests on a store. After a commit that failed, all begins anew.
+        newest = last_entry(self._path)
+        self._newest = newest[1] if newest else None
         self._refuse_another_topic()
         self._make()
 
@@ -126,8 +130,7 @@ class Intake:
     ) -> Entry:
         if governor is None:
             return self._append(start, stops, read, 0)
-        newest = last_entry(self._path)
-        governor.begins(newest[1].batch + 1 if newest else 0, _span(start, stops))
+        governor.begins(self._newest.batch + 1 if self._newest else 0, _span(start, stops))
         try:
             entry = self._append(start, stops, read, governor.rows)
         except Exception as error:
@@ -139,9 +142,8 @@ class Intake:
     def _positions(self, bounds: Bounds) -> dict[Part, int]:
         """Return the next offset of each partition: the end of its last slice, or the first in Kafka."""
         positions = {part: first for part, (first, _) in bounds.items()}
-        newest = last_entry(self._path)
-        if newest is not None:
-            positions |= range_ends(newest[1].offsets)
+        if self._newest is not None:
+            positions |= range_ends(self._newest.offsets)
         return positions
 
     def _refuse_another_topic(self) -> None:
@@ -150,9 +152,8 @@ class Intake:
         Raises:
             DataError: A topic was recreated.
         """
-        newest = last_entry(self._path)
-        if newest is not None:
-            refuse_unlike(self._table.id, newest[1].stream, self._stream)
+        if self._newest is not None:
+            refuse_unlike(self._table.id, self._newest.stream, self._stream)
 
     def _refuse_recreated(self) -> None:
         """Refuse a slice that was read, before its commit, if a topic was recreated since the run began.
@@ -167,11 +168,10 @@ class Intake:
 
     def _append(self, start: Positions, stops: Positions, read: Read, most: int) -> Entry:
         meter = Meter(self._spark)
-        newest = last_entry(self._path)
-        number = newest[1].batch + 1 if newest else 0
+        number = self._newest.batch + 1 if self._newest else 0
         span = _span(start, stops)
         commit = delta_commit.Commit(self._spark, self._path)
-        seen_at, known = self._clock(), newest_before(newest[1] if newest else None)
+        seen_at, known = self._clock(), newest_before(self._newest)
         records = received(read(start, stops, span)).select(
             "*",
             F.lit(number).cast("bigint").alias("_batch"),
@@ -202,6 +202,7 @@ class Intake:
             code=code_version(self._table),
         )
         commit.commit(entry.encoded())
+        self._newest = entry
         return entry
 
     def _read_by_hand(self, start: Positions, stops: Positions, _: int) -> DataFrame:

@@ -266,12 +266,15 @@ def _stream(job: _Job, table: Streamed, mode: AvailableNow | MicroBatch, guard: 
             follow_again(lambda: begin(None), writer, job.stopped)
             _look_again(job, writer, again)
         case MicroBatch(every=every):
+            due, weigh = time.monotonic(), weighing(job.holds)
 
             def beside(query: StreamingQuery) -> None:
-                _look_again(job, writer, again)
+                nonlocal due
+                if time.monotonic() >= due:
+                    due = time.monotonic() + lake.pause(POLL)
+                    _look_again(job, writer, again)
                 weigh(query)
 
-            weigh = weighing(job.holds)
             follow_again(lambda: begin(every), writer, job.stopped, beside)
         case _:
             assert_never(mode)

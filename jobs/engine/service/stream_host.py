@@ -36,6 +36,7 @@ from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.locks import HasWriterError
 
 POLL = 0.1
+LOOK = 1.0
 RATE_OVER = 10.0
 
 
@@ -106,7 +107,7 @@ class Host:
         self.closer = BookCloser(partial(close, lake, tables))
 
     def serve(self, look: Callable[["Host"], None]) -> None:
-        """Run until stopped; ``look`` is called about once a second.
+        """Run until stopped; ``look`` is called about once a second, on a store more rarely.
 
         Raises:
             Exception: The error that ended all tables, or that of a table which still fails when the host is stopped.
@@ -127,7 +128,7 @@ class Host:
                         self._measure()
                         bound_log(self._lake)
                         look(self)
-                    due = time.monotonic() + 1.0
+                    due = time.monotonic() + self._lake.pause(LOOK)
                 self._end_without_any()
                 time.sleep(POLL)
         finally:

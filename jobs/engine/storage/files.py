@@ -72,5 +72,8 @@ class Files(Protocol):
     def move(self, path: str, to: str) -> None:
         """See ``Place``."""
 
+    def remove_file(self, path: str) -> None:
+        """See ``Place``."""
+
     def remove(self, path: str, *, if_possible: bool) -> None:
         """See ``Place``."""

@@ -15,6 +15,9 @@ from jobs.engine.storage.place import Place
 
 WRITER = "writer"
 
+LOOK_AT_STORE = 10.0
+"""Seconds; a sixth of the silence after which a stream counts as dead (jobs/engine/service/stream_health.py)."""
+
 ROOM = 1_000_000
 """Bytes; with less the heartbeat cannot be written for long."""
 
@@ -239,6 +242,14 @@ class Lake:
                 hint=f"run it first: `strandline run {table.id}`.",
                 table=table.id,
             )
+
+    def pause(self, seconds: float) -> float:
+        """Return the seconds between two looks at what other programs may have changed, of which a folder bears one so often.
+
+        On a store each look is some requests, and each request is money: a stream that looked as often as in a folder, beside
+        three idle tables, cost about 40 $ a month (tests/benchmarks/store_requests.py).
+        """
+        return seconds if self.root.is_local else max(seconds, LOOK_AT_STORE)
 
     def has_room(self) -> bool:
         """Return whether a file can be written; a full disk explains a missing heartbeat."""

@@ -13,6 +13,7 @@ Rows with several reasons are counted under the first; the quarantine keeps all 
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
 
 from jobs.core.errors import DataError
 from jobs.engine.storage.commit_log import Kind, actions, commit_file, is_commit, log_of, versions
@@ -256,6 +257,11 @@ def entry_at(path: Place, version: int) -> Entry | None:
         info = next((action.body for action in actions(path, version, Kind.INFO)), {})
     except FileNotFoundError:
         return None
+    return entry_in(info, path, version)
+
+
+def entry_in(info: Mapping[str, Any], path: Place, version: int) -> Entry | None:
+    """Return the ledger entry of a version from what its commit says of itself; None when it has none."""
     text = info.get("userMetadata")
     if text is None:
         return None

@@ -158,6 +158,11 @@ def move(path: str, to: str) -> None:
     sync(Path(path).parent)
 
 
+def remove_file(path: str) -> None:
+    """Remove a file; nothing where there is none."""
+    Path(path).unlink(missing_ok=True)
+
+
 def remove(path: str, *, if_possible: bool) -> None:
     """Remove a file or a link, or a folder with all that it holds; nothing where there is none."""
     if Path(path).is_dir() and not Path(path).is_symlink():

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from jobs.engine.storage.commit_log import Kind, actions, commit_text
-from jobs.engine.storage.ledger import latest_version
+from jobs.engine.storage.ledger import entry_in, latest_version
 from jobs.engine.storage.place import Place
 
 
@@ -23,10 +23,26 @@ class Added:
 
 def added(path: Place, version: int, *, files: tuple[int, int | None] = (0, None)) -> Added:
     """Return what a version added, or only its files from one position to another."""
+    return _added(path, (each.body for each in islice(actions(path, version, Kind.ADD), *files)))
+
+
+def appended(
+    path: Place, version: int, *, files: tuple[int, int | None] = (0, None)
+) -> Added | None:
+    """Return what a version added for a stream that reads the table; None for one that streams skip. It is read once."""
+    adds = []
+    for each in actions(path, version, Kind.INFO, Kind.ADD):
+        if each.kind is Kind.ADD:
+            adds.append(each.body)
+        elif (entry := entry_in(each.body, path, version)) and entry.is_passed_over:
+            return None
+    return _added(path, islice(adds, *files))
+
+
+def _added(path: Place, adds: Iterable[Mapping[str, Any]]) -> Added:
     stats: list[dict[str, Any]] = []
     names: list[str] = []
-    for each in islice(actions(path, version, Kind.ADD), *files):
-        add = each.body
+    for add in adds:
         if add.get("dataChange", True):
             stats.append(json.loads(add["stats"]))
             names.append(file_of(path, add))

@@ -240,6 +240,13 @@ def move(path: str, to: str) -> None:
     remove(path, if_possible=False)
 
 
+def remove_file(path: str) -> None:
+    """Remove an object; nothing where there is none."""
+    store, key = _split(path)
+    with _asked(path):
+        obstore.delete(store, key)
+
+
 def remove(path: str, *, if_possible: bool) -> None:  # noqa: ARG001  # as for local files
     """Remove an object, or all below a folder; nothing where there is none."""
     store, key = _split(path)

@@ -212,6 +212,10 @@ class Place:
         """Rename a file or a folder; a file at the new place is replaced. On a store it is copied file by file."""
         self._store.move(self.path, to.path)
 
+    def remove_file(self) -> None:
+        """Remove a file; nothing where there is none. On a store that is one request, and ``remove`` two."""
+        self._store.remove_file(self.path)
+
     def remove(self, *, if_possible: bool = False) -> None:
         """Remove a file or a link, or a folder with all that it holds; nothing where there is none.
 

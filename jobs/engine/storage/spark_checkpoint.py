@@ -11,8 +11,7 @@ from typing import TypeAlias
 
 from jobs.core.errors import DataError
 from jobs.engine.storage.files_at_version import table_id
-from jobs.engine.storage.ledger import is_passed_over
-from jobs.engine.storage.log_actions import Added, added
+from jobs.engine.storage.log_actions import Added, appended
 from jobs.engine.storage.open_table import live_rows
 from jobs.engine.storage.place import Place
 
@@ -61,21 +60,22 @@ class Planned:
     late_ms: int
     whole: bool = False
 
-    def input(self, source: Place) -> "list[tuple[int, Added]]":
-        """Return the versions of a source that the batch reads, and what each adds."""
-        name = table_id(source)
+    def input(self, source: Place, name: str | None = None) -> "list[tuple[int, Added]]":
+        """Return the versions of a source that the batch reads, and what each adds.
+
+        Args:
+            source: The source.
+            name: Its id, where it is known.
+        """
+        name = name or table_id(source)
         if self.whole:
             version = self.end.get(name, NOWHERE).version - 1
             if version < 0:
                 return []
             return [(version, Added(rows=live_rows(source, version), lowest={}, files=()))]
         parts = _versions_between(self.start.get(name, NOWHERE), self.end.get(name, NOWHERE))
-        appended = (
-            (version, added(source, version, files=files))
-            for version, files in parts
-            if not is_passed_over(source, version)
-        )
-        return [(version, part) for version, part in appended if part.rows]
+        found = ((version, appended(source, version, files=files)) for version, files in parts)
+        return [(version, part) for version, part in found if part and part.rows]
 
 
 def planned(checkpoint: Place, number: int) -> Planned:

@@ -90,12 +90,16 @@ class StoreLease:
             epoch=self.epoch,
         )
 
-    def release(self) -> None:
-        """Let others take it at once; the epoch stays. Where the store does not answer, it expires."""
+    def release(self) -> str | None:
+        """Let others take it at once; the epoch stays. Return the tag of the free lease; None where it is another's.
+
+        None as well where the store does not answer: then it expires.
+        """
         self._over.set()
         with self._lock, suppress(StoreAwayError):
             content = _content(None, self.epoch, self._beat + 1)
-            object_files.replace(self.place.path, content, self.tag)
+            return object_files.replace(self.place.path, content, self.tag)
+        return None
 
     def _renew(self) -> None:
         while not self._over.wait(self.life / RENEWALS):
@@ -157,6 +161,22 @@ def take(place: Place, life: float = LIFE) -> StoreLease | None:
                 return _held(place, mine, epoch, life, new, is_taken_over=owner is not None)
             continue
         time.sleep(min(life / 20, 0.5))
+
+
+def take_again(place: Place, epoch: int, tag: str, life: float) -> StoreLease | None:
+    """Take a lease that this process was the last to release, without a look at it; None where it has changed since.
+
+    The server decides, by the tag: as long as it is that of our release, no other process has taken it.
+
+    Args:
+        place: Its object.
+        epoch: That of our release.
+        tag: The tag that it has since.
+        life: Seconds without a renewal after which it has expired.
+    """
+    mine = {**own(), "id": uuid4().hex}
+    new = object_files.replace(place.path, _content(mine, epoch + 1, 0), tag)
+    return None if new is None else _held(place, mine, epoch + 1, life, new)
 
 
 def holder(place: Place) -> dict[str, Any]:

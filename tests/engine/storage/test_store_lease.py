@@ -12,7 +12,7 @@ import pytest
 from jobs.engine.runtime.holders import started
 from jobs.engine.storage import object_files
 from jobs.engine.storage.place import Place
-from jobs.engine.storage.store_lease import FencedError, StoreLease, holder, take
+from jobs.engine.storage.store_lease import FencedError, StoreLease, holder, take, take_again
 
 LIFE = 1.0
 MANY = 20
@@ -41,6 +41,24 @@ def test_one_that_was_released_is_free_at_once(bucket: Place) -> None:
     assert (second.epoch, second.is_taken_over) == (2, False)
     with pytest.raises(FencedError):
         first.refuse_lost()
+    second.release()
+
+
+def test_one_that_was_released_here_is_taken_again_by_one_request_unless_another_took_it(
+    bucket: Place,
+) -> None:
+    """The server compares the tag, so what another process did meanwhile is never passed over."""
+    first = _taken(bucket / "a.lock")
+    assert first is not None
+    tag = first.release()
+    assert tag is not None
+
+    second = take_again(bucket / "a.lock", first.epoch, tag, LIFE)
+    assert second is not None
+    assert second.epoch == 2
+    second.refuse_lost()
+    assert take_again(bucket / "a.lock", first.epoch, tag, LIFE) is None
+    second.refuse_lost()
     second.release()
 
 
