@@ -30,6 +30,7 @@ from jobs.engine.runtime.holders import own
 from jobs.engine.runtime.outage import without_room
 from jobs.engine.service.book_closer import BookCloser
 from jobs.engine.service.feed_run import FeedPulse, FeedRun, Handover
+from jobs.engine.service.heartbeat import write
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.locks import lease
 
@@ -169,4 +170,4 @@ class FeedHost:
             "tables": {pulse.feed: asdict(pulse) for pulse in self.pulses},
             "failed": failed.kind if isinstance(failed, LakeError) else None,
         }
-        self._lake.feeds_beat.put(json.dumps(beat, indent=1))
+        write(self._lake, self._lake.feeds_beat, beat)

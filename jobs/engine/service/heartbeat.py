@@ -1,9 +1,12 @@
-"""The heartbeat that an always-on stream writes once a second, and whether the stream is still alive.
+"""The heartbeat that an always-on stream writes, and whether the stream is still alive.
 
 A heartbeat is a file, and a file outlives its writer: it is copied with the lake, and it is still there when a
 container starts again under another name. So a heartbeat is believed while its process is seen on this host. Where
 that cannot be seen, it is believed only while it is young and the lock of a table is held, because no copy of a lake
 holds a lock (jobs/engine/storage/locks.py).
+
+Of a lake on an object store it is on this machine as well, and there first: who looks after the process of a container must not
+take it for dead because the store is away (jobs/engine/service/probe.py).
 """
 
 import json
@@ -16,6 +19,18 @@ from jobs.engine.service.stream_health import SILENT
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.locks import is_held
 from jobs.engine.storage.place import Place
+
+
+def write(lake: Lake, file: Place, beat: Mapping[str, Any]) -> None:
+    """Write a heartbeat."""
+    text = json.dumps(beat, indent=1)
+    for place in dict.fromkeys((near(lake, file), file)):
+        place.put(text)
+
+
+def near(lake: Lake, file: Place) -> Place:
+    """Return the place on this machine of a heartbeat that is written here."""
+    return lake.near / file.name
 
 
 def heartbeat(lake: Lake, now: datetime, file: Place | None = None) -> dict[str, Any] | None:

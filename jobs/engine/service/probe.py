@@ -2,7 +2,8 @@
 
 It differs from the watchdog's look (jobs/engine/service/stream_health.py) in two things. Nothing has to be ordered: an
 orchestrator starts programs itself. And a heartbeat counts on its own host only: while a pod starts, the heartbeat of the
-former one is still in the lake, and a pod must not be taken for ready because another was.
+former one is still in the lake, and a pod must not be taken for ready because another was. Of a lake on an object store its
+copy on this machine is read, so a store that is away restarts no pod.
 """
 
 import json
@@ -15,6 +16,7 @@ import psutil
 
 from jobs.core.errors import TransientError
 from jobs.engine.runtime.holders import is_there
+from jobs.engine.service.heartbeat import near
 from jobs.engine.service.program import Program
 from jobs.engine.service.stream_health import ill
 from jobs.engine.storage.lake import Lake
@@ -39,7 +41,7 @@ def refuse_ill(program: Program, lake: Lake, now: datetime) -> Mapping[str, Any]
 
 def _own_beat(program: Program, lake: Lake) -> dict[str, Any] | None:
     """Return the heartbeat of a process of this host, which is dead where it is gone."""
-    text = program.heartbeat(lake).text()
+    text = near(lake, program.heartbeat(lake)).text()
     beat: dict[str, Any] | None = None if text is None else json.loads(text)
     if beat is None or beat["host"] != socket.gethostname():
         return None

@@ -7,7 +7,6 @@ Why threads that poll and not ``awaitTermination``: a thread that waits inside p
 interrupt leaves the gateway out of step.
 """
 
-import json
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -30,6 +29,7 @@ from jobs.engine.runtime.outage import without_room
 from jobs.engine.service.book_closer import BookCloser
 from jobs.engine.service.catch_up_time import Trend
 from jobs.engine.service.failing import Failing, failing
+from jobs.engine.service.heartbeat import write
 from jobs.engine.service.open_books import OpenBooks
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
@@ -226,6 +226,11 @@ class Host:
         pulse.recent.append((time.monotonic(), entry.read))
 
     def _measure(self) -> None:
+        with without_room():
+            self._take_figures()
+        self._beat(is_alive=True)
+
+    def _take_figures(self) -> None:
         now = time.monotonic()
         self._books.follow()
         for table in self._tables:
@@ -238,7 +243,6 @@ class Host:
             else:
                 pulse.behind = pulse.behind or self._site.clock().isoformat(timespec="seconds")
             self._foresee(table, now)
-        self._beat(is_alive=True)
 
     def _foresee(self, table: Table, now: float) -> None:
         """Measure how fast a table catches up, its sources before it."""
@@ -272,4 +276,4 @@ class Host:
             "tables": tables,
             "failed": failed.kind if isinstance(failed, LakeError) else None,
         }
-        self._lake.heartbeat.put(json.dumps(beat, indent=1))
+        write(self._lake, self._lake.heartbeat, beat)

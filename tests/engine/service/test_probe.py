@@ -2,12 +2,14 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jobs.core.errors import TransientError
 from jobs.engine.runtime.holders import own
+from jobs.engine.service.heartbeat import near
 from jobs.engine.service.probe import refuse_ill
 from jobs.engine.service.program import ALERTS, STREAM
 from jobs.engine.service.stream_health import SILENT, STUCK
@@ -68,3 +70,15 @@ def test_one_that_wrote_no_heartbeat_is_not_well(lake: Lake) -> None:
 
     with pytest.raises(TransientError, match=r"raises alerts.*never was"):
         refuse_ill(ALERTS, lake, NOON)
+
+
+def test_a_store_that_is_away_makes_no_program_ill(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The heartbeat is read on this machine; at this address nothing would answer."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    far = Lake("s3a://lakes/away")
+    write(lake)
+    near(far, far.heartbeat).put_bytes(lake.heartbeat.bytes() or b"")
+
+    assert refuse_ill(STREAM, far, NOON)["pid"] == own()["pid"]
