@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
-from tests.support import engine, s3_server
+from tests.support import engine, lakes, s3_server
 from tests.support.proofs import Proofs, Times
 from tests.support.rows import NOON
 from tests.support.s3_server import S3Server
@@ -64,6 +64,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             and is_hypothesis_test(item.obj)
         ):
             seed(chosen)(item.obj)
+    if lakes.is_on_store():
+        _keep_core(config, items)
     _put_long_files_first(items)
 
 
@@ -83,7 +85,25 @@ def pytest_terminal_summary(
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _store(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let the lakes of the core be in a bucket, where that is asked for; programs that a test types reach it as well."""
+    os.environ.pop(lakes.VARIABLE, None)  # the library refuses what is no setting of its own
+    if not lakes.is_on_store():
+        yield
+        return
+    from tests.cli import typed  # noqa: PLC0415  # a project of one's own has these tests' support, and no command line
+
+    server: S3Server = request.getfixturevalue("s3")
+    state = request.getfixturevalue("tmp_path_factory").mktemp("state")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(state))
+        for name, value in {**server.environment, "XDG_STATE_HOME": str(state)}.items():
+            patch.setitem(typed.ENVIRONMENT, name, value)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _engine(tmp_path_factory: pytest.TempPathFactory, _store: None) -> Iterator[None]:
     """Give Spark its place, and stop it at the end if a test started it."""
     with engine.hosted(tmp_path_factory.mktemp("spark")):
         yield
@@ -103,9 +123,15 @@ def spark(_engine: None) -> SparkSession:
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
+def root(tmp_path: Path) -> Place:
+    """Return the place for the lakes of a test: its folder, or on an object store what has the same name."""
+    return lakes.place(tmp_path)
+
+
+@pytest.fixture
+def lake(root: Place) -> Lake:
     """Return an empty lake of the test's own."""
-    return Lake(tmp_path / "lake").open_for_writing()
+    return Lake(root / "lake").open_for_writing()
 
 
 @pytest.fixture(scope="session")
@@ -148,6 +174,13 @@ def chance(request: pytest.FixtureRequest) -> random.Random:
     """Return a source of chance that the run's seed decides, whatever ran before."""
     chosen = _seed(request.config)
     return random.Random() if chosen is None else random.Random(f"{chosen} {request.node.nodeid}")  # noqa: S311  # no secret
+
+
+def _keep_core(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is not the core: it is about disks, or its lakes are where it says."""
+    others = [item for item in items if not item.get_closest_marker("core")]
+    config.hook.pytest_deselected(items=others)
+    items[:] = [item for item in items if item.get_closest_marker("core")]
 
 
 STARTING = {"e2e", "faults"}

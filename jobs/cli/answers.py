@@ -222,8 +222,10 @@ def query(  # noqa: PLR0913, PLR0917  # each is an option of the command line
 
 
 def compare_(
-    first: Annotated[str, typer.Argument(metavar="LAKE", help="A lake's folder.")],
-    second: Annotated[str, typer.Argument(metavar="LAKE", help="Another lake's folder.")],
+    first: Annotated[str, typer.Argument(metavar="LAKE", help="A lake's folder or address.")],
+    second: Annotated[
+        str, typer.Argument(metavar="LAKE", help="Another lake's folder or address.")
+    ],
     as_json: JsonOption = False,
 ) -> None:
     r"""Compare silver, quarantine and gold of two lakes row for row; exits with 4 when they differ.

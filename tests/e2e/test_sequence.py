@@ -5,16 +5,17 @@ import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from jobs.engine.storage.place import Place
 from tests.cli import typed
 from tests.cli.inside import strandline, succeeded
 from tests.cli.typed import start
+from tests.support import lakes
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.core, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 
 EVENTS = 10_000
 SLICES = 2
@@ -46,7 +47,7 @@ CLOSED = """
 class World:
     """A lake that was filled by the issue's sequence, its broker, and what was sent."""
 
-    lake: Path
+    lake: Place
     address: str
     truth: dict[str, Any]
 
@@ -60,7 +61,7 @@ class World:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Type the issue's sequence; the run takes the backlog in slices."""
     folder = tmp_path_factory.mktemp("e2e")
-    lake, truth = folder / "lake", folder / "truth.json"
+    lake, truth = lakes.place(folder / "lake"), folder / "truth.json"
     up: Any = typed.succeeded("up", "--lake", lake, "--json").json
     try:
         typed.succeeded(
@@ -73,12 +74,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         typed.succeeded("down", "--lake", lake)
 
 
-def sheets(lake: Path) -> dict[str, dict[str, Any]]:
+def sheets(lake: Place) -> dict[str, dict[str, Any]]:
     answer: Any = succeeded("ledger", "--lake", lake, "--json").json
     return {sheet["table"]: sheet for sheet in answer}
 
 
-def same(world: World, other: Path) -> None:
+def same(world: World, other: Place) -> None:
     found: Any = succeeded("compare", world.lake, other, "--json").json
     assert [one["table"] for one in found if not one["equal"]] == []
     assert {"silver.device_telemetry", "quarantine.device_telemetry", "gold.device_signal_10m"} <= {
@@ -115,17 +116,15 @@ def test_gold_counts_the_closed_windows_of_silver(world: World) -> None:
 
 
 @pytest.mark.prove(alone="a minute")
-def test_a_batch_over_everything_gives_the_same_rows(world: World, tmp_path: Path) -> None:
+def test_a_batch_over_everything_gives_the_same_rows(world: World, root: Place) -> None:
     """Next year's backfill must give this year's answer, and how events were cut into slices is no property of them."""
-    succeeded(
-        "run", *DEVICES, *TABLES, *LOGINS, "--mode", "batch", "--lake", tmp_path, env=world.kafka
-    )
+    succeeded("run", *DEVICES, *TABLES, *LOGINS, "--mode", "batch", "--lake", root, env=world.kafka)
 
-    same(world, tmp_path)
+    same(world, root)
 
 
 @pytest.mark.prove(alone="a minute")
-def test_a_stream_gives_the_same_rows(world: World, tmp_path: Path) -> None:
+def test_a_stream_gives_the_same_rows(world: World, root: Place) -> None:
     """All tables at once, each batch as it comes."""
     words = (
         "stream",
@@ -136,24 +135,25 @@ def test_a_stream_gives_the_same_rows(world: World, tmp_path: Path) -> None:
         "--max-offsets",
         4000,
         "--lake",
-        tmp_path,
+        root,
     )
-    process = start(*words, log=tmp_path.with_suffix(".log"), env=world.kafka)
+    log = lakes.beside(root, ".log")
+    process = start(*words, log=log, env=world.kafka)
     try:
-        caught_up(tmp_path, sheets(world.lake))
+        caught_up(root, sheets(world.lake))
         process.send_signal(signal.SIGINT)
         assert process.wait(120) == 0
     finally:
         process.kill()
         process.wait()
 
-    log_text = tmp_path.with_suffix(".log").read_text()
+    log_text = log.read_text()
     assert "Traceback" not in log_text
     assert "Error" not in log_text
-    same(world, tmp_path)
+    same(world, root)
 
 
-def caught_up(lake: Path, wanted: dict[str, dict[str, Any]]) -> None:
+def caught_up(lake: Place, wanted: dict[str, dict[str, Any]]) -> None:
     """Wait until each streamed table has as many rows as in the other lake, and nothing left to look at."""
     deadline = time.monotonic() + PATIENCE
     names = (*DEVICES, *TABLES)

@@ -11,6 +11,8 @@ from deltalake import CommitProperties, write_deltalake
 from jobs.core.table import Table
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
+from jobs.engine.storage.open_table import delta_options
+from jobs.engine.storage.place import Place
 from jobs.gold import device_signal_10m
 from jobs.silver import device_telemetry as silver
 
@@ -19,7 +21,7 @@ NUMBER = pa.schema([("number", pa.int64())])
 
 
 def written(
-    path: "os.PathLike[str]",
+    path: "Place | os.PathLike[str]",
     rows: Sequence[Mapping[str, object]],
     metadata: str | None = None,
     *,
@@ -29,7 +31,14 @@ def written(
     properties = CommitProperties(custom_metadata={"userMetadata": metadata} if metadata else {})
     schema = None if rows else NUMBER
     table = pa.Table.from_pylist(list(rows), schema=schema)
-    write_deltalake(os.fspath(path), table, mode=mode, commit_properties=properties)
+    place = Place.of(path)
+    write_deltalake(
+        str(place),
+        table,
+        mode=mode,
+        commit_properties=properties,
+        storage_options=delta_options(place),
+    )
 
 
 def entry(table: Table, **fields: object) -> Entry:
@@ -43,9 +52,9 @@ def numbers(count: int) -> list[dict[str, object]]:
     return [{"number": number} for number in range(count)]
 
 
-def small_lake(root: Path) -> Lake:
+def small_lake(root: Place | Path) -> Lake:
     """Make a lake that balances: 5 records, of them 3 good, 1 a copy, 1 held; one window of 3 readings."""
-    lake = Lake(root)
+    lake = Lake(Place.of(root))
     for batch, (count, offsets) in enumerate([(3, {"0": (0, 3)}), (2, {"0": (3, 5)})]):
         one = entry(BRONZE, batch=batch, offsets=offsets, read=count, good=count, written=count)
         written(lake.table(BRONZE), numbers(count), one.encoded())

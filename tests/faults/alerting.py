@@ -11,22 +11,24 @@ from subprocess import Popen
 from jobs.bronze import alerts as bronze
 from jobs.bronze import process_events
 from jobs.engine.runtime.processes import family
+from jobs.engine.storage.place import Place
 from jobs.rules.alert import alert_id
 from tests.cli import typed
 from tests.faults.lives import PATIENCE, kill
+from tests.support import lakes
 from tests.support.feeds import DECODES, records, send, start
 
 (TOPIC,) = bronze.TABLE.topics
 (EVENTS,) = process_events.TABLE.topics
 
 
-def log(lake: Path) -> Path:
+def log(lake: Place) -> Path:
     """Return the log of all lives."""
-    return lake.with_suffix(".alerts.log")
+    return lakes.beside(lake, ".alerts.log")
 
 
 @contextmanager
-def raising(lake: Path, rules: Path) -> "Iterator[Popen[bytes]]":
+def raising(lake: Place, rules: Path) -> "Iterator[Popen[bytes]]":
     """Run ``strandline alerts`` and see that nothing of it is left at the end."""
     words = ("alerts", rules, "--from-beginning", "--every", "5s", "--json", "--lake", lake)
     process = typed.start(*words, log=log(lake))
@@ -64,7 +66,7 @@ def raised(address: str) -> Counter[str]:
     return Counter((record.key() or b"").decode() for record in records(address, TOPIC))
 
 
-def wait_for(address: str, ids: set[str], lake: Path, process: "Popen[bytes]") -> None:
+def wait_for(address: str, ids: set[str], lake: Place, process: "Popen[bytes]") -> None:
     """Wait until the topic has all of some alerts."""
     deadline = time.monotonic() + PATIENCE
     while ids - raised(address).keys():

@@ -1,26 +1,26 @@
 """A broker of its own for each test that breaks something, and events on their way."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from jobs.engine.storage.place import Place
 from tests.cli.inside import succeeded
 from tests.faults.disk import outcomes
 
 
 @pytest.fixture
-def fresh(tmp_path: Path) -> Iterator[Path]:
+def fresh(root: Place) -> Iterator[Place]:
     """Return a lake whose broker runs."""
-    lake = tmp_path / "lake"
+    lake = root / "lake"
     succeeded("up", "--lake", lake)
     yield lake
     succeeded("down", "--lake", lake)
 
 
 @pytest.fixture
-def address(fresh: Path) -> str:
+def address(fresh: Place) -> str:
     """Return where the broker is."""
     status: Any = succeeded("status", "--lake", fresh, "--json").json
     return str(status["kafka"])

@@ -18,6 +18,7 @@ from jobs.engine.storage.ledger import last_entry
 from jobs.engine.storage.place import Place
 from tests.cli.inside import succeeded
 from tests.cli.typed import start
+from tests.support import lakes
 
 PATIENCE = 400
 SLICE = ("bronze.device_telemetry", "silver.device_telemetry", "gold.device_signal_10m")
@@ -26,7 +27,7 @@ SLICE = ("bronze.device_telemetry", "silver.device_telemetry", "gold.device_sign
 
 @contextmanager
 def life(
-    lake: Path, *words: object, env: Mapping[str, str] | None = None
+    lake: Place, *words: object, env: Mapping[str, str] | None = None
 ) -> Iterator["Popen[bytes]"]:
     """Start ``strandline stream`` and see that nothing of it is left at the end."""
     command = ("stream", *SLICE, "--every", "500ms", *words, "--lake", lake)
@@ -39,9 +40,9 @@ def life(
         process.wait()
 
 
-def log(lake: Path) -> Path:
+def log(lake: Place) -> Path:
     """Return the log of all lives of a lake's stream."""
-    return lake.with_suffix(".stream.log")
+    return lakes.beside(lake, ".stream.log")
 
 
 def kill(process: psutil.Process) -> None:
@@ -50,13 +51,13 @@ def kill(process: psutil.Process) -> None:
         process.send_signal(signal.SIGKILL)
 
 
-def progress(lake: Path | Place) -> tuple[int, ...]:
+def progress(lake: Place) -> tuple[int, ...]:
     """Return the version of each streamed table; -1 where there is none."""
     newest = (last_entry(Lake(lake).table(catalog.find(name))) for name in SLICE)
     return tuple(found[0] if found else -1 for found in newest)
 
 
-def received(lake: Path) -> int:
+def received(lake: Place) -> int:
     """Return how many events bronze has read."""
     newest = last_entry(Lake(lake).table(catalog.find(SLICE[0])))
     return sum(end for _, end in newest[1].offsets.values()) if newest else 0
@@ -69,7 +70,7 @@ def total(truth: Mapping[str, Any]) -> int:
 
 
 def moved(
-    lake: Path,
+    lake: Place,
     process: "Popen[bytes]",
     since: tuple[int, ...],
     *,
@@ -86,13 +87,13 @@ def moved(
         time.sleep(0.05)
 
 
-def sheets(lake: Path) -> dict[str, dict[str, Any]]:
+def sheets(lake: Place) -> dict[str, dict[str, Any]]:
     """Return the balance sheets; the ledger must balance."""
     answer: Any = succeeded("ledger", "--lake", lake, "--json").json
     return {sheet["table"]: sheet for sheet in answer}
 
 
-def finished(lake: Path, address: str, truth: Mapping[str, Any]) -> None:
+def finished(lake: Place, address: str, truth: Mapping[str, Any]) -> None:
     """Bring a lake up to date and see that it is what was really sent, and that the ledger balances."""
     succeeded("run", *SLICE, "--lake", lake, env={"STRANDLINE_KAFKA": address})
     silver = sheets(lake)[SLICE[1]]
@@ -100,7 +101,7 @@ def finished(lake: Path, address: str, truth: Mapping[str, Any]) -> None:
     assert {name: silver[name] for name in expected} == expected
 
 
-def heartbeat(lake: Path) -> dict[str, Any]:
+def heartbeat(lake: Place) -> dict[str, Any]:
     """Return the last heartbeat of the stream."""
-    beat: dict[str, Any] = json.loads(Lake(lake).heartbeat.local.read_text())
+    beat: dict[str, Any] = json.loads(Lake(lake).heartbeat.text() or "")
     return beat

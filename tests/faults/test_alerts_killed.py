@@ -13,6 +13,7 @@ import pytest
 
 from jobs.engine.runtime.processes import family
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
 from jobs.rules.sigma.folder import STARTER
 from tests.cli.inside import strandline, succeeded
 from tests.faults.alerting import Sent, log, raised, raising, wait_for
@@ -27,7 +28,7 @@ TABLES = ("bronze.alerts", "silver.alerts", "gold.alerts")
 
 @pytest.mark.prove
 def test_kills_at_random_moments_lose_no_alert_and_double_none(
-    fresh: Path, address: str, tmp_path: Path, times: Times
+    fresh: Place, address: str, tmp_path: Path, times: Times
 ) -> None:
     """Between checkpoints, during one, and while it starts; and the last life outlasts its broker."""
     kills = times(1, 50)

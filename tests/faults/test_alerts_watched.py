@@ -4,13 +4,13 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from dagster import DagsterInstance, build_sensor_context
 
 from jobs.engine.service.background_stream import Always
+from jobs.engine.storage.place import Place
 from orchestration import alerts_on_call
 from orchestration.definitions import DEFINITIONS
 from orchestration.live_feeds import live_feeds, watch_alerts
@@ -26,7 +26,7 @@ WATCH = watch_alerts(live_feeds({}))
 
 
 @pytest.fixture
-def process(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Always]:
+def process(fresh: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Always]:
     """Return the process that raises alerts in a lake; nothing of it is left at the end."""
     monkeypatch.setenv("STRANDLINE_LAKE", str(fresh))
     found = LakeResource().alerts("test")
@@ -43,7 +43,7 @@ def looked(instance: DagsterInstance) -> Any:  # noqa: ANN401  # Dagster's resul
 
 @pytest.mark.prove(alone="a minute")
 def test_killed_in_the_background_it_is_started_again_and_goes_on(
-    process: Always, fresh: Path, address: str
+    process: Always, fresh: Place, address: str
 ) -> None:
     """With the options that it was started with; paused, it stays so."""
     sent, instance = Sent(address), ephemeral()

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from jobs.engine.storage.place import Place
 from tests.cli.inside import strandline, succeeded
 from tests.faults.lives import SLICE, life, moved, progress, received, sheets, total
 
 pytestmark = [
+    pytest.mark.core,
     pytest.mark.kafka,
     pytest.mark.slow,
     pytest.mark.prove(alone="three minutes"),
@@ -22,7 +24,7 @@ GOLD = "gold.device_signal_10m"
 
 
 def test_a_closed_range_is_replaced_while_the_stream_commits(
-    fresh: Path, address: str, tmp_path: Path
+    fresh: Place, address: str, root: Place, tmp_path: Path
 ) -> None:
     """The rows are the same before and after, the streams never notice, both ledgers balance."""
     truth = tmp_path / "truth.json"
@@ -47,14 +49,14 @@ def test_a_closed_range_is_replaced_while_the_stream_commits(
         assert refused.code == 2
         assert "the earliest possible moment" in refused.err
 
-    clean = tmp_path / "clean"
+    clean = root / "clean"
     for lake in (fresh, clean):
         succeeded("run", *SLICE, "--lake", lake, env={"STRANDLINE_KAFKA": address})
         assert all(sheet["faults"] == [] for sheet in sheets(lake).values())
     succeeded("compare", fresh, clean)
 
 
-def closed(lake: Path) -> tuple[str, str]:
+def closed(lake: Place) -> tuple[str, str]:
     """Return a range that both streams have left."""
     answer: Any = succeeded(
         "query",
@@ -70,7 +72,7 @@ def closed(lake: Path) -> tuple[str, str]:
     ).isoformat()
 
 
-def fingerprints(lake: Path, since: str, until: str) -> list[object]:
+def fingerprints(lake: Place, since: str, until: str) -> list[object]:
     """Return what the range holds in silver and gold, as sums that any other row would change."""
     return [
         succeeded(

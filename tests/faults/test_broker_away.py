@@ -18,6 +18,7 @@ from jobs.engine.service.desired_state import order
 from jobs.engine.service.heartbeat import heartbeat as alive
 from jobs.engine.service.stream_health import Act, watch
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
 from tests.cli import typed
 from tests.cli.inside import succeeded
 from tests.faults.lives import PATIENCE, SLICE, heartbeat, progress, received, sheets, total
@@ -64,7 +65,7 @@ def attempts(lake: Path) -> tuple[str, ...]:
 
 @pytest.mark.prove(alone="a minute")
 def test_a_stream_outlives_a_broker_that_is_killed_without_a_command(
-    fresh: Path, address: str, tmp_path: Path
+    fresh: Place, address: str, tmp_path: Path
 ) -> None:
     """It reads every event once: what was there before the kill, and what came after it."""
     sent = [tmp_path / "before.json", tmp_path / "after.json"]
@@ -99,7 +100,7 @@ def test_a_stream_outlives_a_broker_that_is_killed_without_a_command(
 
 
 @pytest.mark.prove(alone="a minute")
-def test_silver_and_gold_go_on_with_what_bronze_has(fresh: Path) -> None:
+def test_silver_and_gold_go_on_with_what_bronze_has(fresh: Place) -> None:
     """As after a machine was started anew, of which the stream is there before the broker."""
     succeeded("produce", "--events", 1_000, "--hours", 3, "--lake", fresh)
     succeeded("run", BRONZE, "--lake", fresh)

@@ -1,13 +1,13 @@
 """A lake that was copied while its stream ran, or whose container was restarted, gets a new stream on request."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from jobs.cli.place import now
 from jobs.engine.runtime.holders import own
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
 from tests.cli import typed
 from tests.cli.inside import succeeded
 from tests.faults.lives import SLICE, heartbeat
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.mark.prove(alone="half a minute")
-def test_a_live_heartbeat_of_another_host_does_not_stop_a_start(fresh: Path) -> None:
+def test_a_live_heartbeat_of_another_host_does_not_stop_a_start(fresh: Place) -> None:
     succeeded("produce", "--events", 500, "--hours", 3, "--lake", fresh)
     beat = {**own(), "host": "elsewhere", "alive": True, "at": now().isoformat()}
     tables = {name: {} for name in SLICE}

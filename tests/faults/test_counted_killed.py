@@ -15,6 +15,7 @@ from jobs.bronze import process_events, user_actions
 from jobs.core.feed import Feed
 from jobs.engine.runtime.processes import family
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
 from jobs.engine.storage.spark_checkpoint import kafka_ends
 from jobs.rules.live import feeds
 from jobs.rules.sigma.folder import read_folder
@@ -124,7 +125,7 @@ def lose_the_last_commit(lake: Lake, feed: Feed) -> None:
 
 
 def test_an_alert_has_one_id_through_a_crash_and_a_new_version_counts_later_events(
-    fresh: Path, address: str, tmp_path: Path
+    fresh: Place, address: str, tmp_path: Path
 ) -> None:
     rules = write(tmp_path / "rules", 3).parent
     both, feed = feeds(read_folder(rules).thresholds)

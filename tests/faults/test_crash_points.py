@@ -1,7 +1,6 @@
 """Crashes between two exact steps, planted by hand, so that each run meets them."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -18,11 +17,12 @@ from jobs.gold import device_signal_10m
 from jobs.silver import device_telemetry as silver
 from quality.rules import Rule
 from tests.engine.written import entry, numbers, written
+from tests.support import lakes
 from tests.support.events import readings, received
 from tests.support.rows import NOON
 from tests.support.seeds import copied
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.core, pytest.mark.slow]
 
 SILVER, GOLD = silver.TABLE, device_signal_10m.TABLE
 FIRST = """
@@ -66,8 +66,7 @@ def contents(lake: Lake, site: Site) -> dict[str, list[str]]:
     """Return every row of every table, as text in an order of its own."""
     folders = [*lake.folders(SILVER), *lake.folders(GOLD)]
     frames = {
-        str(path.local.relative_to(lake.root)): site.spark.read.format("delta").load(str(path))
-        for path in folders
+        path.below(lake.root): site.spark.read.format("delta").load(str(path)) for path in folders
     }
     return {name: sorted(map(str, rows.collect())) for name, rows in frames.items()}
 
@@ -81,15 +80,15 @@ def balanced(lake: Lake) -> bool:
 def forget_last_batch(lake: Lake, table: Table) -> None:
     """Take away Spark's note that the last batch was finished, as if it had been killed before that."""
     commits = lake.checkpoint(table) / "commits"
-    last = max(int(file.name) for file in commits.local.iterdir() if file.name.isdigit())
-    (commits / str(last)).local.unlink()
-    (commits / f".{last}.crc").local.unlink(missing_ok=True)
+    last = max(int(name) for name in commits.names() if name.isdigit())
+    (commits / str(last)).remove()
+    (commits / f".{last}.crc").remove()
 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory, site: Site) -> dict[str, list[str]]:
     """Return what a lake holds to which nothing happened."""
-    lake = Lake(tmp_path_factory.mktemp("undisturbed")).open_for_writing()
+    lake = Lake(lakes.place(tmp_path_factory.mktemp("undisturbed"))).open_for_writing()
     return contents(with_both(lake, site), site)
 
 
@@ -175,15 +174,15 @@ def test_a_replayed_batch_still_brings_the_state_forward(
     assert balanced(lake)
 
 
-def test_what_a_killed_writer_left_lying_about_is_not_believed(tmp_path: Path) -> None:
+def test_what_a_killed_writer_left_lying_about_is_not_believed(root: Place) -> None:
     """Drafts of commits, a torn pointer to the checkpoint: only files with the right name are the log."""
-    written(tmp_path, numbers(1), entry(SILVER, batch=3).encoded())
-    log = tmp_path / "_delta_log"
-    (log / ".00000000000000000001.json.1234.tmp").write_text('{"commitInfo":{"userMe')
-    (log / "00000000000000000001.json.tmp").write_text('{"commitInfo":{"userMe')
-    (log / "_last_checkpoint").write_text('{"vers')
+    written(root, numbers(1), entry(SILVER, batch=3).encoded())
+    log = root / "_delta_log"
+    (log / ".00000000000000000001.json.1234.tmp").put('{"commitInfo":{"userMe')
+    (log / "00000000000000000001.json.tmp").put('{"commitInfo":{"userMe')
+    (log / "_last_checkpoint").put('{"vers')
 
-    found = last_entry(Place.of(tmp_path))
+    found = last_entry(root)
 
     assert found is not None
     assert (found[0], found[1].batch) == (0, 3)

@@ -12,9 +12,11 @@ from jobs.bronze import alerts as bronze
 from jobs.engine.runtime.processes import family
 from jobs.engine.service.receivers import receivers
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
 from tests.cli.inside import strandline
 from tests.cli.typed import start
 from tests.faults.lives import PATIENCE, kill
+from tests.support import lakes
 from tests.support.notices import Receiver, alert, receiving, send
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -25,7 +27,7 @@ ALERTS = 3_000
 
 
 def test_a_kill_before_an_acceptance_is_stored_sends_the_same_notice_again(
-    fresh: Path, address: str
+    fresh: Place, address: str
 ) -> None:
     """The receiver kills its sender twice, when it has the notice and before it answers."""
     send(address, TOPIC.name, (alert(n, f"r{n % RULES}") for n in range(ALERTS)))
@@ -60,11 +62,11 @@ def _words(receiver: Receiver) -> tuple[object, ...]:
     return ("deliver", "--to", receiver.address, "--every", "1s", "--from-beginning")
 
 
-def _started(receiver: Receiver, lake: Path) -> "Popen[bytes]":
+def _started(receiver: Receiver, lake: Place) -> "Popen[bytes]":
     return start(*_words(receiver), "--json", "--lake", lake, log=_log(lake))
 
 
-def _killed(receiver: Receiver, lake: Path) -> "Popen[bytes]":
+def _killed(receiver: Receiver, lake: Place) -> "Popen[bytes]":
     """Return a process that was killed while it delivered."""
     process = _started(receiver, lake)
 
@@ -83,5 +85,5 @@ def _by_id(receiver: Receiver) -> dict[str, int]:
     return {notice["delivery_id"]: notice["count"] for notice in list(receiver.accepted)}
 
 
-def _log(lake: Path) -> Path:
-    return lake.with_suffix(".deliver.log")
+def _log(lake: Place) -> Path:
+    return lakes.beside(lake, ".deliver.log")

@@ -13,6 +13,7 @@ import pytest
 from jobs import catalog
 from jobs.engine.runtime.processes import family
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
 from tests.cli import inside, typed
 from tests.cli.inside import succeeded
 from tests.faults.lives import (
@@ -31,12 +32,12 @@ from tests.faults.lives import (
 from tests.support.modes import has_caught_up
 from tests.support.proofs import Times
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.core, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 @pytest.mark.prove
 def test_kills_at_random_moments_change_nothing_and_the_last_stream_ends_cleanly(
-    fresh: Path, address: str, tmp_path: Path, times: Times
+    fresh: Place, address: str, root: Place, tmp_path: Path, times: Times
 ) -> None:
     """Its JVM first, then Python, its JVM, or both, between slices of a backlog.
 
@@ -72,7 +73,7 @@ def test_kills_at_random_moments_change_nothing_and_the_last_stream_ends_cleanly
             psutil.wait_procs(victims, timeout=60)
 
     catches_up_and_ends_cleanly(fresh)
-    clean = tmp_path / "clean"
+    clean = root / "clean"
     for lake in (fresh, clean):
         finished(lake, address, sent)
     succeeded("compare", fresh, clean)
@@ -86,7 +87,7 @@ def ended_for_its_jvm(code: int, words: str) -> None:
     assert "Traceback" not in words, words[-3000:]
 
 
-def keeps_others_out(lake: Path, process: "Popen[bytes]") -> None:
+def keeps_others_out(lake: Place, process: "Popen[bytes]") -> None:
     """See that no second writer starts while the stream lives."""
     assert heartbeat(lake)["alive"]
     second = typed.strandline("run", *SLICE, "--lake", lake)
@@ -95,7 +96,7 @@ def keeps_others_out(lake: Path, process: "Popen[bytes]") -> None:
     assert "hint:" in second.err
 
 
-def catches_up_and_ends_cleanly(lake: Path) -> None:
+def catches_up_and_ends_cleanly(lake: Place) -> None:
     """Let a last stream read the rest, and send it what every deploy sends; Ctrl-C is seen by tests/e2e/test_sequence.py.
 
     What a probe of Kubernetes says is asked as well: of one that was killed, of one that lives, of one that has ended.
@@ -116,7 +117,7 @@ def catches_up_and_ends_cleanly(lake: Path) -> None:
     assert "not running" in succeeded("status", "--lake", lake).out
 
 
-def quiet(lake: Path, process: "Popen[bytes]") -> None:
+def quiet(lake: Place, process: "Popen[bytes]") -> None:
     """Wait until a stream runs and has nothing more to commit, of what was sent before it began."""
     deadline = time.monotonic() + PATIENCE
     while heartbeat(lake)["pid"] != process.pid or not all(

@@ -12,6 +12,7 @@ from jobs import catalog
 from jobs.engine.runtime.processes import family
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries
+from jobs.engine.storage.place import Place
 from tests.cli.inside import succeeded
 from tests.cli.typed import start
 from tests.faults.lives import PATIENCE, kill
@@ -33,7 +34,7 @@ def begun(lake: Lake) -> Any:  # noqa: ANN401  # as it lies in the lake
 
 @pytest.mark.prove(alone="a minute and a half")
 def test_a_jvm_that_is_killed_within_a_batch_is_followed_by_smaller_ones(
-    fresh: Path, tmp_path: Path
+    fresh: Place, tmp_path: Path
 ) -> None:
     lake, truth = Lake(fresh), tmp_path / "truth.json"
     succeeded("produce", "--events", 60_000, "--hours", 20, "--truth", truth, "--lake", fresh)

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import pytest
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
@@ -16,6 +15,7 @@ from jobs.core.topic import Topic
 from jobs.engine.kafka.expired import ExpiredError
 from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
 from tests.cli.inside import strandline, succeeded
 from tests.engine.records import NOON, admin, expire, put
 
@@ -27,7 +27,7 @@ MINUTE = 60_000
 @pytest.mark.slow
 @pytest.mark.kafka
 def test_a_loss_is_seen_coming_named_accepted_and_balanced(
-    spark: SparkSession, fresh: Path, address: str, clock: Callable[[], datetime]
+    spark: SparkSession, fresh: Place, address: str, clock: Callable[[], datetime]
 ) -> None:
     """In the order in which it happens; each step by what is typed."""
     _send(address, [3, 3])

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from jobs import catalog
+from jobs.engine.storage.place import Place
 from tests.cli import inside
 from tests.cli.inside import succeeded
 from tests.faults.disk import outcomes
@@ -43,7 +44,7 @@ MOST = 150
 
 @pytest.mark.prove(alone="half a minute a round")
 def test_random_kills_of_every_operation_lose_nothing_and_double_nothing(
-    fresh: Path, address: str, tmp_path: Path, times: Times
+    fresh: Place, address: str, tmp_path: Path, times: Times
 ) -> None:
     """The seed is printed; the moments depend on the machine too."""
     rounds, seed = times(1, 200), random.SystemRandom().randrange(10**6)

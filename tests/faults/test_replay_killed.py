@@ -19,7 +19,12 @@ from tests.cli.typed import start
 from tests.faults.lives import kill
 from tests.support.mistaken import computed_anew, is_same, mistaken
 
-pytestmark = [pytest.mark.slow, pytest.mark.prove(alone="two minutes"), pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.core,
+    pytest.mark.slow,
+    pytest.mark.prove(alone="two minutes"),
+    pytest.mark.timeout(600),
+]
 
 REPLAY = ("quarantine", "replay", silver.TABLE.id)
 PATIENCE = 200

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
 from jobs.rules.rule_folder import MUTED
 from tests.faults.alerting import EVENTS, TOPIC, log, raising
 from tests.faults.lives import PATIENCE
@@ -121,7 +122,7 @@ def wait(until: Callable[[], bool], lake: Path) -> float:
 
 @pytest.mark.prove(alone="half a minute")
 def test_each_event_meets_the_rules_of_its_offset_and_each_rule_once(
-    fresh: Path, address: str, tmp_path: Path, times: Times
+    fresh: Place, address: str, tmp_path: Path, times: Times
 ) -> None:
     """Every change is live within ten seconds; the short form only prints how long that took, on a machine that is shared."""
     rules = tmp_path / "rules"
@@ -168,7 +169,7 @@ def test_each_event_meets_the_rules_of_its_offset_and_each_rule_once(
 
 @pytest.mark.prove(alone="a minute")
 def test_a_rule_that_counts_is_switched_within_ten_seconds(
-    fresh: Path, address: str, tmp_path: Path
+    fresh: Place, address: str, tmp_path: Path
 ) -> None:
     """It begins to count anew, and each version raises its alert once a window."""
     rules = tmp_path / "rules"
@@ -202,7 +203,7 @@ def test_a_rule_that_counts_is_switched_within_ten_seconds(
 
 @pytest.mark.prove(alone="a minute")
 def test_a_rule_that_is_changed_while_the_process_is_down_raises_nothing_twice(
-    fresh: Path, address: str, tmp_path: Path
+    fresh: Place, address: str, tmp_path: Path
 ) -> None:
     """A start judges again what came after the last checkpoint: here once after a stop, and once after ``kill -9``."""
     rules = tmp_path / "rules"

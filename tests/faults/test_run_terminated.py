@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from jobs.engine.runtime.processes import family
+from jobs.engine.storage.place import Place
 from tests.cli.inside import succeeded
 from tests.cli.typed import ENVIRONMENT
 from tests.faults.lives import PATIENCE, SLICE, kill, progress, sheets
@@ -28,7 +29,7 @@ DIMENSION = ("bronze.device_inventory", "silver.device_inventory", "silver.devic
 
 
 def test_a_run_that_is_terminated_is_carried_on_by_the_next(
-    fresh: Path, address: str, tmp_path: Path
+    fresh: Place, address: str, tmp_path: Path
 ) -> None:
     """However the next one is started; this one is typed."""
     truth = tmp_path / "truth.json"

@@ -85,7 +85,7 @@ def test_a_kill_at_any_file_leaves_no_snapshot_and_no_lake_that_is_half_done(
 @pytest.mark.timeout(1200)
 @pytest.mark.prove(alone="two minutes")
 def test_a_stream_of_the_restored_lake_goes_on_and_gives_the_rows_of_the_original(
-    fresh: Path, address: str, tmp_path: Path, times: Times
+    fresh: Place, address: str, tmp_path: Path, times: Times
 ) -> None:
     """Taken at random moments between and in batches; the original streams on meanwhile, and is compared at the end."""
     count = times(2, 10)

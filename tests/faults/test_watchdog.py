@@ -8,7 +8,6 @@ import signal
 import time
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from jobs.engine.service import desired_state as orders
 from jobs.engine.service.background_stream import Always
 from jobs.engine.service.heartbeat import heartbeat
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
 from orchestration import on_call
 from orchestration.definitions import DEFINITIONS
 from orchestration.resources import RESOURCES, LakeResource
@@ -36,7 +36,7 @@ QUICK = tuple(timedelta(seconds=n) for n in (0, 1))
 
 
 @pytest.fixture
-def asked(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Always]:
+def asked(fresh: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Always]:
     """Return a stream that is to run; nothing of it is left at the end."""
     monkeypatch.setenv("STRANDLINE_LAKE", str(fresh))
     monkeypatch.setattr(orders, "DELAYS", QUICK)
@@ -49,7 +49,7 @@ def asked(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Always]:
 
 @pytest.mark.prove(alone="a minute")
 def test_killed_again_and_again_it_backs_off_and_a_person_is_asked(
-    asked: Always, fresh: Path
+    asked: Always, fresh: Place
 ) -> None:
     """Each kill is answered as often as there are delays; then a person resumes it."""
     succeeded("produce", "--events", 500, "--hours", 3, "--lake", fresh)

@@ -106,8 +106,8 @@ FAULTS = (
     Mutant(
         "a quarantine is filled again after a crash",
         f"{PIPELINE}/batch_writer.py",
-        "held_already=self._has(quarantine, number)",
-        "held_already=False",
+        "held_already = not is_next and self._has(quarantine, stream, number)",
+        "held_already = False",
         ("tests/faults/test_crash_points.py",),
     ),
     Mutant(

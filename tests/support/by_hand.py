@@ -10,7 +10,6 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -54,7 +53,7 @@ def commit(
     version = latest_version(place)
     sums = json.loads(sum_file(place, version).text() or "")
     columns = _measured(sums["metadata"], files)
-    added = [_file(place.local, rows, columns, written_at) for rows in files if len(rows)]
+    added = [_file(place, rows, columns, written_at) for rows in files if len(rows)]
     size = sum(file["size"] for file in added)
     sums.pop("fileSizeHistogram", None)  # of a commit that Spark made
     sums |= {
@@ -81,13 +80,17 @@ def table(schema: StructType, rows: Sequence[Sequence[object]]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=wanted)
 
 
-def _file(path: Path, rows: pa.Table, columns: Sequence[str], at: int) -> dict[str, Any]:
+def _file(place: Place, rows: pa.Table, columns: Sequence[str], at: int) -> dict[str, Any]:
     name = f"part-00000-{uuid4()}-c000.snappy.parquet"
-    pq.write_table(rows, path / name, use_deprecated_int96_timestamps=True, store_schema=False)
+    buffer = pa.BufferOutputStream()
+    pq.write_table(rows, buffer, use_deprecated_int96_timestamps=True, store_schema=False)
+    content = buffer.getvalue().to_pybytes()
+    with (place / name).written() as file:
+        file.write(content)
     return {
         "path": name,
         "partitionValues": {},
-        "size": (path / name).stat().st_size,
+        "size": len(content),
         "modificationTime": at,
         "dataChange": True,
         "stats": json.dumps(_statistics(rows, columns)),

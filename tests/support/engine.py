@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from jobs.engine.runtime import spark_session
 from jobs.engine.runtime.settings import settings
+from tests.support import lakes
 
 # Three workers keep both cores busy, so nothing is compiled for free: of all that the JVMs of the suite did, a third was
 # the thorough compiler. With the quick one alone 406 tests of gold, silver, repairs and storage take 309 s instead of
@@ -59,7 +60,7 @@ def shared() -> Path:
 def spark() -> SparkSession:
     """Return the small Spark of this process, and start it if need be."""
     if not _running:
-        sizes = settings(cores=2, memory=HEAP, shuffle_partitions=2)
+        sizes = settings(lake=str(lakes.place(place())), cores=2, memory=HEAP, shuffle_partitions=2)
         _running.append(start(sizes, _logs[-1]))
         _set_code(_running[0], PLAIN)
     return _running[0]

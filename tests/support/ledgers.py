@@ -11,6 +11,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.place import Place
 from tests.engine.written import BRONZE, GOLD, SILVER, entry
+from tests.support import lakes
 
 METADATA = {
     "format": {"provider": "parquet", "options": {}},
@@ -34,7 +35,7 @@ def write_log(path: Place, log: Log, first: int = 0) -> None:
             actions.append({"metaData": {"id": str(uuid4()), **METADATA}})
             actions.append({"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}})
         lines = (json.dumps(action, separators=(",", ":")) + "\n" for action in actions)
-        commit_file(path, version).local.write_text("".join(lines))
+        lakes.write(commit_file(path, version), lines)
 
 
 def histories(commits: int, random: Random, repairs: float = 0.15) -> dict[Table, Log]:

@@ -1,16 +1,15 @@
 """A morning that was judged by a rule that believed too little, and the lakes that computing it anew would give."""
 
-import shutil
-
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from jobs.core.modes import Batch
 from jobs.core.table import Table
 from jobs.engine.proof.compare import compare
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.open_table import opened
 from jobs.gold import device_signal_10m as gold
 from jobs.silver import device_telemetry as silver
+from tests.support import lakes
 from tests.support.events import TABLE, readings, received
 from tests.support.modes import derive
 from tests.support.morning import STRICT
@@ -49,11 +48,11 @@ def mistaken(spark: SparkSession, lake: Lake, text: str = EVENTS) -> Lake:
 
 def computed_anew(spark: SparkSession, lake: Lake) -> Lake:
     """Return a lake in which a batch has computed the same events by the rules of the catalog."""
-    events = DeltaTable(lake.table(TABLE).local).to_pyarrow_table().to_pylist()
+    events = opened(lake.table(TABLE)).to_pyarrow_table().to_pylist()
     other = Lake(lake.root.parent / "anew").open_for_writing()
 
     def computed(seed: Lake) -> None:
-        shutil.copytree(lake.table(TABLE).local, seed.table(TABLE).local)
+        lakes.copy(lake.table(TABLE), seed.table(TABLE))
         derive(spark, seed, *TABLES, mode=Batch())
 
     return copied(other, f"anew {sorted(map(str, events))}", computed)

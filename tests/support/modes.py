@@ -1,13 +1,11 @@
 """One log of events, run in every mode, each in a lake of its own; the answers must be the same rows."""
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from jobs.core.modes import AvailableNow, Batch, MicroBatch, Mode
@@ -19,9 +17,11 @@ from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.quarantine.resolutions import held
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_table
+from jobs.engine.storage.open_table import opened
 from jobs.engine.storage.place import Place
 from jobs.gold import device_signal_10m as gold
 from jobs.silver import device_telemetry as silver
+from tests.support import lakes
 from tests.support.events import TABLE, Event, commits, received
 from tests.support.rows import NOON, Row, shown
 from tests.support.upserted import upserted
@@ -115,7 +115,7 @@ def answers_of(lake: Lake) -> Answers:
 def twin(lake: Lake, name: str) -> Lake:
     """Return a new lake with the same bronze table and nothing else."""
     other = Lake(lake.root.parent / name).open_for_writing()
-    shutil.copytree(lake.table(TABLE), other.table(TABLE))
+    lakes.copy(lake.table(TABLE), other.table(TABLE))
     return other
 
 
@@ -194,6 +194,6 @@ def _held(lake: Lake) -> list[Row]:
 
 
 def _read(path: Place) -> list[Row]:
-    if not (path / "_delta_log").local.is_dir():
+    if not is_table(path):
         return []
-    return shown(DeltaTable(path).to_pyarrow_table().to_pylist())
+    return shown(opened(path).to_pyarrow_table().to_pylist())

@@ -1,13 +1,12 @@
 """Lakes that are costly to make: each is made once, by one worker of the suite, and copied for each test."""
 
 import hashlib
-import shutil
 from collections.abc import Callable
 
 from jobs.engine.storage.file_lock import hold
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
-from tests.support import engine
+from tests.support import engine, lakes
 
 
 def copied(lake: Lake, name: str, make: Callable[[Lake], object]) -> Lake:
@@ -18,14 +17,12 @@ def copied(lake: Lake, name: str, make: Callable[[Lake], object]) -> Lake:
         name: What is made; two that differ need two names.
         make: Fills an empty lake.
     """
-    seeds = engine.shared() / "seeds"
-    seeds.mkdir(exist_ok=True)
-    seed = seeds / hashlib.sha256(name.encode()).hexdigest()[:16]
-    with hold(Place.of(seed.with_suffix(".lock"))):
+    path = engine.shared() / "seeds" / hashlib.sha256(name.encode()).hexdigest()[:16]
+    seed, draft = lakes.place(path), lakes.place(path.with_suffix(".draft"))
+    with hold(Place.of(path.with_suffix(".lock"))):
         if not seed.exists():
-            draft = seed.with_suffix(".draft")
-            shutil.rmtree(draft, ignore_errors=True)
+            draft.remove()
             make(Lake(draft).open_for_writing())
-            draft.rename(seed)
-    shutil.copytree(seed, lake.root.local, dirs_exist_ok=True)
+            draft.move(seed)
+    lakes.copy(seed, lake.root)
     return lake

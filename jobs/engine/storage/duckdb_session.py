@@ -64,7 +64,7 @@ def let_read(duck: Duck, files: Iterable[str]) -> None:
     """Let a database read files of an object store, where some are on one; it has no way of its own to them."""
     are_there = any(file.startswith(f"{S3A}://") for file in files)
     if are_there and S3A not in duck.list_filesystems():
-        from jobs.engine.storage.object_files import file_system  # noqa: PLC0415  # few lakes are on a store
+        from jobs.engine.storage.object_client import file_system  # noqa: PLC0415  # few lakes are on a store
 
         duck.register_filesystem(file_system())
 

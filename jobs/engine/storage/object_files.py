@@ -6,68 +6,26 @@ Nothing can be renamed or appended to: a move copies and removes, object by obje
 ``create`` and ``replace`` are decided by the server, of any number of writers one wins. An answer may be lost after the server
 has written; then the client asks again and meets its own object. So a refusal is believed only after the object was read back
 and its content is not ours.
-
-Why obstore and not fsspec or boto3: fsspec hides conditions, and obstore is the client that delta-rs has as well.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import datetime, timedelta
-from functools import cache
+from datetime import datetime
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 import obstore
-from obstore.exceptions import (
-    AlreadyExistsError,
-    BaseError,
-    PermissionDeniedError,
-    PreconditionError,
-    UnauthenticatedError,
-)
-from obstore.fsspec import FsspecStore
+from obstore.exceptions import AlreadyExistsError, PreconditionError
 from obstore.store import S3Store
 
-from jobs.core.errors import DefinitionError
-from jobs.engine.runtime.settings import S3A, StoreOptions, store_options
-from jobs.engine.runtime.store_away import StoreAwayError
+from jobs.engine.storage.object_client import asked, bucket_of
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
-    from obstore.store import RetryConfig  # it has no name at run time
-
-PATIENCE: "RetryConfig" = {
-    # The number alone ended it after two seconds: the pauses are drawn, and the first are short.
-    "max_retries": 1_000,
-    "retry_timeout": timedelta(seconds=30),
-    "backoff": {"max_backoff": timedelta(seconds=2)},
-}
-"""How long a request is repeated that the store does not answer; then its caller decides."""
-
-
-def bucket_of(name: str) -> S3Store:
-    """Return the client of a bucket; one a process, which keeps its connections."""
-    return _client(name, store_options())
-
-
-@cache
-def _client(name: str, options: StoreOptions) -> S3Store:
-    return S3Store(
-        name,
-        client_options={"allow_http": options.is_plain},
-        retry_config=PATIENCE,
-    )
-
-
-@cache
-def file_system() -> FsspecStore:
-    """Return the store as DuckDB reads it: through a file system of Python, since its own extension is not bundled."""
-    return FsspecStore("s3a", client_options={"allow_http": store_options().is_plain})
 
 
 def exists(path: str) -> bool:
     """Return whether there is an object, or one below."""
     store, key = _split(path)
-    with _asked(path):
+    with asked(path):
         if key and _is_there(store, key):
             return True
         return any(True for _ in _objects(store, key))
@@ -76,14 +34,14 @@ def exists(path: str) -> bool:
 def is_file(path: str) -> bool:
     """Return whether there is an object of exactly this key."""
     store, key = _split(path)
-    with _asked(path):
+    with asked(path):
         return _is_there(store, key)
 
 
 def names(path: str) -> list[str]:
     """Return the names of what lies in a folder, sorted; none where there is no folder."""
     store, key = _split(path)
-    with _asked(path):
+    with asked(path):
         found = obstore.list_with_delimiter(store, _folder(key) or None)
     objects = (each["path"] for each in found["objects"] if each["path"] != key)
     below = [*found["common_prefixes"], *objects]
@@ -95,7 +53,7 @@ def names_from(path: str, first: str) -> list[str]:
     store, key = _split(path)
     # A listing begins behind its key, so behind the name without its last letter.
     begin = f"{_folder(key)}{first[:-1]}"
-    with _asked(path):
+    with asked(path):
         pages = obstore.list(store, _folder(key) or None, offset=begin)
         below = (each["path"].removeprefix(_folder(key)) for page in pages for each in page)
         return sorted(name for name in below if name >= first and "/" not in name)
@@ -105,7 +63,7 @@ def files(path: str) -> Iterator[str]:
     """Yield the paths of all objects below a folder, page by page."""
     store, key = _split(path)
     bucket = path.partition("/")[0]
-    with _asked(path):
+    with asked(path):
         yield from (f"{bucket}/{each['path']}" for each in _objects(store, key))
 
 
@@ -113,7 +71,7 @@ def listed(path: str) -> Iterator[tuple[str, int, int]]:
     """Yield the path, the bytes and the time of each object below a folder, page by page."""
     store, key = _split(path)
     bucket = path.partition("/")[0]
-    with _asked(path):
+    with asked(path):
         for each in _objects(store, key):
             written = int(each["last_modified"].timestamp() * 1_000_000) * 1_000
             yield f"{bucket}/{each['path']}", each["size"], written
@@ -122,14 +80,14 @@ def listed(path: str) -> Iterator[tuple[str, int, int]]:
 def size(path: str) -> int:
     """Return the bytes of an object."""
     store, key = _split(path)
-    with _asked(path):
+    with asked(path):
         return int(obstore.head(store, key)["size"])
 
 
 def modified_at(path: str) -> datetime:
     """Return when an object was written."""
     store, key = _split(path)
-    with _asked(path):
+    with asked(path):
         return obstore.head(store, key)["last_modified"]
 
 
@@ -142,7 +100,7 @@ def read(path: str) -> bytes | None:
 def read_tagged(path: str) -> tuple[bytes, str] | None:
     """Return an object's content and its tag, which changes with it; None where there is none."""
     store, key = _split(path)
-    with _asked(path):
+    with asked(path):
         try:
             answer = obstore.get(store, key)
             return bytes(answer.bytes()), str(answer.meta["e_tag"])
@@ -153,7 +111,7 @@ def read_tagged(path: str) -> tuple[bytes, str] | None:
 def read_last(path: str, count: int) -> bytes:
     """Return the last bytes of an object."""
     store, key = _split(path)
-    with _asked(path):
+    with asked(path):
         answer = obstore.get(store, key, options={"range": {"suffix": count}})
         return bytes(answer.bytes())
 
@@ -161,21 +119,21 @@ def read_last(path: str, count: int) -> bytes:
 def source(path: str) -> BinaryIO:
     """Open an object to read parts of it."""
     store, key = _split(path)
-    with _asked(path):
+    with asked(path):
         return cast("BinaryIO", obstore.open_reader(store, key))
 
 
 def written(path: str) -> BinaryIO:
     """Open an object to write it; it is there when it is closed."""
     store, key = _split(path)
-    with _asked(path):
+    with asked(path):
         return cast("BinaryIO", obstore.open_writer(store, key))
 
 
 def put(path: str, content: bytes) -> None:
     """Write an object; a reader sees the old content or the new."""
     store, key = _split(path)
-    with _asked(path):
+    with asked(path):
         obstore.put(store, key, content)
 
 
@@ -187,7 +145,7 @@ def create(path: str, content: bytes) -> bool:
 def create_tagged(path: str, content: bytes) -> str | None:
     """Write an object that does not exist; return its tag, or None where another writer has created it."""
     store, key = _split(path)
-    with _asked(path):
+    with asked(path):
         try:
             return str(obstore.put(store, key, content, mode="create")["e_tag"])
         except AlreadyExistsError:
@@ -198,7 +156,7 @@ def create_tagged(path: str, content: bytes) -> str | None:
 def replace(path: str, content: bytes, tag: str) -> str | None:
     """Write an object that has not changed since it had a tag; return its new tag, or None where it has changed."""
     store, key = _split(path)
-    with _asked(path):
+    with asked(path):
         try:
             return str(obstore.put(store, key, content, mode={"e_tag": tag})["e_tag"])
         except (PreconditionError, FileNotFoundError):
@@ -223,7 +181,7 @@ def copy(path: str, to: str) -> None:
     """Copy an object; within a bucket the server does it."""
     store, key = _split(path)
     other, target = _split(to)
-    with _asked(path):
+    with asked(path):
         if other is store:
             obstore.copy(store, key, target)
         else:
@@ -243,14 +201,14 @@ def move(path: str, to: str) -> None:
 def remove_file(path: str) -> None:
     """Remove an object; nothing where there is none."""
     store, key = _split(path)
-    with _asked(path):
+    with asked(path):
         obstore.delete(store, key)
 
 
 def remove(path: str, *, if_possible: bool) -> None:  # noqa: ARG001  # as for local files
     """Remove an object, or all below a folder; nothing where there is none."""
     store, key = _split(path)
-    with _asked(path):
+    with asked(path):
         if key:
             obstore.delete(store, key)
         for page in obstore.list(store, _folder(key) or None):
@@ -283,24 +241,3 @@ def _is_there(store: S3Store, key: str) -> bool:
 
 def _folder(key: str) -> str:
     return f"{key}/" if key else ""
-
-
-@contextmanager
-def _asked(path: str) -> Iterator[None]:
-    """Say what the reader does about a refusal of the store.
-
-    Raises:
-        DefinitionError: It refuses the credentials.
-        StoreAwayError: It does not answer.
-    """
-    try:
-        yield
-    except (PermissionDeniedError, UnauthenticatedError) as error:
-        raise DefinitionError(
-            f"the object store refuses {S3A}://{path}",
-            hint="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to a key that may read and write the bucket.",
-            lake=f"{S3A}://{path}",
-        ) from error
-    except BaseError as error:
-        reason = str(error).partition("\n")[0][:300]
-        raise StoreAwayError(reason, f"{S3A}://{path}") from error

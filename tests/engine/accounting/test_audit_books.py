@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -16,13 +15,15 @@ from jobs.engine.storage.ledger_snapshot import name_of, snapshot_file
 from jobs.engine.storage.place import Place
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
 
+pytestmark = pytest.mark.core
+
 TABLES = (BRONZE, SILVER, GOLD)
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
+def lake(root: Place) -> Lake:
     """Return a lake that balances, with closed books and a batch after them."""
-    lake = small_lake(tmp_path)
+    lake = small_lake(root)
     close(lake, TABLES, every=1)
     more = entry(BRONZE, batch=2, offsets={"0": (5, 7)}, read=2, good=2, written=2)
     written(lake.table(BRONZE), numbers(2), more.encoded())

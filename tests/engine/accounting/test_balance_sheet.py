@@ -7,32 +7,34 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable
 
 from jobs.core.table import Table
 from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.open_table import opened
+from jobs.engine.storage.place import Place
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
+
+pytestmark = pytest.mark.core
 
 
 @pytest.fixture
-def sound(tmp_path: Path) -> Lake:
+def sound(root: Place) -> Lake:
     """Return a lake that balances."""
-    return small_lake(tmp_path)
+    return small_lake(root)
 
 
 def tampered(lake: Lake, table: Table, version: int, **changes: object) -> None:
     """Change a ledger entry in its commit, which no program does."""
     file = lake.table(table) / "_delta_log" / f"{version:020d}.json"
-    lines = [json.loads(line) for line in file.local.read_text().splitlines()]
+    lines = [json.loads(line) for line in (file.text() or "").splitlines()]
     for line in lines:
         if "commitInfo" in line:
             fields = json.loads(line["commitInfo"]["userMetadata"]) | changes
             line["commitInfo"]["userMetadata"] = json.dumps(fields)
-    file.local.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+    file.put("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
 
 
 def faults(lake: Lake, table: Table) -> str:
@@ -117,7 +119,7 @@ def test_rows_that_were_deleted_are_missed(table: Table, sound: Lake) -> None:
     """A user's DELETE removes rows and leaves the ledger as it was."""
     path = sound.table(table)
     before = balance(table, sound).rows
-    DeltaTable(path).delete("number = 0")
+    opened(path).delete("number = 0")
     after = balance(table, sound).rows
 
     assert after < before
@@ -133,7 +135,7 @@ def test_rows_that_were_added_by_hand_are_noticed(sound: Lake) -> None:
 
 def test_a_quarantine_that_was_emptied_is_missed(sound: Lake) -> None:
     """Rows held back are accounted for as strictly as the others."""
-    DeltaTable(sound.quarantine(SILVER)).delete()
+    opened(sound.quarantine(SILVER)).delete()
 
     assert "the quarantine holds 0 rows, but 1 were sent there" in faults(sound, SILVER)
 
@@ -186,16 +188,23 @@ def test_a_recomputed_table_is_accounted_for_from_then_on(sound: Lake) -> None:
 
 def test_a_file_that_was_removed_by_hand_is_found_missing(sound: Lake) -> None:
     """The log still lists the file; a reader of the table will fail, so the ledger must report it first."""
-    victim = next(sound.table(SILVER).local.glob("*.parquet"))
-    victim.unlink()
+    victim = next(each for each in sound.table(SILVER).files() if each.name.endswith(".parquet"))
+    victim.remove()
 
     assert victim.name in faults(sound, SILVER)
 
 
 HOLD = """
 import fcntl, sys
-file = open(sys.argv[1], "r+")
-fcntl.lockf(file, fcntl.LOCK_EX)
+from jobs.engine.storage.place import Place
+from jobs.engine.storage.store_lease import take
+place = Place.of(sys.argv[1])
+if place.is_local:
+    file = place.local.open("r+")
+    fcntl.lockf(file, fcntl.LOCK_EX)
+else:
+    held = take(place, life=5.0)
+    held.keep()
 print("held", flush=True)
 sys.stdin.read()
 """
@@ -205,8 +214,8 @@ sys.stdin.read()
 def writer(lake: Lake, table: Table) -> Iterator[None]:
     """Let another process be the table's writer."""
     path = lake.lease(table)
-    path.parent.local.mkdir(parents=True, exist_ok=True)
-    path.local.touch()
+    if path.is_local:
+        path.put("")
     command = [sys.executable, "-c", HOLD, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

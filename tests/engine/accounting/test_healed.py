@@ -1,15 +1,16 @@
 """A sheet shows the rows that a backfill added; no reader has to decode a negative count."""
 
-from pathlib import Path
-
 import pytest
 
 from jobs.engine.accounting.balance_sheet import Balance, balance
 from jobs.engine.pipeline.shadow_lake import summed
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
+from jobs.engine.storage.place import Place
 from jobs.engine.trust.report_figures import sheet
 from tests.engine.written import BRONZE, SILVER, entry, numbers, small_lake, written
+
+pytestmark = pytest.mark.core
 
 RANGE = {"mode": "backfill", "since": "2026-11-20", "until": "2026-11-21"}
 
@@ -26,9 +27,9 @@ def backfilled(lake: Lake, **fields: object) -> Entry:
 
 
 @pytest.fixture
-def dropped(tmp_path: Path) -> Lake:
+def dropped(root: Place) -> Lake:
     """Return a lake in which silver's state dropped 50 rows of 250, after five of a sound start."""
-    lake = small_lake(tmp_path)
+    lake = small_lake(root)
     more = entry(BRONZE, batch=2, offsets={"0": (5, 255)}, read=250, good=250, written=250)
     written(lake.table(BRONZE), numbers(250), more.encoded())
     refused = entry(

@@ -1,9 +1,7 @@
 """Rows that are deleted for good leave the tables and not the books: neither theirs nor those of a reader."""
 
-from pathlib import Path
-
 import pytest
-from deltalake import CommitProperties, DeltaTable
+from deltalake import CommitProperties
 
 from jobs.core.table import Table
 from jobs.engine.accounting.audit_books import audit
@@ -12,23 +10,26 @@ from jobs.engine.accounting.close_ledger import close
 from jobs.engine.storage.horizon import horizon, whole_from
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import EXPIRE, FORGET, Entry
+from jobs.engine.storage.open_table import opened
 from jobs.engine.storage.place import Place
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
+
+pytestmark = pytest.mark.core
 
 TABLES = (BRONZE, SILVER, GOLD)
 UNTIL = "2026-11-20T10:00:00+00:00"
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
+def lake(root: Place) -> Lake:
     """Return a lake that balances: of bronze's 5 records 3 are good, 1 is a copy, 1 is held."""
-    return small_lake(tmp_path)
+    return small_lake(root)
 
 
 def deleted(path: Place, where: str, entry: Entry) -> None:
     """Delete rows in a commit with an entry."""
     properties = CommitProperties(custom_metadata={"userMetadata": entry.encoded()})
-    DeltaTable(path).delete(where, commit_properties=properties)
+    opened(path).delete(where, commit_properties=properties)
 
 
 def removal(table: Table, mode: str = EXPIRE, **fields: int) -> Entry:

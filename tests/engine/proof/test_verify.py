@@ -2,12 +2,9 @@
 
 import random
 import re
-import shutil
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -22,12 +19,17 @@ from jobs.engine.proof.resplit_log import Log, resplit
 from jobs.engine.proof.verify import Trial, verify
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.open_table import opened
+from jobs.engine.storage.place import Place
 from jobs.gold import device_signal_10m as gold
 from jobs.silver import device_telemetry as silver
+from tests.support import lakes
 from tests.support.events import TABLE, received
 from tests.support.logs import dealt, random_log
 from tests.support.modes import derive
 from tests.support.rows import NOON
+
+pytestmark = pytest.mark.core
 
 TABLES = (silver.TABLE, gold.TABLE)
 
@@ -35,7 +37,7 @@ TABLES = (silver.TABLE, gold.TABLE)
 @pytest.fixture(scope="module")
 def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """Make a lake in which a stream computed a few hundred dirty events from three commits."""
-    lake = Lake(tmp_path_factory.mktemp("made")).open_for_writing()
+    lake = Lake(lakes.place(tmp_path_factory.mktemp("made"))).open_for_writing()
     seed = random.SystemRandom().randrange(10**6)
     print(f"seed {seed}")  # noqa: T201  # shown when a test fails
     chance = random.Random(seed)  # noqa: S311  # no secret
@@ -45,10 +47,10 @@ def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 
 @pytest.fixture
-def live(made: Lake, tmp_path: Path) -> Lake:
+def live(made: Lake, root: Place) -> Lake:
     """Return a copy of it, for one test alone."""
-    shutil.copytree(made.root, tmp_path / "lake")
-    return Lake(tmp_path / "lake")
+    lakes.copy(made.root, root / "lake")
+    return Lake(root / "lake")
 
 
 def site(spark: SparkSession) -> Site:
@@ -76,10 +78,10 @@ def test_a_sound_table_is_certified_with_its_trial(spark: SparkSession, live: La
     ]
     assert all((each.splits, each.kills, each.seed) == (3, 1, 11) for each in found)
     assert found[0].rows == 300 - balance(silver.TABLE, live).duplicates
-    assert found[0].versions[TABLE.id] == DeltaTable(live.table(TABLE)).version()
+    assert found[0].versions[TABLE.id] == opened(live.table(TABLE)).version()
     assert [kept(table, live) for table in TABLES] == found
     assert [status(table, live) for table in TABLES] == ["equal", "equal"]
-    assert list((live.root / "_verify").local.iterdir()) == []
+    assert (live.root / "_verify").names() == []
 
     span = Span(since=NOON - timedelta(hours=4), until=NOON - timedelta(hours=2))
     (part,) = verify([gold.TABLE], live, Trial(splits=1, kills=0, seed=1, span=span), site(spark))
@@ -128,7 +130,7 @@ def test_a_resplit_log_has_the_same_rows_in_order_and_in_as_many_commits(
     spark: SparkSession, live: Lake, chance: random.Random
 ) -> None:
     """Each commit begins after the one before it, in the order of arrival within a live commit."""
-    log = Log(table=TABLE, path=live.table(TABLE), version=DeltaTable(live.table(TABLE)).version())
+    log = Log(table=TABLE, path=live.table(TABLE), version=opened(live.table(TABLE)).version())
     other = Lake(live.root.parent / "other").open_for_writing()
 
     rows = resplit(spark, log, other, commits=4, chance=chance)
@@ -147,7 +149,7 @@ def test_a_resplit_log_has_the_same_rows_in_order_and_in_as_many_commits(
     commits = [
         [
             (row["_batch"], row["_arrived_at"])
-            for row in DeltaTable(other.table(TABLE), version=n).to_pyarrow_table().to_pylist()
+            for row in opened(other.table(TABLE), version=n).to_pyarrow_table().to_pylist()
         ]
         for n in range(1, 5)
     ]

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from jobs.core.errors import DefinitionError
@@ -20,15 +19,17 @@ from jobs.engine.repair.backfill import backfill
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.repair.rebuild import promote, rebuild, refuse_unfit, refuse_without_shadow, undo
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.open_table import opened
 from jobs.gold import device_daily
 from jobs.gold import device_signal_10m as gold
 from jobs.silver import device_telemetry as silver
+from tests.support import lakes
 from tests.support.events import readings, received
 from tests.support.modes import answers_of, derive, proven, twin
 from tests.support.morning import LATER, STRICT, TABLES
 from tests.support.rows import NOON, at
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.core, pytest.mark.slow]
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def polled(lake: Lake, table: Table) -> Iterator[Counter[tuple[int, int]]]:
     def read() -> None:
         while not stop.is_set():
             try:
-                snapshot = DeltaTable(lake.table(table))
+                snapshot = opened(lake.table(table))
                 seen[snapshot.version(), snapshot.to_pyarrow_table().num_rows] += 1
             except Exception as error:  # noqa: BLE001  # any error of a reader is a finding
                 failures.append(error)
@@ -120,7 +121,7 @@ def test_gold_is_rebuilt_from_silver_s_present_rows_and_not_from_its_appends(
     received(morning, readings(LATER))
     derive(spark, morning, *TABLES)
     whole = Lake(morning.root.parent / "whole").open_for_writing()
-    (whole.root / "silver").local.symlink_to(morning.root / "silver")
+    lakes.copy(morning.root / "silver", whole.root / "silver")
     derive(spark, whole, gold.TABLE, mode=Batch())
 
     assert answers_of(morning).closed == answers_of(whole).closed

@@ -10,13 +10,14 @@ from jobs.engine.pipeline.shadow_lake import Shadow, alone
 from jobs.engine.storage.lake import Lake
 from jobs.silver import device_telemetry, dhcp_events
 
+pytestmark = pytest.mark.core
+
 HOLD = """
 import sys
-from pathlib import Path
 from jobs.engine.storage.lake import Lake
 from jobs.engine.pipeline.shadow_lake import alone
 from jobs.silver.device_telemetry import TABLE
-with alone(TABLE, Lake(Path(sys.argv[1]))):
+with alone(TABLE, Lake(sys.argv[1])):
     print(".", end="", flush=True)
     sys.stdin.read()
 """
@@ -29,7 +30,7 @@ def test_a_second_rebuild_is_refused_and_names_the_first(lake: Lake) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
         assert first.stdout is not None
         assert first.stdout.read(1)
-        kept.local.touch()
+        kept.put("")
 
         with (
             pytest.raises(TransientError, match=f"already: process {first.pid}"),

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -11,6 +10,7 @@ from jobs.core.errors import DefinitionError
 from jobs.engine.pipeline.runner import Site
 from jobs.engine.repair.rebuild import promote, rebuild, undo
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.open_table import opened
 from jobs.engine.storage.place import Place
 from jobs.silver import device_inventory, devices
 from jobs.silver.devices import TABLE
@@ -18,6 +18,8 @@ from tests.support.literal import put
 from tests.support.modes import derive
 from tests.support.rows import NOON, rows, shown
 from tests.support.shapes import arrived
+
+pytestmark = pytest.mark.core
 
 INVENTORY = """
     batch | change_id | device_id | site   | model | owner | event_at | _arrived_at | _partition | _offset
@@ -53,7 +55,7 @@ def test_a_promotion_takes_over_the_partitioning_of_the_shadow(
     derive(spark, lake, TABLE)
 
     assert folders(path) == ["ended_on"]
-    assert shown(DeltaTable(path).to_pyarrow_table().to_pylist(), *SHOWN) == rows("""
+    assert shown(opened(path).to_pyarrow_table().to_pylist(), *SHOWN) == rows("""
         device_id | valid_from | valid_until | site
         d1        | 08:00:00   | 10:00:00    | berlin
         d1        | 10:00:00   | 11:00:00    | lima
@@ -61,8 +63,8 @@ def test_a_promotion_takes_over_the_partitioning_of_the_shadow(
     """)
     undo(spark, TABLE, lake)
     assert folders(path) == ["began_on"]
-    assert DeltaTable(path).to_pyarrow_table().num_rows == 2
+    assert opened(path).to_pyarrow_table().num_rows == 2
 
 
 def folders(path: Place) -> list[str]:
-    return DeltaTable(path).metadata().partition_columns
+    return opened(path).metadata().partition_columns

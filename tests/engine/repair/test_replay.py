@@ -1,10 +1,8 @@
 """A replay brings held rows that pass today's rules to silver once, and every table equals a batch computation."""
 
 import random
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -22,8 +20,10 @@ from jobs.engine.repair.replay_plan import Choice
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries, latest_version
+from jobs.engine.storage.place import Place
 from jobs.gold import device_signal_10m as gold
 from jobs.silver import device_telemetry as silver
+from tests.support import lakes
 from tests.support.events import TOPIC, readings, received
 from tests.support.mistaken import EVENTS, TABLES, computed_anew, is_same, mistaken
 from tests.support.modes import answers_of, derive, proven
@@ -31,7 +31,7 @@ from tests.support.morning import LATER, STRICT, streamed
 from tests.support.proofs import Times
 from tests.support.rows import NOON, at, rows
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.core, pytest.mark.slow]
 
 ANN = Signed(who="ann", at=NOON)
 OWNED = EVENTS + "    4 | 1 | w | d2 | t | 99 | 12:05:00 | 12:05:01 | -\n"
@@ -41,7 +41,9 @@ MORNING = Span(since=at("08:00:00"), until=at("10:00:00"))
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """Make a lake whose streams judged by the mistaken rule."""
-    return mistaken(spark, Lake(tmp_path_factory.mktemp("mistaken")).open_for_writing())
+    return mistaken(
+        spark, Lake(lakes.place(tmp_path_factory.mktemp("mistaken"))).open_for_writing()
+    )
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +53,10 @@ def anew(spark: SparkSession, judged: Lake) -> Lake:
 
 
 @pytest.fixture
-def wrong(judged: Lake, tmp_path: Path) -> Lake:
+def wrong(judged: Lake, root: Place) -> Lake:
     """Return a copy of the mistaken lake for one test."""
-    shutil.copytree(judged.root, tmp_path / "lake")
-    return Lake(tmp_path / "lake")
+    lakes.copy(judged.root, root / "lake")
+    return Lake(root / "lake")
 
 
 def versions(lake: Lake) -> list[int]:
@@ -176,12 +178,12 @@ def killed_after(commits: int) -> Iterator[None]:
 
 @pytest.mark.prove
 def test_a_replay_killed_between_any_two_commits_is_named_and_finished_by_the_next(
-    spark: SparkSession, judged: Lake, anew: Lake, tmp_path: Path, moments: list[int]
+    spark: SparkSession, judged: Lake, anew: Lake, root: Place, moments: list[int]
 ) -> None:
     """The commits: resolutions, quarantine, silver, gold, and the resolutions again."""
     for commits in moments:
-        wrong = Lake(tmp_path / str(commits))
-        shutil.copytree(judged.root, wrong.root.local)
+        wrong = Lake(root / str(commits))
+        lakes.copy(judged.root, wrong.root)
         finished_by_the_next(commits, spark, wrong, anew)
 
 

@@ -19,7 +19,7 @@ from tests.support.modes import answers_of, derive, proven
 from tests.support.morning import STRICT
 from tests.support.rows import at
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.core, pytest.mark.slow]
 
 MORNING = Span(since=at("08:00:00"), until=at("10:00:00"))
 

@@ -1,16 +1,17 @@
 """The ledger is read from a table's log, and metadata of other tools is ignored."""
 
 import json
-from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable
 
 from jobs.core.errors import DataError
 from jobs.engine.storage.ledger import Entry, entries, last_entry, latest_version
 from jobs.engine.storage.log_actions import added
+from jobs.engine.storage.open_table import opened
 from jobs.engine.storage.place import Place
 from tests.engine.written import BRONZE, SILVER, entry, numbers, written
+
+pytestmark = pytest.mark.core
 
 FULL = Entry(
     table="silver.device_telemetry",
@@ -35,12 +36,12 @@ FULL = Entry(
 )
 
 
-def test_an_entry_comes_back_from_a_commit_as_it_went_in(tmp_path: Path) -> None:
+def test_an_entry_comes_back_from_a_commit_as_it_went_in(root: Place) -> None:
     """After a crash a stream decides by the fields of its last entry."""
-    written(tmp_path, numbers(1), FULL.encoded())
+    written(root, numbers(1), FULL.encoded())
 
-    assert list(entries(Place.of(tmp_path))) == [(0, FULL)]
-    assert last_entry(Place.of(tmp_path)) == (0, FULL)
+    assert list(entries(root)) == [(0, FULL)]
+    assert last_entry(root) == (0, FULL)
 
 
 def test_what_was_read_and_is_in_no_other_place_was_a_copy() -> None:
@@ -50,15 +51,15 @@ def test_what_was_read_and_is_in_no_other_place_was_a_copy() -> None:
     assert (settled.duplicates, settled.accounted) == (2, settled.read)
 
 
-def test_the_newest_entry_is_found_behind_commits_of_maintenance(tmp_path: Path) -> None:
+def test_the_newest_entry_is_found_behind_commits_of_maintenance(root: Place) -> None:
     """OPTIMIZE and VACUUM commit as well; if theirs counted as the last, a batch would be read twice."""
-    written(tmp_path, numbers(2), entry(BRONZE, batch=4).encoded())
-    written(tmp_path, numbers(2), entry(BRONZE, batch=5).encoded())
-    DeltaTable(tmp_path).optimize.compact()
+    written(root, numbers(2), entry(BRONZE, batch=4).encoded())
+    written(root, numbers(2), entry(BRONZE, batch=5).encoded())
+    opened(root).optimize.compact()
 
-    found = last_entry(Place.of(tmp_path))
+    found = last_entry(root)
 
-    assert latest_version(Place.of(tmp_path)) == 2
+    assert latest_version(root) == 2
     assert found is not None
     assert (found[0], found[1].batch) == (1, 5)
 
@@ -67,90 +68,90 @@ def test_the_newest_entry_is_found_behind_commits_of_maintenance(tmp_path: Path)
     "foreign",
     [None, "a deployment", "17", "null", '["strandline"]', '{"job": 1}', '{"strandline": null}'],
 )
-def test_user_metadata_of_another_tool_is_ignored(foreign: str | None, tmp_path: Path) -> None:
+def test_user_metadata_of_another_tool_is_ignored(foreign: str | None, root: Place) -> None:
     """Other tools write into the same field."""
-    written(tmp_path, numbers(1), entry(BRONZE, batch=1).encoded())
-    written(tmp_path, numbers(1), foreign)
+    written(root, numbers(1), entry(BRONZE, batch=1).encoded())
+    written(root, numbers(1), foreign)
 
-    assert [one.batch for _, one in entries(Place.of(tmp_path))] == [1]
-    found = last_entry(Place.of(tmp_path))
+    assert [one.batch for _, one in entries(root)] == [1]
+    found = last_entry(root)
     assert found is not None
     assert found[0] == 0
 
 
-def test_a_field_of_a_later_version_is_ignored(tmp_path: Path) -> None:
+def test_a_field_of_a_later_version_is_ignored(root: Place) -> None:
     """After a rollback the older code must still read what the newer one wrote."""
     newer = json.loads(FULL.encoded()) | {"mood": "good"}
-    written(tmp_path, numbers(1), json.dumps(newer))
+    written(root, numbers(1), json.dumps(newer))
 
-    assert last_entry(Place.of(tmp_path)) == (0, FULL)
+    assert last_entry(root) == (0, FULL)
 
 
-def test_an_entry_that_lacks_what_it_must_have_is_an_error_with_a_hint(tmp_path: Path) -> None:
+def test_an_entry_that_lacks_what_it_must_have_is_an_error_with_a_hint(root: Place) -> None:
     """Ignoring it as foreign would lose a batch."""
     torn = {name: value for name, value in json.loads(FULL.encoded()).items() if name != "batch"}
-    written(tmp_path, numbers(1), json.dumps(torn))
+    written(root, numbers(1), json.dumps(torn))
 
     with pytest.raises(DataError) as caught:
-        last_entry(Place.of(tmp_path))
+        last_entry(root)
 
     assert "batch" in caught.value.message
     assert caught.value.fields["file"]
 
 
-def test_a_table_that_does_not_exist_has_no_version_and_no_entry(tmp_path: Path) -> None:
+def test_a_table_that_does_not_exist_has_no_version_and_no_entry(root: Place) -> None:
     """This is the first start of a lake."""
-    assert latest_version(Place.of(tmp_path)) == -1
-    assert last_entry(Place.of(tmp_path)) is None
-    assert list(entries(Place.of(tmp_path))) == []
+    assert latest_version(root) == -1
+    assert last_entry(root) is None
+    assert list(entries(root)) == []
 
 
-def test_the_latest_version_is_found_from_a_checkpoint_on(tmp_path: Path) -> None:
+def test_the_latest_version_is_found_from_a_checkpoint_on(root: Place) -> None:
     """The log before a checkpoint may be gone; counting up from 0 would then stop at once."""
     for batch in range(4):
-        written(tmp_path, numbers(1), entry(BRONZE, batch=batch).encoded())
-    DeltaTable(tmp_path).create_checkpoint()
-    written(tmp_path, numbers(1), entry(BRONZE, batch=4).encoded())
+        written(root, numbers(1), entry(BRONZE, batch=batch).encoded())
+    opened(root).create_checkpoint()
+    written(root, numbers(1), entry(BRONZE, batch=4).encoded())
     for version in range(3):
-        (tmp_path / "_delta_log" / f"{version:020d}.json").unlink()
+        (root / "_delta_log" / f"{version:020d}.json").remove()
 
-    found = last_entry(Place.of(tmp_path))
+    found = last_entry(root)
 
-    assert latest_version(Place.of(tmp_path)) == 4
+    assert latest_version(root) == 4
     assert found is not None
     assert found[1].batch == 4
 
 
-def test_what_a_version_added_is_returned_whole_or_file_by_file(tmp_path: Path) -> None:
+def test_what_a_version_added_is_returned_whole_or_file_by_file(root: Place) -> None:
     """A stream may stop in the middle of a version and has then read only some of its files."""
     rows = [{"at": f"2026-11-20T1{number}:00:00Z", "n": number} for number in range(3)]
-    written(tmp_path, rows)
+    written(root, rows)
 
-    whole, none = added(Place.of(tmp_path), 0), added(Place.of(tmp_path), 0, files=(1, None))
+    whole, none = added(root, 0), added(root, 0, files=(1, None))
 
     assert (whole.rows, len(whole.files), whole.lowest) == (3, 1, {"at": rows[0]["at"]})
     assert (none.rows, none.files, none.lowest) == (0, (), {})
-    assert Path(whole.files[0]).is_file()
+    assert Place.of(whole.files[0]).is_file()
 
 
-def test_entries_from_before_tables_had_several_sources_are_still_read(tmp_path: Path) -> None:
+def test_entries_from_before_tables_had_several_sources_are_still_read(root: Place) -> None:
     """A lake is older than the code that reads it."""
     bronze = json.loads(entry(BRONZE, source="t", offsets={}).encoded())
     silver = json.loads(entry(SILVER, source="bronze.x").encoded())
-    written(tmp_path, numbers(1), json.dumps(bronze | {"offsets": {"3": [0, 7]}, "versions": None}))
-    written(tmp_path, numbers(1), json.dumps(silver | {"versions": [2, 4]}))
+    written(root, numbers(1), json.dumps(bronze | {"offsets": {"3": [0, 7]}, "versions": None}))
+    written(root, numbers(1), json.dumps(silver | {"versions": [2, 4]}))
 
-    found = [one for _, one in entries(Place.of(tmp_path))]
+    found = [one for _, one in entries(root)]
 
     assert (found[0].offsets, found[0].versions) == ({"t/3": (0, 7)}, {})
     assert found[1].versions == {"bronze.x": (2, 4)}
 
 
-def test_the_changed_range_is_read_under_its_former_name_too(tmp_path: Path) -> None:
+def test_the_changed_range_is_read_under_its_former_name_too(root: Place) -> None:
     """An old entry without it would be compared file by file at every follow."""
     full = json.loads(entry(SILVER, changed=(3, 9)).encoded())
     former = {name: value for name, value in full.items() if name != "changed"}
-    written(tmp_path, numbers(1), json.dumps(former | {"speaks_of": [3, 9]}))
-    written(tmp_path, numbers(1), json.dumps(full))
+    written(root, numbers(1), json.dumps(former | {"speaks_of": [3, 9]}))
+    written(root, numbers(1), json.dumps(full))
 
-    assert [one.changed for _, one in entries(Place.of(tmp_path))] == [(3, 9), (3, 9)]
+    assert [one.changed for _, one in entries(root)] == [(3, 9), (3, 9)]

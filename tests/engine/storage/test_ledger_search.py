@@ -2,7 +2,6 @@
 
 from bisect import bisect_left
 from datetime import UTC, datetime
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -15,13 +14,15 @@ from jobs.engine.storage.place import Place
 from tests.engine.written import BRONZE
 from tests.support.ledgers import histories, write_log
 
+pytestmark = pytest.mark.core
+
 PART = "x/0"
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Place:
+def path(root: Place) -> Place:
     """Return the log of a bronze table, with maintenance between its batches."""
-    path = Place.of(tmp_path)
+    path = root
     write_log(path, histories(300, Random(3))[BRONZE])  # noqa: S311  # a test's own
     return path
 

@@ -1,14 +1,15 @@
 """What entries add up to: what is in force, what never begins again, and what of a repair is of today's rows."""
 
-from pathlib import Path
-
-from deltalake import DeltaTable
+import pytest
 
 from jobs.engine.storage.ledger import LOOKED_AGAIN, Entry
 from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.ledger_sums import Sums, follow
+from jobs.engine.storage.open_table import opened
 from jobs.engine.storage.place import Place
 from tests.engine.written import BRONZE, SILVER, entry, numbers, written
+
+pytestmark = pytest.mark.core
 
 REPAIR = {"mode": "backfill", "since": "a", "until": "b"}
 
@@ -72,14 +73,14 @@ def test_a_repeated_look_up_is_no_repair() -> None:
     assert summed(entry(SILVER)).right_until == -1
 
 
-def test_each_commit_is_added_once_and_maintenance_adds_nothing(tmp_path: Path) -> None:
+def test_each_commit_is_added_once_and_maintenance_adds_nothing(root: Place) -> None:
     """The lag of a stream is the difference of two sums that follow their logs."""
-    sums, path = Sums(), Place.of(tmp_path)
+    sums, path = Sums(), root
     follow(path, sums)
     assert (sums.read, sums.version) == (0, -1)
     for batch in range(2):
-        written(tmp_path, numbers(1), entry(BRONZE, batch=batch, read=10, written=8).encoded())
-    written(tmp_path, numbers(1), "maintenance")
+        written(root, numbers(1), entry(BRONZE, batch=batch, read=10, written=8).encoded())
+    written(root, numbers(1), "maintenance")
 
     follow(path, sums)
     follow(path, sums)
@@ -89,9 +90,9 @@ def test_each_commit_is_added_once_and_maintenance_adds_nothing(tmp_path: Path) 
     assert sums_of(path, 0).read == 10
 
 
-def test_rows_that_a_foreign_commit_removes_are_noticed(tmp_path: Path) -> None:
+def test_rows_that_a_foreign_commit_removes_are_noticed(root: Place) -> None:
     """A new stream then begins with a snapshot, because the log alone no longer gives the rows."""
-    written(tmp_path, numbers(3), entry(BRONZE, read=3, written=3).encoded())
-    DeltaTable(tmp_path).delete("number = 0")
+    written(root, numbers(3), entry(BRONZE, read=3, written=3).encoded())
+    opened(root).delete("number = 0")
 
-    assert sums_of(Place.of(tmp_path)).was_rewritten
+    assert sums_of(root).was_rewritten

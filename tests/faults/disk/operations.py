@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from jobs import catalog
@@ -16,6 +15,7 @@ from jobs.engine.service.desired_state import order
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_table
 from jobs.engine.storage.ledger_snapshot import snapshot
+from jobs.engine.storage.open_table import opened
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.rule_shelf import HISTORY, live_rules, promotions
 from jobs.gold import device_signal_10m as gold
@@ -147,9 +147,7 @@ def state(lake: Lake) -> dict[str, Any]:
         "entries": sorted(
             (row["table"], row["version"]) for row in _all(lake.closed_entries, "table", "version")
         ),
-        "orphans": sorted(
-            path.name for path in lake.table(silver.TABLE).local.glob("part-t*.parquet")
-        ),
+        "orphans": [name for name in lake.table(silver.TABLE).names() if name.startswith("part-t")],
     }
 
 
@@ -195,7 +193,7 @@ def _rows(path: Place) -> list[str]:
 def _all(path: Place, *names: str) -> list[dict[str, Any]]:
     if not is_table(path):
         return []
-    rows = DeltaTable(path.local).to_pyarrow_table()
+    rows = opened(path).to_pyarrow_table()
     wanted = [name for name in names if name in rows.column_names]
     found: list[dict[str, Any]] = (rows.select(wanted) if names else rows).to_pylist()
     return found

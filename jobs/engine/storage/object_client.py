@@ -1,0 +1,72 @@
+"""The client of an object store: one a bucket and process, how long it is patient, and what its refusals mean.
+
+Why obstore and not fsspec or boto3: fsspec hides conditions, and obstore is the client that delta-rs has as well.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import cache
+from typing import TYPE_CHECKING
+
+from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
+from obstore.fsspec import FsspecStore
+from obstore.store import S3Store
+
+from jobs.core.errors import DefinitionError
+from jobs.engine.runtime.settings import S3A, StoreOptions, store_options
+from jobs.engine.runtime.store_away import StoreAwayError
+
+if TYPE_CHECKING:
+    from obstore.store import RetryConfig  # it has no name at run time
+
+PATIENCE: "RetryConfig" = {
+    # The number alone ended it after two seconds: the pauses are drawn, and the first are short.
+    "max_retries": 1_000,
+    "retry_timeout": timedelta(seconds=30),
+    "backoff": {"max_backoff": timedelta(seconds=2)},
+}
+"""How long a request is repeated that the store does not answer; then its caller decides."""
+
+
+def bucket_of(name: str) -> S3Store:
+    """Return the client of a bucket; one a process, which keeps its connections."""
+    return _client(name, store_options())
+
+
+@cache
+def _client(name: str, options: StoreOptions) -> S3Store:
+    return S3Store(
+        name,
+        client_options={"allow_http": options.is_plain},
+        retry_config=PATIENCE,
+    )
+
+
+@cache
+def file_system() -> FsspecStore:
+    """Return the store as DuckDB reads it: through a file system of Python, since its own extension is not bundled."""
+    return FsspecStore(
+        "s3a", client_options={"allow_http": store_options().is_plain}, retry_config=PATIENCE
+    )
+
+
+@contextmanager
+def asked(path: str) -> Iterator[None]:
+    """Say what the reader does about a refusal of the store.
+
+    Raises:
+        DefinitionError: It refuses the credentials.
+        StoreAwayError: It does not answer.
+    """
+    try:
+        yield
+    except (PermissionDeniedError, UnauthenticatedError) as error:
+        raise DefinitionError(
+            f"the object store refuses {S3A}://{path}",
+            hint="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to a key that may read and write the bucket.",
+            lake=f"{S3A}://{path}",
+        ) from error
+    except BaseError as error:
+        reason = str(error).partition("\n")[0][:300]
+        raise StoreAwayError(reason, f"{S3A}://{path}") from error
