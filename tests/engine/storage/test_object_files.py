@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from jobs.core.errors import DefinitionError, TransientError
-from jobs.engine.storage import object_files
+from jobs.engine.storage import object_client, object_files
 from jobs.engine.storage.place import Place
 from tests.support.lossy_proxy import losing
 from tests.support.s3_server import BUCKET, S3Server
@@ -166,22 +166,23 @@ def test_a_store_that_does_not_answer_is_an_error_to_try_again(
     bucket: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its hint names the variable with the address; a program ends and does not wait for ever."""
-    monkeypatch.setattr(object_files, "PATIENCE", timedelta(seconds=1))
+    monkeypatch.setitem(object_client.PATIENCE, "retry_timeout", timedelta(seconds=1))
+    object_client._client.cache_clear()  # it keeps the patience
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     with pytest.raises(TransientError, match=f"s3a://{BUCKET}") as unanswered:
         (bucket / "gate.json").put("shut")
 
-    object_files._client.cache_clear()  # it keeps the patience
+    object_client._client.cache_clear()  # it keeps the patience
     assert "AWS_ENDPOINT_URL" in unanswered.value.hint
 
 
 def test_a_wrong_key_is_refused_with_a_hint(bucket: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """The secret is in no message."""
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong-secret")
-    object_files._client.cache_clear()  # it keeps the former key
+    object_client._client.cache_clear()  # it keeps the former key
     with pytest.raises(DefinitionError, match=f"s3a://{BUCKET}") as refused:
         (bucket / "gate.json").put("shut")
 
-    object_files._client.cache_clear()
+    object_client._client.cache_clear()
     assert "AWS_ACCESS_KEY_ID" in refused.value.hint
     assert "wrong-secret" not in str(refused.value)
