@@ -17,6 +17,7 @@ from dagster import (
     DailyPartitionsDefinition,
     MaterializeResult,
     MetadataValue,
+    OpExecutionContext,
     TableColumn,
     TableColumnDep,
     TableColumnLineage,
@@ -36,7 +37,7 @@ from orchestration import checks
 from orchestration.failures import again_or_failed, failure
 from orchestration.keys import key, plain, pool, topic_key
 from orchestration.links import linked, newest_alerts
-from orchestration.resources import LakeResource, SparkResource
+from orchestration.resources import LakeResource, SparkResource, parent_of
 
 
 def assets() -> list[AssetsDefinition]:
@@ -77,18 +78,17 @@ def asset_of(table: Table, days: DailyPartitionsDefinition) -> AssetsDefinition:
     def materialise(
         context: AssetExecutionContext, lake: LakeResource, spark: SparkResource
     ) -> Iterator[MaterializeResult[object] | AssetCheckResult]:
-        yield from made(table, lake, spark, _chosen(context), tried=context.retry_number)
+        yield from made(context, table, lake, spark, _chosen(context))
 
     return materialise
 
 
 def made(
+    context: OpExecutionContext | AssetExecutionContext,
     table: Table,
     lake: LakeResource,
     spark: SparkResource,
     span: Span | None = None,
-    *,
-    tried: int,
 ) -> Iterator[MaterializeResult[object] | AssetCheckResult]:
     """Recompute a range of a table, or bring it up to date, and yield the materialisation and the check results.
 
@@ -100,14 +100,14 @@ def made(
     """
     try:
         if span is None or isinstance(table, Recomputed):  # it finds changed windows itself
-            report = lake.catch_up(table, spark)
+            report = lake.catch_up(table, spark, parent_of(context))
         else:
-            report = lake.recompute(table, span, spark)
+            report = lake.recompute(table, span, spark, parent_of(context))
     except GateShutError as error:
         yield from checks.of_gate(table, key(table), error, linked(lake))
         raise failure(error) from error
     except LakeError as error:
-        raise again_or_failed(error, tried) from error
+        raise again_or_failed(error, context.retry_number) from error
     yield _result(table, report, lake, spark)
     yield from checks.of_report(table, key(table), report, linked(lake))
 

@@ -70,7 +70,7 @@ def update(
 ) -> None:
     """Bring a table up to date and report what its asset would, as runless events: the step belongs to no asset."""
     try:
-        for each in made(table, lake, spark, tried=context.retry_number):
+        for each in made(context, table, lake, spark):
             if isinstance(each, MaterializeResult):
                 answers.hand_in(context.instance)  # those of the previous table
                 context.log_event(AssetMaterialization(key(table), metadata=each.metadata))

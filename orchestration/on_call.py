@@ -33,7 +33,7 @@ from orchestration.alarms import ALARM
 from orchestration.catch_up import bring_up
 from orchestration.failures import failure
 from orchestration.keys import key
-from orchestration.resources import LakeResource, SparkResource
+from orchestration.resources import LakeResource, SparkResource, parent_of
 from orchestration.runbook import Alarm, page
 
 Start: TypeAlias = Callable[[Always], int]
@@ -126,7 +126,8 @@ def go_back(
         if not config.go:
             return
         span = goback.possible(table, where, plan)
-        for each, entry in again(spark.spark_session, table, where, span, downstream=True):
+        session, parent = spark.spark_session, parent_of(context)
+        for each, entry in again(session, table, where, span, downstream=True, parent=parent):
             if entry:
                 context.log_event(_again(each, entry))
     except LakeError as error:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import Any
 
-from dagster import ConfigurableResource
+from dagster import AssetExecutionContext, ConfigurableResource, OpExecutionContext
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
@@ -21,7 +21,7 @@ from jobs.engine.kafka.lag import Ends, ends_of
 from jobs.engine.kafka.slices import Part
 from jobs.engine.pipeline.column_lineage import Columns, lineage
 from jobs.engine.pipeline.danger import Danger
-from jobs.engine.pipeline.run_summary import Report
+from jobs.engine.pipeline.run_summary import Parent, Report
 from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.repair.backfill import MODE
 from jobs.engine.repair.closed_range import Span
@@ -48,28 +48,36 @@ class SparkResource(LazyPySparkResource):
         """Start Spark, or return the running session."""
         return self.site().spark
 
-    def site(self, address: str | None = None) -> Site:
-        """Return the session with the clock and the address of Kafka."""
+    def site(self, address: str | None = None, parent: Parent | None = None) -> Site:
+        """Return the session with the clock, the address of Kafka, and what records runs as parts of another."""
         found, lake = place.configured(None)
-        return engine.site(found, lake, address)
+        return engine.site(found, lake, address, parent=parent)
+
+
+def parent_of(context: OpExecutionContext | AssetExecutionContext) -> Parent:
+    """Return the run of Dagster that a step belongs to, for a catalog of lineage."""
+    return Parent(run=context.run_id, job=context.run.job_name, namespace="dagster")
 
 
 class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resource is its own value
     """The lake of the settings, and the verbs that fill its tables."""
 
-    def catch_up(self, table: Table, spark: SparkResource) -> Report:
+    def catch_up(self, table: Table, spark: SparkResource, parent: Parent | None = None) -> Report:
         """Bring one table up to date, as ``strandline run`` does."""
         found, lake = place.configured(None)
         lake.open_for_writing()
         address = place.demanded_address(found, lake) if table.topics else None
-        return run(table, AvailableNow(), lake, site=spark.site(address))
+        return run(table, AvailableNow(), lake, site=spark.site(address, parent))
 
-    def recompute(self, table: Table, span: Span, spark: SparkResource) -> Report:
+    def recompute(
+        self, table: Table, span: Span, spark: SparkResource, parent: Parent | None = None
+    ) -> Report:
         """Recompute a closed range of a table, as ``strandline backfill`` does."""
         _, lake = place.existing(None)
         lake.refuse_missing(table)
         report = Report(table=table.id, mode=MODE)
-        for _, entry in again(spark.spark_session, table, lake, span, downstream=False):
+        session = spark.spark_session
+        for _, entry in again(session, table, lake, span, downstream=False, parent=parent):
             if entry:
                 report.add(entry)
         return report

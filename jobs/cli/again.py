@@ -15,8 +15,9 @@ from jobs.cli.screen import emit, note, show
 from jobs.core.table import Table
 from jobs.engine.gates.batch_check import Guard
 from jobs.engine.gates.gate_files import Where
+from jobs.engine.pipeline.run_summary import Parent
 from jobs.engine.quarantine.write import Signed
-from jobs.engine.repair.backfill import backfill
+from jobs.engine.repair.backfill import MODE, backfill
 from jobs.engine.repair.closed_range import Span, refuse_open
 from jobs.engine.repair.downstream import (
     above,
@@ -82,18 +83,27 @@ def backfill_(  # noqa: PLR0913, PLR0917  # each is an option of the command lin
         note(f"computed from the old rows: {names}; `--downstream` recomputes them")
 
 
-def again(
-    spark: SparkSession, table: Table, lake: Lake, span: Span, *, downstream: bool
+def again(  # noqa: PLR0913  # what, where, which range, and the run that it is a part of
+    spark: SparkSession,
+    table: Table,
+    lake: Lake,
+    span: Span,
+    *,
+    downstream: bool,
+    parent: Parent | None = None,
 ) -> Iterator[tuple[Table, Entry | None]]:
     """Recompute a range of a table, then on request the tables above, and audit each as `strandline check` does."""
-    yield table, guarded(spark, table, lake, span)
-    refuse_unbelieved(spark, table, lake, span)
-    if not downstream:
-        return
-    for each, entry in backfill_above(spark, table, lake, span):
-        yield each, entry
-        if entry:
-            refuse_unbelieved(spark, each, lake, span)
+    with engine.recorder(lake, parent=parent)(spark, table, MODE, lake) as wrote:
+        own = guarded(spark, table, lake, span)
+        wrote(table, own)
+        yield table, own
+        refuse_unbelieved(spark, table, lake, span)
+        for each, entry in backfill_above(spark, table, lake, span) if downstream else ():
+            if entry:
+                wrote(each, entry)
+            yield each, entry
+            if entry:
+                refuse_unbelieved(spark, each, lake, span)
 
 
 def guarded(spark: SparkSession, table: Table, lake: Lake, span: Span) -> Entry:

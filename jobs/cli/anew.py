@@ -75,7 +75,7 @@ def promote(table: TableArgument, lake: LakeOption = None, as_json: JsonOption =
         (table, lake),
         rebuild.refuse_without_shadow,
         lambda chosen, where, site: rebuild.promote(chosen, where, site, on_commit=_note_batch),
-        "promoted",
+        ("promote", "promoted"),
         as_json=as_json,
     )
 
@@ -92,7 +92,7 @@ def undo(table: TableArgument, lake: LakeOption = None, as_json: JsonOption = Fa
         (table, lake),
         rebuild.refuse_without_promotion,
         lambda chosen, where, site: rebuild.undo(site.spark, chosen, where),
-        "reverted",
+        ("undo", "reverted"),
         as_json=as_json,
     )
 
@@ -101,11 +101,11 @@ def _carry_out(
     named: tuple[str, str | None],
     refuse: Callable[[Table, Lake], object],
     act: Callable[[Table, Lake, Site], Entry],
-    what: str,
+    words: tuple[str, str],
     *,
     as_json: bool,
 ) -> None:
-    """Refuse early what cannot work, do the rest, and print the result."""
+    """Refuse early what cannot work, do the rest, and print the result; the words are the verb and what it has done."""
     found, where = place.existing(named[1])
     table = _rebuildable(named[0], where)
     refuse(table, where)
@@ -113,13 +113,15 @@ def _carry_out(
     with shadow_lake.alone(table, where):
         note("starting Spark …")
         site = engine.site(found, where, None, is_brief=True)
-        entry = act(table, where, site)
+        with site.record(site.spark, table, words[0], where) as wrote:
+            entry = act(table, where, site)
+            wrote(table, entry)
         site.spark.stop()
     if as_json:
         emit(asdict(entry))
         return
     say(
-        f"{table.id}: {what}, {entry.written:,} rows; `strandline run {table.id}` continues from there"
+        f"{table.id}: {words[1]}, {entry.written:,} rows; `strandline run {table.id}` continues from there"
     )
     stale = [each.id for each in above(table, where) if not follows(each, table, where)]
     if stale:

@@ -3,20 +3,50 @@
 from collections.abc import Callable
 
 from jobs.cli.place import now
+from jobs.cli.screen import note
+from jobs.engine.pipeline.run_recorder import Recorder, RunRecorder, unrecorded
+from jobs.engine.pipeline.run_summary import Parent
 from jobs.engine.pipeline.runner import Site
 from jobs.engine.runtime import spark_session
-from jobs.engine.runtime.settings import Settings
+from jobs.engine.runtime.settings import Settings, lineage_namespace
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.scratch import is_scratch
 
 
-def site(
+def site(  # noqa: PLR0913  # what a run needs from outside
     found: Settings,
     lake: Lake,
     where: str | None,
     *,
     is_brief: bool = False,
     locate: Callable[[], str | None] = lambda: None,
+    parent: Parent | None = None,
 ) -> Site:
-    """Start Spark and return it with the clock and the address of Kafka."""
+    """Start Spark and return it with the clock, the address of Kafka, and what records runs."""
     spark = spark_session.start(found, lake.program_log("spark"), is_brief=is_brief)
-    return Site(spark=spark, clock=now, address=where, locate=locate, options=found.kafka_options)
+    return Site(
+        spark=spark,
+        clock=now,
+        address=where,
+        locate=locate,
+        options=found.kafka_options,
+        record=recorder(lake, lambda: where or locate(), parent),
+    )
+
+
+def recorder(
+    lake: Lake, kafka: Callable[[], str | None] = lambda: None, parent: Parent | None = None
+) -> Recorder:
+    """Return what records runs of a lake's tables, by the configuration of OpenLineage; one that does nothing without."""
+    namespace = lineage_namespace()
+    if namespace is None or is_scratch(lake.root):
+        return unrecorded
+    # Not imported above: most programs send no events, and the client takes a third of a second.
+    from jobs.engine.runtime.lineage_sender import sender  # noqa: PLC0415  # as above
+
+    sends = sender(note)
+    if sends is None:
+        return unrecorded
+    return RunRecorder(
+        lake=lake, sender=sends, clock=now, kafka=kafka, namespace=namespace, parent=parent
+    ).record

@@ -7,10 +7,13 @@ from jobs.cli import engine, place, ranges
 from jobs.cli.again import note_changed
 from jobs.cli.screen import emit, note, say, show
 from jobs.core.errors import DefinitionError
+from jobs.core.table import Table
 from jobs.engine.quarantine.browse import KafkaPlace
+from jobs.engine.quarantine.resolutions import REPLAY
 from jobs.engine.quarantine.write import Signed
 from jobs.engine.repair import discard, replay
 from jobs.engine.repair.replay_plan import Choice, Fate, Kind, Replayed
+from jobs.engine.storage.ledger import Entry
 
 KINDS = ("held for", "rows", "becomes", "then held for")
 WORDS = {
@@ -42,7 +45,14 @@ def replayed(  # noqa: PLR0913  # each is an option of the command line
         result = replay.rehearse(spark, chosen, where, choice)
     else:
         signed = Signed(who=place.login(), at=place.now())
-        result = replay.replay(spark, chosen, where, choice, signed, on_table=note_changed)
+        with engine.recorder(where)(spark, chosen, REPLAY, where) as wrote:
+
+            def on_table(each: Table, entry: Entry | None) -> None:
+                if entry:
+                    wrote(each, entry)
+                note_changed(each, entry)
+
+            result = replay.replay(spark, chosen, where, choice, signed, on_table=on_table)
     spark.stop()
     if as_json:
         emit(asdict(result))

@@ -1,9 +1,18 @@
-"""The figures of a run, for a person or a program."""
+"""The figures of a run, for a person or a program, and the run of another program that it is a part of."""
 
 from collections import Counter
 from dataclasses import dataclass, field, fields
 
 from jobs.engine.storage.ledger import Entry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parent:
+    """The run of another program that this one is a part of."""
+
+    run: str
+    job: str
+    namespace: str
 
 
 @dataclass(slots=True, kw_only=True)

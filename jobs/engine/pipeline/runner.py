@@ -24,6 +24,7 @@ from jobs.engine.pipeline.governor import Governor
 from jobs.engine.pipeline.ingest import Intake
 from jobs.engine.pipeline.query import follow_again, start
 from jobs.engine.pipeline.recompute_windows import Afresh
+from jobs.engine.pipeline.run_recorder import Recorder, Wrote, unrecorded
 from jobs.engine.pipeline.run_summary import Report
 from jobs.engine.pipeline.shadow_lake import refuse_half_done
 from jobs.engine.pipeline.state_size import weighing
@@ -44,6 +45,7 @@ class Site:
     """What a run needs from outside: Spark, a clock, and for bronze an address of Kafka.
 
     ``locate`` finds Kafka again where there is no ``address``: the lake's own broker may return at another port.
+    ``record`` records runs for a catalog of lineage.
     """
 
     spark: SparkSession
@@ -51,6 +53,7 @@ class Site:
     address: str | None = None
     locate: Callable[[], str | None] = lambda: None
     options: Mapping[str, str] = field(default_factory=dict)
+    record: Recorder = unrecorded
 
     def kafka(self, name: str) -> str:
         """Return the address of Kafka, which a table or a feed reads.
@@ -129,10 +132,13 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and four
     report = Report(table=table.id, mode=mode.name)
 
     patience = Patience(waits, stopped)
+    recorded: list[Wrote] = []
 
     def committed(entry: Entry) -> None:
         report.add(entry)
         patience.well()
+        for wrote in recorded:
+            wrote(table, entry)
         on_commit(entry)
 
     def weighed(rows: int) -> None:
@@ -146,7 +152,11 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and four
         work = partial(_take_in, job, mode)
     else:
         work = partial(_through_gates, job, table, mode)
-    with lease(site.spark, table, lake):
+    with (
+        lease(site.spark, table, lake),
+        site.record(site.spark, table, mode.name, lake) as wrote,
+    ):
+        recorded.append(wrote)
         if not isinstance(table, Ingested):
             masked_columns.learn(site.spark, table, lake)
         match mode:

@@ -26,6 +26,9 @@ LEAST_MEMORY = 512
 SECRET = {"kafka_options", "postgres", "webhook"}
 """May hold a password, so a refused value is not repeated."""
 
+RECEIVER = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE__TRANSPORT")
+"""The beginnings of the variables by which OpenLineage's client finds the receiver of its events."""
+
 COMPLETES = "_STRANDLINE_COMPLETE"
 LINES = ("_TYPER_COMPLETE_ARGS", "COMP_WORDS")
 """Where shells put the line that they want completed: zsh and fish, and bash."""
@@ -187,6 +190,20 @@ def store_options() -> StoreOptions:
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
     return StoreOptions(endpoint=endpoint or None, region=region)
+
+
+def lineage_namespace() -> str | None:
+    """Return the namespace of jobs for OpenLineage; None where its own configuration names no receiver of events.
+
+    Its client is not asked, because its import takes longer than most verbs.
+    """
+    if os.environ.get("OPENLINEAGE_DISABLED", "").strip().lower() == "true":
+        return None
+    files = (Path("openlineage.yml"), Path.home() / ".openlineage" / "openlineage.yml")
+    is_named = any(name.startswith(RECEIVER) for name in os.environ)
+    if not is_named and not any(file.is_file() for file in files):
+        return None
+    return os.environ.get("OPENLINEAGE_NAMESPACE") or "strandline"
 
 
 def near_folder(lake: str) -> Path:

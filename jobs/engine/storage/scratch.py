@@ -46,6 +46,11 @@ def scratch(within: Place | None = None) -> Iterator[Place]:
         yield Place(name)
 
 
+def is_scratch(lake: Place) -> bool:
+    """Return whether a lake is in such a folder."""
+    return (lake.parent / MAKER).is_file()
+
+
 def abandoned(within: Place) -> list[Place]:
     """Return the scratch folders whose maker is gone and in which no other process writes a table.
 
