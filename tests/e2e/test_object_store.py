@@ -16,8 +16,9 @@ from jobs.engine.storage.ledger import latest_version
 from jobs.engine.storage.place import Place
 from tests.cli.typed import start, succeeded
 from tests.faults.lives import SLICE
+from tests.support import lineage
 from tests.support.proofs import Times
-from tests.support.s3_server import S3Server
+from tests.support.s3_server import BUCKET, S3Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -37,6 +38,7 @@ def test_the_same_events_give_the_same_rows_on_a_disk_and_on_a_store_after_kills
         "STRANDLINE_KAFKA": found.address,
         "STRANDLINE_LEASE": "5",
         "XDG_STATE_HOME": str(tmp_path / "state"),
+        "OPENLINEAGE_CONFIG": str(_into(tmp_path / "lineage.jsonl")),
     }
     try:
         _send(1, env)
@@ -50,13 +52,33 @@ def test_the_same_events_give_the_same_rows_on_a_disk_and_on_a_store_after_kills
             succeeded("run", *SLICE, "--lake", lake, env=env)
         succeeded("ledger", "--lake", bucket, env=env)
         equal = succeeded("compare", disk.root, bucket, "--json", env=env).json
+        pages = {
+            lake: succeeded("metrics", "--once", "--lake", lake, env=env).out
+            for lake in (disk.root, bucket)
+        }
     finally:
         local_broker.down(disk)
 
     assert isinstance(equal, list)
     assert {each["table"] for each in equal} >= {*SLICE[1:]}
     assert sum(each["left_rows"] for each in equal) > EVENTS
-    assert _holding((s3.secret, s3.key), tmp_path / "state", tmp_path / "stream.log", bucket) == []
+    read = {"\n".join(_of_ledger(page)) for page in pages.values()}
+    assert len(read) == 1
+    assert read.pop()
+    outputs = {
+        each["namespace"]
+        for event in lineage.read(tmp_path / "lineage.jsonl")
+        for each in event["outputs"]
+    }
+    assert outputs == {"file", f"s3://{BUCKET}"}
+    (tmp_path / "metrics").write_text("".join(pages.values()))
+    where = (
+        tmp_path / "state",
+        tmp_path / "stream.log",
+        tmp_path / "metrics",
+        tmp_path / "lineage.jsonl",
+    )
+    assert _holding((s3.secret, s3.key), *where, bucket) == []
 
 
 @pytest.mark.prove(alone="three minutes")
@@ -89,6 +111,19 @@ def test_repairs_and_proofs_are_the_same_on_a_store(
             succeeded("ledger", *lake, env=env)
     finally:
         local_broker.down(disk)
+
+
+def _into(file: Path) -> Path:
+    """Return a configuration by which OpenLineage's events are appended to a file."""
+    config = file.with_suffix(".yml")
+    config.write_text(f"transport: {{type: file, log_file_path: {file}, append: true}}\n")
+    return config
+
+
+def _of_ledger(page: str) -> list[str]:
+    """Return the figures of a page that do not depend on where the lake is, nor on how its batches were cut."""
+    wanted = ("strandline_ledger_", "strandline_rows_read", "strandline_quarantined")
+    return [line for line in page.splitlines() if line.startswith(wanted)]
 
 
 def _send(seed: int, env: Mapping[str, str]) -> None:
