@@ -1,10 +1,14 @@
 """A run with days chosen computes them again as one range; a day that the stream owns is refused, and not tried again."""
 
+from collections.abc import Iterator
 from datetime import date
+from pathlib import Path
 
 import pytest
 from dagster import ExecuteInProcessResult, materialize
 
+from jobs.cli.screen import note
+from jobs.engine.runtime.lineage_sender import sender
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries
 from jobs.gold import device_signal_10m as gold
@@ -12,6 +16,7 @@ from jobs.silver import device_telemetry as silver
 from orchestration.assets import asset_of, days_since
 from orchestration.keys import key
 from orchestration.resources import RESOURCES
+from tests.support import lineage
 from tests.support.instance import ephemeral
 
 pytestmark = pytest.mark.slow
@@ -31,8 +36,19 @@ def materialised(**options: object) -> ExecuteInProcessResult:
     )
 
 
-def test_chosen_days_are_one_range_of_each_table(days: Lake) -> None:
-    """One Spark job a table, however many days; each day is marked as made."""
+@pytest.fixture
+def events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Have the runs of a test recorded in a file, by OpenLineage's own configuration."""
+    file, config = tmp_path / "lineage.jsonl", tmp_path / "openlineage.yml"
+    config.write_text(f"transport: {{type: file, log_file_path: {file}, append: true}}\n")
+    monkeypatch.setenv("OPENLINEAGE_CONFIG", str(config))
+    sender.cache_clear()
+    yield file
+    sender.cache_clear()
+
+
+def test_chosen_days_are_one_range_of_each_table(days: Lake, events: Path) -> None:
+    """One Spark job a table, however many days; each day is marked as made, and the run is the parent of the tables' runs."""
     before = [len(list(entries(days.table(table)))) for table in TABLES]
 
     done = materialised(tags={START: "2026-11-17", END: "2026-11-18"})
@@ -50,6 +66,14 @@ def test_chosen_days_are_one_range_of_each_table(days: Lake) -> None:
             if event.asset_key == key(table)
         ]
         assert marked == ["2026-11-17", "2026-11-18"]
+    sends = sender(note)
+    assert sends is not None
+    sends.drain(60)
+    found = lineage.read(events)
+    names = {(each["job"]["name"], each["eventType"]) for each in found}
+    assert names == {(f"{t.id}.backfill", state) for t in TABLES for state in ("START", "COMPLETE")}
+    parents = [each["run"]["facets"]["parent"]["run"]["runId"] for each in found]
+    assert {*parents} == {done.run_id}
 
 
 def test_a_day_that_the_stream_owns_is_refused_with_what_to_do(days: Lake) -> None:
