@@ -20,9 +20,11 @@ class Catalog:
 
     Args:
         before: Called before each answer.
+        status: What it answers.
     """
 
     before: Callable[[], None] = lambda: None
+    status: int = 201
     address: str = ""
     events: list[dict[str, Any]] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
@@ -39,7 +41,7 @@ def cataloguing(before: Callable[[], None] = lambda: None) -> Iterator[Catalog]:
             catalog.before()
             catalog.paths.append(self.path)
             catalog.events.append(event)
-            self.send_response(201)
+            self.send_response(catalog.status)
             self.send_header("Content-Length", "0")
             self.end_headers()
 

@@ -9,6 +9,7 @@ dropped. At its end a program waits for the queue for seconds at most. Each reas
 
 import atexit
 import queue
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -22,6 +23,9 @@ LENGTH = 1_000
 
 PATIENCE = 3.0
 """Seconds that a program waits at its end for what is not sent."""
+
+USER = re.compile(r"//[^/@\s]+@")
+"""The user of an address, who may have a password."""
 
 NOT_SENT = "console"
 """What the client does with events where no receiver is configured."""
@@ -53,7 +57,8 @@ class Sender:
             self.failed(f"more than {self._waiting.maxsize:,} events wait; newer ones are dropped")
 
     def failed(self, reason: str) -> None:
-        """Report why an event is not sent, unless that was the last reason as well."""
+        """Report why an event is not sent, unless that was the last reason as well; without a password in an address."""
+        reason = USER.sub("//", reason)
         if reason != self._reason:
             self._reason = reason
             self._on_failure(f"no lineage is sent: {reason}")

@@ -76,6 +76,20 @@ def test_a_receiver_that_is_down_is_reported_once_and_again_after_it_was_back() 
     assert len(reasons) == 2
 
 
+def test_a_reason_has_no_password() -> None:
+    """A receiver that refuses is named with its address, as it was configured."""
+    reasons = list[str]()
+    with cataloguing() as catalog:
+        catalog.status = 401
+        sends = Sender(client(catalog.address.replace("//", "//me:hunter2@")), reasons.append)
+        sends.send(event("a"))
+        sends.drain(LONG)
+
+    (reason,) = reasons
+    assert "401" in reason
+    assert "hunter2" not in reason
+
+
 def test_a_receiver_that_does_not_answer_holds_up_nothing_and_what_is_too_much_is_dropped() -> None:
     """It answers only when all was put and the program's end has been waited for in vain."""
     answers, reasons = threading.Event(), list[str]()
