@@ -56,7 +56,7 @@ class SparkResource(LazyPySparkResource):
 
 def parent_of(context: OpExecutionContext | AssetExecutionContext) -> Parent:
     """Return the run of Dagster that a step belongs to, for a catalog of lineage."""
-    return Parent(run=context.run_id, job=context.run.job_name, namespace="dagster")
+    return Parent(run=context.run.run_id, job=context.run.job_name, namespace="dagster")
 
 
 class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resource is its own value
