@@ -77,7 +77,7 @@ class StoreLease:
             FencedError: It has.
         """
         found = object_files.read_tagged(self.place.path)
-        if not self._is_mine(json.loads(found[0]) if found else {}):
+        if not self._is_mine(_state(found[0]) if found else {}):
             raise self.lost()
 
     def lost(self) -> FencedError:
@@ -125,7 +125,7 @@ class StoreLease:
         if tag is not None:
             return tag
         found = object_files.read_tagged(self.place.path)
-        return found[1] if found is not None and self._is_mine(json.loads(found[0])) else None
+        return found[1] if found is not None and self._is_mine(_state(found[0])) else None
 
     def _is_mine(self, known: Mapping[str, Any]) -> bool:
         return known.get("epoch") == self.epoch and (known.get("owner") or {}).get("id") == self.id
@@ -147,7 +147,7 @@ def take(place: Place, life: float = LIFE) -> StoreLease | None:
             if new is not None:
                 return _held(place, mine, 1, life, new)
             continue
-        state, tag = json.loads(found[0]), found[1]
+        state, tag = _state(found[0]), found[1]
         owner: Mapping[str, Any] | None = state["owner"]
         if seen and tag != seen and owner is not None:
             return None  # it was renewed
@@ -182,7 +182,7 @@ def take_again(place: Place, epoch: int, tag: str, life: float) -> StoreLease | 
 def holder(place: Place) -> dict[str, Any]:
     """Return who holds a lease, as far as is known; nothing where it is free, or its holder has ended on this machine."""
     found = object_files.read(place.path)
-    owner = json.loads(found)["owner"] if found else None
+    owner = _state(found)["owner"] if found else None
     return {} if owner is None or is_there(owner) is False else dict(owner)
 
 
@@ -222,6 +222,15 @@ def _held(  # noqa: PLR0913  # what a lease consists of
         life=life,
         id=mine["id"],
     )
+
+
+def _state(content: bytes) -> dict[str, Any]:
+    """Return what a lease holds; that of a lake which was copied from a folder is a lock of that folder, which locks nothing here."""
+    try:
+        found = json.loads(content)
+    except ValueError:
+        return {"owner": None, "epoch": 0}
+    return found if "epoch" in found else {"owner": None, "epoch": 0}
 
 
 def _content(owner: Mapping[str, Any] | None, epoch: int, beat: int) -> bytes:

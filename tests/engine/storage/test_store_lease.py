@@ -62,6 +62,20 @@ def test_one_that_was_released_here_is_taken_again_by_one_request_unless_another
     second.release()
 
 
+@pytest.mark.parametrize("content", [b"", b'{"pid": 1, "host": "another"}'])
+def test_a_lock_that_was_copied_from_a_folder_is_free(bucket: Place, content: bytes) -> None:
+    """A lake is copied to a store with its files of locks; they say who held them on that machine, or nothing."""
+    (bucket / "a.lock").put_bytes(content)
+
+    assert holder(bucket / "a.lock") == {}
+    found = _taken(bucket / "a.lock")
+
+    assert found is not None
+    assert (found.epoch, found.is_taken_over) == (1, False)
+    found.refuse_lost()
+    found.release()
+
+
 def test_one_whose_holder_is_silent_is_taken_over(bucket: Place) -> None:
     """A suspended process does not renew it; when it goes on, it is refused and changes nothing."""
     silent = take(bucket / "a.lock", LIFE)
