@@ -104,6 +104,13 @@ FAULTS = (
         ("tests/faults/test_crash_points.py",),
     ),
     Mutant(
+        "a start takes its first batch for the one after its own last",
+        f"{PIPELINE}/batch_writer.py",
+        "is_next = before == (stream, number - 1)",
+        "is_next = True",
+        ("tests/faults/test_crash_points.py",),
+    ),
+    Mutant(
         "a quarantine is filled again after a crash",
         f"{PIPELINE}/batch_writer.py",
         "held_already = not is_next and self._has(quarantine, stream, number)",
