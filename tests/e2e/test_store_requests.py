@@ -1,0 +1,40 @@
+"""On an object store each request is money: a micro-batch of each layer, and an idle minute, take no more than they need."""
+
+from pathlib import Path
+
+import pytest
+
+from jobs import catalog
+from jobs.engine.kafka import local_broker
+from jobs.engine.kafka.admin import create_topic
+from jobs.engine.storage.lake import Lake
+from tests.benchmarks.store_requests import measured
+from tests.support.s3_server import S3Server
+
+BATCHES = 6
+MOST = {"bronze": 26, "silver": 66, "gold": 66}
+"""Requests of a batch, with those of the clock meanwhile (tests/benchmarks/reports/store_requests.md)."""
+IDLE = 150
+"""Requests of a stream in a minute in which nothing comes."""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.prove(alone="five minutes")
+def test_a_micro_batch_takes_no_more_requests_than_it_needs(s3: S3Server, tmp_path: Path) -> None:
+    """The suite counts those of a commit (tests/engine/storage/test_commit_requests.py)."""
+    own = Lake(tmp_path / "own")
+    address = local_broker.up(own).address
+    try:
+        for topic in {topic for table in catalog.tables() for topic in table.topics}:
+            create_topic(address, topic.name, topic.partitions, {})
+        empty = Lake(tmp_path / "empty")
+        counted = [*measured(s3, empty, 0, address, tmp_path, BATCHES)]
+    finally:
+        local_broker.down(own)
+
+    assert {each.layer for each in counted} == MOST.keys()
+    for each in counted:
+        assert each.batches >= BATCHES - 1
+        assert each.each <= MOST[each.layer], each.requests
+        assert each.idle_each <= IDLE, each.idle
