@@ -52,10 +52,10 @@ EVENTS = 50_000
 LARGEST = 2_000
 """Records of a batch of the lake that reads them all, so that Spark writes its state as a whole now and then."""
 BATCHES = 20
-WARM = 8
+WARM = 5
 EVERY = 5.0
-IDLE = 60.0
-SETTLED = 15.0
+IDLE = 30.0
+SETTLED = 10.0
 PATIENCE = 900.0
 
 

@@ -17,7 +17,7 @@ METHOD = """\
 A real S3 server (SeaweedFS) and a real broker on loopback. Bronze, silver (with its quarantine) and gold are each a stream in a program of its own, \
 which reaches the server through a relay that counts, so a request belongs to the layer that made it. A hundred readings are sent every {every:.0f} s, \
 a batch every {every:.0f} s takes them, after {warm}. All requests of that time count: those of the batch, of the trigger that finds it, and of the clock \
-(heartbeat, lease, the look at the books). Then nothing is sent for a minute.
+(heartbeat, lease, the look at the books). Then nothing is sent for half a minute.
 The older lake was written commit by commit and maintained at its times (tests/support/aged_lake.py), and copied to the server.
 Dollars: what a million batches cost in requests at the list price, 5 $ for a million of PUT, COPY and LIST, 0.4 $ of GET and HEAD.
 """
