@@ -123,15 +123,15 @@ def spark(_engine: None) -> SparkSession:
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Place:
+def anywhere(tmp_path: Path) -> Place:
     """Return the place for the lakes of a test: its folder, or on an object store what has the same name."""
     return lakes.place(tmp_path)
 
 
 @pytest.fixture
-def lake(root: Place) -> Lake:
+def lake(anywhere: Place) -> Lake:
     """Return an empty lake of the test's own."""
-    return Lake(root / "lake").open_for_writing()
+    return Lake(anywhere / "lake").open_for_writing()
 
 
 @pytest.fixture(scope="session")

@@ -116,15 +116,17 @@ def test_gold_counts_the_closed_windows_of_silver(world: World) -> None:
 
 
 @pytest.mark.prove(alone="a minute")
-def test_a_batch_over_everything_gives_the_same_rows(world: World, root: Place) -> None:
+def test_a_batch_over_everything_gives_the_same_rows(world: World, anywhere: Place) -> None:
     """Next year's backfill must give this year's answer, and how events were cut into slices is no property of them."""
-    succeeded("run", *DEVICES, *TABLES, *LOGINS, "--mode", "batch", "--lake", root, env=world.kafka)
+    succeeded(
+        "run", *DEVICES, *TABLES, *LOGINS, "--mode", "batch", "--lake", anywhere, env=world.kafka
+    )
 
-    same(world, root)
+    same(world, anywhere)
 
 
 @pytest.mark.prove(alone="a minute")
-def test_a_stream_gives_the_same_rows(world: World, root: Place) -> None:
+def test_a_stream_gives_the_same_rows(world: World, anywhere: Place) -> None:
     """All tables at once, each batch as it comes."""
     words = (
         "stream",
@@ -135,12 +137,12 @@ def test_a_stream_gives_the_same_rows(world: World, root: Place) -> None:
         "--max-offsets",
         4000,
         "--lake",
-        root,
+        anywhere,
     )
-    log = lakes.beside(root, ".log")
+    log = lakes.beside(anywhere, ".log")
     process = start(*words, log=log, env=world.kafka)
     try:
-        caught_up(root, sheets(world.lake))
+        caught_up(anywhere, sheets(world.lake))
         process.send_signal(signal.SIGINT)
         assert process.wait(120) == 0
     finally:
@@ -150,7 +152,7 @@ def test_a_stream_gives_the_same_rows(world: World, root: Place) -> None:
     log_text = log.read_text()
     assert "Traceback" not in log_text
     assert "Error" not in log_text
-    same(world, root)
+    same(world, anywhere)
 
 
 def caught_up(lake: Place, wanted: dict[str, dict[str, Any]]) -> None:

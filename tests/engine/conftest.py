@@ -30,7 +30,7 @@ def topic() -> Topic:
 
 
 @pytest.fixture(params=["a folder", "an object store"])
-def either(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     """Return an empty place of each kind."""
     if request.param == "a folder":
         return Place.of(tmp_path / "a lake")
@@ -39,7 +39,7 @@ def either(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 
 
 @pytest.fixture
-def morning(spark: SparkSession, root: Place) -> Lake:
+def morning(spark: SparkSession, anywhere: Place) -> Lake:
     """Return a lake in which a stream has left the morning behind, for one test alone."""
-    lake = Lake(root / "lake").open_for_writing()
+    lake = Lake(anywhere / "lake").open_for_writing()
     return copied(lake, "morning", lambda seed: streamed(spark, seed, MORNING))

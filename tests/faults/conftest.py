@@ -11,9 +11,9 @@ from tests.faults.disk import outcomes
 
 
 @pytest.fixture
-def fresh(root: Place) -> Iterator[Place]:
+def fresh(anywhere: Place) -> Iterator[Place]:
     """Return a lake whose broker runs."""
-    lake = root / "lake"
+    lake = anywhere / "lake"
     succeeded("up", "--lake", lake)
     yield lake
     succeeded("down", "--lake", lake)

@@ -24,7 +24,7 @@ GOLD = "gold.device_signal_10m"
 
 
 def test_a_closed_range_is_replaced_while_the_stream_commits(
-    fresh: Place, address: str, root: Place, tmp_path: Path
+    fresh: Place, address: str, anywhere: Place, tmp_path: Path
 ) -> None:
     """The rows are the same before and after, the streams never notice, both ledgers balance."""
     truth = tmp_path / "truth.json"
@@ -49,7 +49,7 @@ def test_a_closed_range_is_replaced_while_the_stream_commits(
         assert refused.code == 2
         assert "the earliest possible moment" in refused.err
 
-    clean = root / "clean"
+    clean = anywhere / "clean"
     for lake in (fresh, clean):
         succeeded("run", *SLICE, "--lake", lake, env={"STRANDLINE_KAFKA": address})
         assert all(sheet["faults"] == [] for sheet in sheets(lake).values())

@@ -174,15 +174,15 @@ def test_a_replayed_batch_still_brings_the_state_forward(
     assert balanced(lake)
 
 
-def test_what_a_killed_writer_left_lying_about_is_not_believed(root: Place) -> None:
+def test_what_a_killed_writer_left_lying_about_is_not_believed(anywhere: Place) -> None:
     """Drafts of commits, a torn pointer to the checkpoint: only files with the right name are the log."""
-    written(root, numbers(1), entry(SILVER, batch=3).encoded())
-    log = root / "_delta_log"
+    written(anywhere, numbers(1), entry(SILVER, batch=3).encoded())
+    log = anywhere / "_delta_log"
     (log / ".00000000000000000001.json.1234.tmp").put('{"commitInfo":{"userMe')
     (log / "00000000000000000001.json.tmp").put('{"commitInfo":{"userMe')
     (log / "_last_checkpoint").put('{"vers')
 
-    found = last_entry(root)
+    found = last_entry(anywhere)
 
     assert found is not None
     assert (found[0], found[1].batch) == (0, 3)

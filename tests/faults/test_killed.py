@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.core, pytest.mark.kafka, pytest.mark.slow, pytest.mark
 
 @pytest.mark.prove
 def test_kills_at_random_moments_change_nothing_and_the_last_stream_ends_cleanly(
-    fresh: Place, address: str, root: Place, tmp_path: Path, times: Times
+    fresh: Place, address: str, anywhere: Place, tmp_path: Path, times: Times
 ) -> None:
     """Its JVM first, then Python, its JVM, or both, between slices of a backlog.
 
@@ -73,7 +73,7 @@ def test_kills_at_random_moments_change_nothing_and_the_last_stream_ends_cleanly
             psutil.wait_procs(victims, timeout=60)
 
     catches_up_and_ends_cleanly(fresh)
-    clean = root / "clean"
+    clean = anywhere / "clean"
     for lake in (fresh, clean):
         finished(lake, address, sent)
     succeeded("compare", fresh, clean)

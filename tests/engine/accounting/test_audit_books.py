@@ -21,9 +21,9 @@ TABLES = (BRONZE, SILVER, GOLD)
 
 
 @pytest.fixture
-def lake(root: Place) -> Lake:
+def lake(anywhere: Place) -> Lake:
     """Return a lake that balances, with closed books and a batch after them."""
-    lake = small_lake(root)
+    lake = small_lake(anywhere)
     close(lake, TABLES, every=1)
     more = entry(BRONZE, batch=2, offsets={"0": (5, 7)}, read=2, good=2, written=2)
     written(lake.table(BRONZE), numbers(2), more.encoded())

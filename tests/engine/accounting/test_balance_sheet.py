@@ -21,9 +21,9 @@ pytestmark = pytest.mark.core
 
 
 @pytest.fixture
-def sound(root: Place) -> Lake:
+def sound(anywhere: Place) -> Lake:
     """Return a lake that balances."""
-    return small_lake(root)
+    return small_lake(anywhere)
 
 
 def tampered(lake: Lake, table: Table, version: int, **changes: object) -> None:

@@ -22,9 +22,9 @@ TABLES = (BRONZE, SILVER, GOLD)
 
 
 @pytest.fixture
-def lake(root: Place) -> Lake:
+def lake(anywhere: Place) -> Lake:
     """Return a lake with three tables and their histories."""
-    lake = Lake(root)
+    lake = Lake(anywhere)
     made(lake, histories(40, Random(11)))  # noqa: S311  # a test's own
     return lake
 
@@ -60,9 +60,9 @@ def test_books_with_few_new_commits_stay_open(lake: Lake) -> None:
     assert close(lake, TABLES, every=1) == []
 
 
-def test_books_that_cannot_be_closed_fail_no_run(root: Place) -> None:
+def test_books_that_cannot_be_closed_fail_no_run(anywhere: Place) -> None:
     """Here the table of the copies has a log that is none."""
-    old = Lake(root / "old")
+    old = Lake(anywhere / "old")
     write_log(old.table(BRONZE), histories(1_100, Random(2))[BRONZE])  # noqa: S311  # a test's own
     commit_file(old.closed_entries, 0).put("torn")
 

@@ -26,9 +26,9 @@ def epoch(number: int, **fields: object) -> Entry:
     return Entry(**{**{name: getattr(one, name) for name in one.__slots__}, "table": FEED})
 
 
-def lake(root: Place, *epochs: Mapping[str, object], bronze: int | None = None) -> Lake:
+def lake(anywhere: Place, *epochs: Mapping[str, object], bronze: int | None = None) -> Lake:
     """Return a lake with the feed's entries, and a bronze table that has read so many records of its topic."""
-    found = Lake(root)
+    found = Lake(anywhere)
     for number, fields in enumerate(epochs):
         path = found.root / "live" / "process_events"
         written(path, [], epoch(number - 1, **fields).encoded())
@@ -53,9 +53,9 @@ SOUND = (BEGIN, next_one(5, 9, sent=(0, 2), wrote=2), next_one(9, 12, sent=(2, 3
 
 
 @pytest.mark.parametrize("bronze", [None, 2, 3, 4])
-def test_sound_books_balance_whatever_bronze_has_read(root: Place, bronze: int | None) -> None:
+def test_sound_books_balance_whatever_bronze_has_read(anywhere: Place, bronze: int | None) -> None:
     """It may be behind, and others may write to the topic as well."""
-    (sheet,) = feed_balances(lake(root, *SOUND, bronze=bronze))
+    (sheet,) = feed_balances(lake(anywhere, *SOUND, bronze=bronze))
 
     assert sheet.faults == []
     assert (sheet.table, sheet.read, sheet.good, sheet.rows, sheet.batches) == (FEED, 7, 7, 3, 3)
@@ -65,10 +65,10 @@ def test_sound_books_balance_whatever_bronze_has_read(root: Place, bronze: int |
     ("ends", "waiting"), [({0: 12}, 0), ({0: 10}, 0), ({0: 32}, 20), ({0: 12, 1: 3}, 3)]
 )
 def test_what_bronze_has_read_and_the_feed_has_not_waits(
-    root: Place, ends: Mapping[int, int], waiting: int
+    anywhere: Place, ends: Mapping[int, int], waiting: int
 ) -> None:
     """Books that balance would else hide a feed that reads nothing; a partition may be new to it."""
-    found = lake(root, *SOUND)
+    found = lake(anywhere, *SOUND)
     read = {f"process-events/{part}": (0, end) for part, end in ends.items()}
     one = entry(process_events.TABLE, source="process-events", offsets=read)
     written(found.table(process_events.TABLE), [], one.encoded())
@@ -78,8 +78,8 @@ def test_what_bronze_has_read_and_the_feed_has_not_waits(
     assert (sheet.waiting, sheet.balanced) == (waiting, True)
 
 
-def test_a_lake_without_feeds_has_no_sheet(root: Place) -> None:
-    assert feed_balances(Lake(root)) == []
+def test_a_lake_without_feeds_has_no_sheet(anywhere: Place) -> None:
+    assert feed_balances(Lake(anywhere)) == []
 
 
 @pytest.mark.parametrize(
@@ -91,18 +91,18 @@ def test_a_lake_without_feeds_has_no_sheet(root: Place) -> None:
     ],
 )
 def test_an_offset_that_is_left_out_or_read_twice_is_a_fault(
-    root: Place, later: dict[str, object], fault: str
+    anywhere: Place, later: dict[str, object], fault: str
 ) -> None:
-    (sheet,) = feed_balances(lake(root, *SOUND[:2], later))
+    (sheet,) = feed_balances(lake(anywhere, *SOUND[:2], later))
 
     (found,) = sheet.faults
     assert fault in found
     assert "ended at" in found
 
 
-def test_a_record_that_bronze_has_passed_over_is_a_fault(root: Place) -> None:
+def test_a_record_that_bronze_has_passed_over_is_a_fault(anywhere: Place) -> None:
     """Three were written, and the table that has read all of the topic has two."""
-    found = lake(root, *SOUND)
+    found = lake(anywhere, *SOUND)
     read = {"offsets": {"alerts/0": (0, 3)}, "read": 2, "written": 2, "without_record": 1}
     one = entry(alerts.TABLE, source="alerts", good=2, **read)
     written(found.table(alerts.TABLE), numbers(2), one.encoded())
@@ -112,9 +112,9 @@ def test_a_record_that_bronze_has_passed_over_is_a_fault(root: Place) -> None:
     assert sheet.faults == ["feeds wrote 3 records for bronze.alerts, which has 2"]
 
 
-def test_closed_books_of_a_feed_give_the_sheet_of_its_whole_log(root: Place) -> None:
+def test_closed_books_of_a_feed_give_the_sheet_of_its_whole_log(anywhere: Place) -> None:
     """A feed that ends an epoch every second has a million entries within a fortnight."""
-    found = lake(root, *SOUND, bronze=3)
+    found = lake(anywhere, *SOUND, bronze=3)
     before = feed_balances(found)
 
     closed = close_feeds(found, every=1)
@@ -123,9 +123,9 @@ def test_closed_books_of_a_feed_give_the_sheet_of_its_whole_log(root: Place) -> 
     assert feed_balances(found) == before == feed_balances(found, audited=True)
 
 
-def test_a_gap_behind_closed_books_is_found(root: Place) -> None:
+def test_a_gap_behind_closed_books_is_found(anywhere: Place) -> None:
     """They carry forward where the last epoch ended."""
-    found = lake(root, *SOUND, bronze=3)
+    found = lake(anywhere, *SOUND, bronze=3)
     close_feeds(found, every=1)
     gap = epoch(3, **next_one(14, 15, sent=(3, 3), wrote=0))
     written(found.root / "live" / "process_events", [], gap.encoded())
@@ -136,9 +136,9 @@ def test_a_gap_behind_closed_books_is_found(root: Place) -> None:
     assert "epoch 3 read process-events/0 from offset 14, where the one before ended at 12" in fault
 
 
-def test_closed_sums_of_a_feed_that_were_changed_are_found_by_an_audit(root: Place) -> None:
+def test_closed_sums_of_a_feed_that_were_changed_are_found_by_an_audit(anywhere: Place) -> None:
     """Its sheet alone would believe them."""
-    found = lake(root, *SOUND, bronze=3)
+    found = lake(anywhere, *SOUND, bronze=3)
     close_feeds(found, every=1)
     file = snapshot_file(found.root / "live" / "process_events")
     file.put((file.text() or "").replace('"written": 3', '"written": 2'))

@@ -27,9 +27,9 @@ def backfilled(lake: Lake, **fields: object) -> Entry:
 
 
 @pytest.fixture
-def dropped(root: Place) -> Lake:
+def dropped(anywhere: Place) -> Lake:
     """Return a lake in which silver's state dropped 50 rows of 250, after five of a sound start."""
-    lake = small_lake(root)
+    lake = small_lake(anywhere)
     more = entry(BRONZE, batch=2, offsets={"0": (5, 255)}, read=250, good=250, written=250)
     written(lake.table(BRONZE), numbers(250), more.encoded())
     refused = entry(

@@ -21,9 +21,9 @@ UNTIL = "2026-11-20T10:00:00+00:00"
 
 
 @pytest.fixture
-def lake(root: Place) -> Lake:
+def lake(anywhere: Place) -> Lake:
     """Return a lake that balances: of bronze's 5 records 3 are good, 1 is a copy, 1 is held."""
-    return small_lake(root)
+    return small_lake(anywhere)
 
 
 def deleted(path: Place, where: str, entry: Entry) -> None:

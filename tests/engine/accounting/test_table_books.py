@@ -59,11 +59,11 @@ def _readable(log: Log, written: dict[Table, int]) -> int:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_sums_are_those_of_the_definition_wherever_books_were_closed(
-    seed: int, root: Place
+    seed: int, anywhere: Place
 ) -> None:
     """Promotions, undone ones, backfills and maintenance are among the entries."""
     random = Random(seed)  # noqa: S311  # a test's own
-    lake, logs = Lake(root), histories(60, random)
+    lake, logs = Lake(anywhere), histories(60, random)
     grown(lake, logs, random)
 
     for table, log in logs.items():
@@ -83,10 +83,10 @@ def test_sums_are_those_of_the_definition_wherever_books_were_closed(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_closed_books_are_those_of_the_whole_log(seed: int, root: Place) -> None:
+def test_closed_books_are_those_of_the_whole_log(seed: int, anywhere: Place) -> None:
     """Nothing that a later check needs is lost in a snapshot."""
     random = Random(seed)  # noqa: S311  # a test's own
-    lake, logs = Lake(root), histories(60, random)
+    lake, logs = Lake(anywhere), histories(60, random)
     grown(lake, logs, random)
 
     for table in TABLES:
@@ -99,11 +99,11 @@ def test_closed_books_are_those_of_the_whole_log(seed: int, root: Place) -> None
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_waits_is_what_sources_have_beyond_the_last_version_read(
-    seed: int, root: Place
+    seed: int, anywhere: Place
 ) -> None:
     """More is written to the sources after all books were closed."""
     random = Random(seed)  # noqa: S311  # a test's own
-    lake, logs = Lake(root), histories(60, random)
+    lake, logs = Lake(anywhere), histories(60, random)
     grown(lake, logs, random)
     more = [entry(BRONZE, batch=99, read=7, good=7, written=7, offsets={"y/0": (0, 7)}), None]
     write_log(lake.table(BRONZE), more, len(logs[BRONZE]))
@@ -115,11 +115,11 @@ def test_what_waits_is_what_sources_have_beyond_the_last_version_read(
 
 @pytest.mark.parametrize("closed_at", [None, "before", "after"])
 def test_a_fault_is_found_by_every_reader_wherever_books_were_closed(
-    closed_at: str | None, root: Place
+    closed_at: str | None, anywhere: Place
 ) -> None:
     """Books that are closed over a fault carry it forward."""
     random = Random(7)  # noqa: S311  # a test's own
-    lake, logs = Lake(root), histories(100, random)
+    lake, logs = Lake(anywhere), histories(100, random)
     replaced = max((n for n, each in enumerate(logs[SILVER]) if each and each.replaced), default=0)
     late = [(n, each) for n, each in enumerate(logs[SILVER]) if each and each.read and n > replaced]
     at, sound = late[1]
@@ -140,9 +140,9 @@ def test_a_fault_is_found_by_every_reader_wherever_books_were_closed(
     assert faults == Books(SILVER, lake, from_start=True).follow().faults
 
 
-def test_a_source_that_was_restored_from_a_copy_is_counted_again(root: Place) -> None:
+def test_a_source_that_was_restored_from_a_copy_is_counted_again(anywhere: Place) -> None:
     """It has fewer commits than were read from it, and later on other ones."""
-    lake = Lake(root)
+    lake = Lake(anywhere)
     taken = [entry(BRONZE, batch=n, read=5, good=5, written=5) for n in range(3)]
     write_log(lake.table(BRONZE), taken)
     read = entry(SILVER, versions={BRONZE.id: (0, 2)}, read=15, good=15, written=15)
@@ -156,18 +156,18 @@ def test_a_source_that_was_restored_from_a_copy_is_counted_again(root: Place) ->
     assert "15 rows of bronze.device_telemetry were read so far, which holds 10" in fault
 
 
-def test_a_shadow_has_no_closed_books(root: Place) -> None:
+def test_a_shadow_has_no_closed_books(anywhere: Place) -> None:
     """It is promoted as one entry, and a second shadow would find those of the first."""
-    lake = Lake(root)
+    lake = Lake(anywhere)
     shadow = Shadow.of(SILVER, lake)
     write_log(shadow.table(SILVER), [entry(SILVER, read=1, good=1, written=1)])
 
     assert close(shadow, [SILVER], every=1) == []
 
 
-def test_rows_at_an_earlier_version_are_counted_from_the_start(root: Place) -> None:
+def test_rows_at_an_earlier_version_are_counted_from_the_start(anywhere: Place) -> None:
     """A snapshot of a later version does not help there."""
-    lake, logs = Lake(root), histories(30, Random(3))  # noqa: S311  # a test's own
+    lake, logs = Lake(anywhere), histories(30, Random(3))  # noqa: S311  # a test's own
     made(lake, logs)
     close(lake, TABLES, every=1)
 
@@ -177,10 +177,10 @@ def test_rows_at_an_earlier_version_are_counted_from_the_start(root: Place) -> N
 
 
 def test_a_stream_that_began_with_a_snapshot_of_its_source_has_read_what_was_corrected(
-    root: Place,
+    anywhere: Place,
 ) -> None:
     """A backfill's rows are passed over by other streams; this one found them in the snapshot."""
-    lake = Lake(root)
+    lake = Lake(anywhere)
     repair = {"mode": "backfill", "since": "a", "until": "b", "stream": "r"}
     log = [
         entry(SILVER, read=10, good=10, written=10),

@@ -47,10 +47,10 @@ def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 
 @pytest.fixture
-def live(made: Lake, root: Place) -> Lake:
+def live(made: Lake, anywhere: Place) -> Lake:
     """Return a copy of it, for one test alone."""
-    lakes.copy(made.root, root / "lake")
-    return Lake(root / "lake")
+    lakes.copy(made.root, anywhere / "lake")
+    return Lake(anywhere / "lake")
 
 
 def site(spark: SparkSession) -> Site:

@@ -53,10 +53,10 @@ def anew(spark: SparkSession, judged: Lake) -> Lake:
 
 
 @pytest.fixture
-def wrong(judged: Lake, root: Place) -> Lake:
+def wrong(judged: Lake, anywhere: Place) -> Lake:
     """Return a copy of the mistaken lake for one test."""
-    lakes.copy(judged.root, root / "lake")
-    return Lake(root / "lake")
+    lakes.copy(judged.root, anywhere / "lake")
+    return Lake(anywhere / "lake")
 
 
 def versions(lake: Lake) -> list[int]:
@@ -178,11 +178,11 @@ def killed_after(commits: int) -> Iterator[None]:
 
 @pytest.mark.prove
 def test_a_replay_killed_between_any_two_commits_is_named_and_finished_by_the_next(
-    spark: SparkSession, judged: Lake, anew: Lake, root: Place, moments: list[int]
+    spark: SparkSession, judged: Lake, anew: Lake, anywhere: Place, moments: list[int]
 ) -> None:
     """The commits: resolutions, quarantine, silver, gold, and the resolutions again."""
     for commits in moments:
-        wrong = Lake(root / str(commits))
+        wrong = Lake(anywhere / str(commits))
         lakes.copy(judged.root, wrong.root)
         finished_by_the_next(commits, spark, wrong, anew)
 

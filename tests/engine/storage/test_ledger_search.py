@@ -20,9 +20,9 @@ PART = "x/0"
 
 
 @pytest.fixture
-def path(root: Place) -> Place:
+def path(anywhere: Place) -> Place:
     """Return the log of a bronze table, with maintenance between its batches."""
-    path = root
+    path = anywhere
     write_log(path, histories(300, Random(3))[BRONZE])  # noqa: S311  # a test's own
     return path
 

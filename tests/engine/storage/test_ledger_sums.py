@@ -73,14 +73,14 @@ def test_a_repeated_look_up_is_no_repair() -> None:
     assert summed(entry(SILVER)).right_until == -1
 
 
-def test_each_commit_is_added_once_and_maintenance_adds_nothing(root: Place) -> None:
+def test_each_commit_is_added_once_and_maintenance_adds_nothing(anywhere: Place) -> None:
     """The lag of a stream is the difference of two sums that follow their logs."""
-    sums, path = Sums(), root
+    sums, path = Sums(), anywhere
     follow(path, sums)
     assert (sums.read, sums.version) == (0, -1)
     for batch in range(2):
-        written(root, numbers(1), entry(BRONZE, batch=batch, read=10, written=8).encoded())
-    written(root, numbers(1), "maintenance")
+        written(anywhere, numbers(1), entry(BRONZE, batch=batch, read=10, written=8).encoded())
+    written(anywhere, numbers(1), "maintenance")
 
     follow(path, sums)
     follow(path, sums)
@@ -90,9 +90,9 @@ def test_each_commit_is_added_once_and_maintenance_adds_nothing(root: Place) -> 
     assert sums_of(path, 0).read == 10
 
 
-def test_rows_that_a_foreign_commit_removes_are_noticed(root: Place) -> None:
+def test_rows_that_a_foreign_commit_removes_are_noticed(anywhere: Place) -> None:
     """A new stream then begins with a snapshot, because the log alone no longer gives the rows."""
-    written(root, numbers(3), entry(BRONZE, read=3, written=3).encoded())
-    opened(root).delete("number = 0")
+    written(anywhere, numbers(3), entry(BRONZE, read=3, written=3).encoded())
+    opened(anywhere).delete("number = 0")
 
-    assert sums_of(root).was_rewritten
+    assert sums_of(anywhere).was_rewritten

@@ -16,47 +16,47 @@ WRITERS = 50
 FEW = 8
 
 
-def test_small_files_are_written_read_listed_and_removed_alike(either: Place) -> None:
+def test_small_files_are_written_read_listed_and_removed_alike(root: Place) -> None:
     """Every name that Spark gives to a folder of a partition is kept as it is."""
-    day = either / "day=2026-11-01 00%3A00"
+    day = root / "day=2026-11-01 00%3A00"
     (day / "part.parquet").put_bytes(b"\0rows")
-    (either / "gate.json").put("shut")
+    (root / "gate.json").put("shut")
 
-    assert either.names() == ["day=2026-11-01 00%3A00", "gate.json"]
+    assert root.names() == ["day=2026-11-01 00%3A00", "gate.json"]
     assert (day / "part.parquet").bytes() == b"\0rows"
-    assert (either / "gate.json").text() == "shut"
+    assert (root / "gate.json").text() == "shut"
     assert (day / "part.parquet").size() == len(b"\0rows")
     assert (day / "part.parquet").last_bytes(3) == b"ows"
-    assert sorted(each.below(either) for each in either.files()) == [
+    assert sorted(each.below(root) for each in root.files()) == [
         "day=2026-11-01 00%3A00/part.parquet",
         "gate.json",
     ]
     day.remove()
-    (either / "nothing").remove()
+    (root / "nothing").remove()
     assert not day.exists()
-    assert [each.name for each in either.files()] == ["gate.json"]
+    assert [each.name for each in root.files()] == ["gate.json"]
 
 
-def test_what_is_not_there_is_nothing_and_no_error(either: Place) -> None:
+def test_what_is_not_there_is_nothing_and_no_error(root: Place) -> None:
     """A reader asks before anything was written."""
-    assert (either / "gate.json").text() is None
-    assert either.names() == []
-    assert not either.exists()
-    assert [*either.files()] == []
+    assert (root / "gate.json").text() is None
+    assert root.names() == []
+    assert not root.exists()
+    assert [*root.files()] == []
 
 
-def test_a_folder_exists_as_long_as_a_file_in_it(either: Place) -> None:
+def test_a_folder_exists_as_long_as_a_file_in_it(root: Place) -> None:
     """A file of that name is another thing."""
-    (either / "state" / "0").put("rows")
+    (root / "state" / "0").put("rows")
 
-    assert (either / "state").exists()
-    assert not (either / "state").is_file()
-    assert not (either / "sta").exists()
+    assert (root / "state").exists()
+    assert not (root / "state").is_file()
+    assert not (root / "sta").exists()
 
 
-def test_of_many_that_replace_what_they_have_read_one_wins_in_each_round(either: Place) -> None:
+def test_of_many_that_replace_what_they_have_read_one_wins_in_each_round(root: Place) -> None:
     """Nor is a file that another has created, or removed, replaced."""
-    file = either / "live.json"
+    file = root / "live.json"
     tag = file.exchange("first", None)
     assert file.exchange("another first", None) is None
     for number in range(2):
@@ -71,55 +71,55 @@ def test_of_many_that_replace_what_they_have_read_one_wins_in_each_round(either:
     assert file.tagged() is None
 
 
-def test_a_listing_has_sizes_and_times(either: Place) -> None:
-    (either / "a" / "b").put("four")
+def test_a_listing_has_sizes_and_times(root: Place) -> None:
+    (root / "a" / "b").put("four")
 
-    (found,) = either.listed()
+    (found,) = root.listed()
 
-    assert (found.place, found.size) == (either / "a" / "b", 4)
+    assert (found.place, found.size) == (root / "a" / "b", 4)
     assert abs(time.time() - found.written / 1e9) < 60
 
 
-def test_lines_are_appended_alike(either: Place) -> None:
+def test_lines_are_appended_alike(root: Place) -> None:
     """For logs that are never cut."""
-    (either / "log.jsonl").append("one")
-    (either / "log.jsonl").append("two")
+    (root / "log.jsonl").append("one")
+    (root / "log.jsonl").append("two")
 
-    assert (either / "log.jsonl").text() == "one\ntwo\n"
+    assert (root / "log.jsonl").text() == "one\ntwo\n"
 
 
-def test_a_folder_moves_with_all_that_it_holds(either: Place) -> None:
+def test_a_folder_moves_with_all_that_it_holds(root: Place) -> None:
     """A checkpoint is put away so."""
-    (either / "used" / "offsets" / "0").put("v1")
-    (either / "used" / "metadata").put("{}")
+    (root / "used" / "offsets" / "0").put("v1")
+    (root / "used" / "metadata").put("{}")
 
-    (either / "used").move(either / "away" / "1")
+    (root / "used").move(root / "away" / "1")
 
-    assert not (either / "used").exists()
-    assert (either / "away" / "1" / "offsets" / "0").text() == "v1"
+    assert not (root / "used").exists()
+    assert (root / "away" / "1" / "offsets" / "0").text() == "v1"
 
 
-def test_names_from_one_on_are_listed_alike(either: Place) -> None:
+def test_names_from_one_on_are_listed_alike(root: Place) -> None:
     """Of a log, its newest part."""
     for number in (8, 9, 10, 11):
-        (either / f"{number:020d}.json").put("commit")
+        (root / f"{number:020d}.json").put("commit")
 
-    found = either.names_from(f"{9:020d}.json")
+    found = root.names_from(f"{9:020d}.json")
 
     assert found == [f"{number:020d}.json" for number in (9, 10, 11)]
 
 
-def test_of_many_writers_one_creates_a_file(either: Place) -> None:
+def test_of_many_writers_one_creates_a_file(root: Place) -> None:
     """The others hear that it is there."""
 
     def create(number: int) -> bool:
-        return (either / "commit.json").create(f"by {number}")
+        return (root / "commit.json").create(f"by {number}")
 
     with ThreadPoolExecutor(WRITERS) as pool:
         won = [number for number, done in enumerate(pool.map(create, range(WRITERS))) if done]
 
     assert len(won) == 1
-    assert (either / "commit.json").text() == f"by {won[0]}"
+    assert (root / "commit.json").text() == f"by {won[0]}"
 
 
 def test_of_many_writers_one_replaces_an_object(bucket: Place) -> None:
