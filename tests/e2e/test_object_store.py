@@ -4,6 +4,7 @@ import random
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -13,8 +14,9 @@ from jobs.engine.kafka import local_broker
 from jobs.engine.runtime.processes import family
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import latest_version
+from jobs.engine.storage.open_table import opened
 from jobs.engine.storage.place import Place
-from tests.cli.typed import start, succeeded
+from tests.cli.typed import start, strandline, succeeded
 from tests.faults.lives import SLICE
 from tests.support import lineage
 from tests.support.proofs import Times
@@ -124,6 +126,58 @@ def _of_ledger(page: str) -> list[str]:
     """Return the figures of a page that do not depend on where the lake is, nor on how its batches were cut."""
     wanted = ("strandline_ledger_", "strandline_rows_read", "strandline_quarantined")
     return [line for line in page.splitlines() if line.startswith(wanted)]
+
+
+@pytest.mark.prove(alone="three minutes")
+def test_the_same_events_are_certified_alike_on_a_disk_and_on_a_store(
+    s3: S3Server, bucket: Place, tmp_path: Path
+) -> None:
+    """Both lakes read the same offsets; one value that is changed in one of them is found by both ways to look."""
+    disk = Lake(Place.of(tmp_path / "disk"))
+    env = {
+        **s3.environment,
+        "STRANDLINE_KAFKA": local_broker.up(disk).address,
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+    }
+    verify = ("verify", "--all", "--splits", 2, "--kills", 1, "--seed", 7, "--json")
+    certificates = []
+    try:
+        _send(1, env)
+        for lake in (disk.root, bucket):
+            succeeded("run", *SLICE, "--lake", lake, env=env)
+            certificates.append(succeeded(*verify, "--lake", lake, env=env).json)
+        compared = succeeded("compare", disk.root, bucket, "--json", env=env).json
+        _change_a_value(Lake(bucket).table(catalog.find(SLICE[1])))
+        found = strandline("compare", disk.root, bucket, "--json", env=env)
+        uncertified = strandline(*verify, "--lake", bucket, env=env)
+    finally:
+        local_broker.down(disk)
+
+    here, there = (_certified(each) for each in certificates)
+    assert here == there
+    assert {each["table"] for each in here} == {*SLICE[1:]}
+    assert all(each["equal"] and each["rows"] and each["offsets"] for each in here)
+    assert all(each["equal"] for each in compared)
+    assert (found.code, uncertified.code) == (4, 4)
+    (differing,) = [each for each in found.json if not each["equal"]]
+    figures = ("table", "only_left", "only_right", "changed")
+    assert [differing[name] for name in figures] == [SLICE[1], 1, 1, 1]
+    assert [each["equal"] for each in _certified(uncertified.json)] == [False, True]
+
+
+def _certified(answer: Any) -> list[dict[str, Any]]:  # noqa: ANN401  # JSON
+    """Return of each certificate what two lakes have in common that read the same offsets."""
+    names = ("table", "equal", "rows", "offsets", "code", "differences")
+    return sorted(
+        ({name: each[name] for name in names} for each in answer), key=lambda each: each["table"]
+    )
+
+
+def _change_a_value(path: Place) -> None:
+    """Change a reading, which no program does; its table has as many rows as before."""
+    table = opened(path)
+    one = table.to_pyarrow_table(columns=["event_id"])["event_id"][0].as_py()
+    table.update(updates={"value": "value + 1"}, predicate=f"event_id = '{one}'")
 
 
 def _send(seed: int, env: Mapping[str, str]) -> None:
