@@ -26,13 +26,20 @@ class Relay:
     Args:
         server: The address of the server.
         answers: Gets the head of each request, and returns whether its answer is passed on; else the connection is closed.
+        answered: Gets the same head when the server has begun to answer and the client has not heard of it, or when the
+            connection has ended without.
     """
 
-    def __init__(self, server: str, answers: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        server: str,
+        answers: Callable[[str], bool],
+        answered: Callable[[str], object] = lambda _: None,
+    ) -> None:
         """Listen on a free port."""
         at = urlsplit(server)
         self._to = (at.hostname or HOST, at.port or 80)
-        self._answers = answers
+        self._answers, self._answered = answers, answered
         self._socket = socket.create_server((HOST, 0))
         self.address = f"{at.scheme}://{HOST}:{self._socket.getsockname()[1]}"
         self.lost = 0
@@ -53,15 +60,18 @@ class Relay:
 
     def _serve(self, client: socket.socket) -> None:
         with client, socket.create_connection(self._to) as server:
-            talk = _Talk(client, server, self._answers)
+            talk = _Talk(client, server, self._answers, self._answered)
             for each in (client, server):
                 each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            while talk.goes_on:
-                ready, _, _ = select.select([client, server], [], [], 60)
-                if not ready:
-                    return
-                for one in ready:
-                    talk.pass_on(one)
+            try:
+                while talk.goes_on:
+                    ready, _, _ = select.select([client, server], [], [], 60)
+                    if not ready:
+                        return
+                    for one in ready:
+                        talk.pass_on(one)
+            finally:
+                talk.end_request()
         self.lost += talk.is_lost
 
 
@@ -69,13 +79,17 @@ class _Talk:
     """What a client and the server have to say on one connection."""
 
     def __init__(
-        self, client: socket.socket, server: socket.socket, answers: Callable[[str], bool]
+        self,
+        client: socket.socket,
+        server: socket.socket,
+        answers: Callable[[str], bool],
+        answered: Callable[[str], object],
     ) -> None:
         self._client = client
         self._server = server
-        self._answers = answers
+        self._answers, self._answered = answers, answered
         self._head = b""
-        self._is_heard = False
+        self._request: str | None = None
         self._is_refused = False
         self.goes_on = True
         self.is_lost = False
@@ -93,17 +107,24 @@ class _Talk:
         elif self._is_refused:
             self.goes_on, self.is_lost = False, True
         else:
-            self._is_heard = False
+            self.end_request()
             self._client.sendall(content)
+
+    def end_request(self) -> None:
+        """Say that the server has answered, or will not."""
+        if self._request is not None:
+            self._answered(self._request)
+        self._request = None
 
     def _hear(self, content: bytes) -> None:
         """Ask about a request once its head is complete."""
-        if self._is_heard:
+        if self._request is not None:
             return
         self._head = self._head + content if self._head or BEGIN.match(content) else b""
         if END in self._head:
-            words, self._head, self._is_heard = self._head.partition(END)[0], b"", True
-            self._is_refused = not self._answers(words.decode(errors="replace"))
+            words, self._head = self._head.partition(END)[0], b""
+            self._request = words.decode(errors="replace")
+            self._is_refused = not self._answers(self._request)
 
 
 def _received(one: socket.socket) -> bytes:
@@ -115,9 +136,13 @@ def _received(one: socket.socket) -> bytes:
 
 
 @contextmanager
-def relaying(server: str, answers: Callable[[str], bool]) -> Iterator[Relay]:
+def relaying(
+    server: str,
+    answers: Callable[[str], bool],
+    answered: Callable[[str], object] = lambda _: None,
+) -> Iterator[Relay]:
     """Run such a relay for the length of the block."""
-    relay = Relay(server, answers)
+    relay = Relay(server, answers, answered)
     try:
         yield relay
     finally:
