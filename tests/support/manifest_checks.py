@@ -30,6 +30,9 @@ BY_PERSON = {"webserver"}
 SPARKS = {"stream": 1, "alerts": 1, "code": 2}
 """How many JVMs a container may run at once; Dagster's configuration allows two runs."""
 
+DRIVER = "strandline/driver"
+"""The label of pods that ask the cluster for executors."""
+
 SECRET = re.compile(r"KEY|PASSWORD|POSTGRES$|WEBHOOK|OPTIONS|TOKEN|SECRET")
 
 VALUES = {
@@ -61,7 +64,8 @@ def confinement(manifests: Sequence[Manifest]) -> Iterator[str]:
         wrong = {
             "may be root": not whole.get("runAsNonRoot") or not whole.get("runAsUser"),
             "any system call": whole.get("seccompProfile") != {"type": "RuntimeDefault"},
-            "a token of the cluster": pod.spec.get("automountServiceAccountToken") is not False,
+            "a token of the cluster": pod.spec.get("automountServiceAccountToken")
+            is not (pod.labels.get(DRIVER) == "yes"),
             "variables for services": pod.spec.get("enableServiceLinks") is not False,
             "the node's own": any(name.startswith("host") for name in pod.spec),
             "a path of the node": any("hostPath" in each for each in pod.spec.get("volumes", [])),
@@ -164,7 +168,7 @@ def networks(manifests: Sequence[Manifest]) -> Iterator[str]:
             if not any(way in each["policyTypes"] and way.lower() not in each for each in ours):
                 yield f"{pod.name}: {way} is open"
         opened = [rule for each in ours for rule in each.get("ingress", [])]
-        to = {port["port"] for rule in opened for port in rule["ports"]}
+        to = {port["port"] for rule in opened for port in rule.get("ports", [])}
         served = {port["containerPort"] for port in pod.main.get("ports", [])}
         if to != served and pod.labels["app.kubernetes.io/component"] not in BY_PERSON:
             yield f"{pod.name}: serves {sorted(served)}, and {sorted(to)} is open"
@@ -181,8 +185,8 @@ def networks(manifests: Sequence[Manifest]) -> Iterator[str]:
             if selects(each["podSelector"], pod.labels)
             for r in each.get("egress", [])
         ]
-        to = {port["port"] for rule in out for port in rule["ports"]}
-        wanted = {53, *_asked(pod.main)}
+        to = {port["port"] for rule in out for port in rule.get("ports", [])}
+        wanted = {53, *_asked(pod.main), *([6443] if pod.labels.get(DRIVER) == "yes" else [])}
         if to != wanted:
             yield f"{pod.name}: may ask {sorted(to)}, and needs {sorted(wanted)}"
 
@@ -193,7 +197,7 @@ def _asked(container: Manifest) -> Iterator[int]:
     if "STRANDLINE_POSTGRES" in names:
         yield 5432
     if "AWS_ACCESS_KEY_ID" in names:
-        yield from (443, 9092)
+        yield from (443, 9092, 80)
     if "--grpc-host" in container.get("args", []):
         yield 4000
 

@@ -13,6 +13,7 @@ import yaml
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "infra" / "kubernetes"
 EXAMPLE = FOLDER / "overlays" / "example"
+CLUSTER = FOLDER / "overlays" / "cluster"
 KUBECTL = Path(sys.executable).with_name("kubectl")
 
 Manifest = dict[str, Any]
@@ -107,6 +108,8 @@ def _value(each: Manifest, container: Manifest, secrets: Mapping[str, str]) -> s
             return value
         case {"valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}:
             return str(container["resources"]["limits"]["cpu"])
+        case {"valueFrom": {"fieldRef": {"fieldPath": path}}}:
+            return str(path)
         case {"valueFrom": {"secretKeyRef": reference}}:
             name = f"{reference['name']}/{reference['key']}"
             return secrets.get(name) if reference.get("optional") else secrets[name]
