@@ -152,10 +152,8 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and four
         work = partial(_take_in, job, mode)
     else:
         work = partial(_through_gates, job, table, mode)
-    with (
-        lease(site.spark, table, lake),
-        site.record(site.spark, table, mode.name, lake) as wrote,
-    ):
+    record = site.record(site.spark, table, mode.name, lake)
+    with lease(site.spark, table, lake), record as wrote:
         recorded.append(wrote)
         if not isinstance(table, Ingested):
             masked_columns.learn(site.spark, table, lake)
