@@ -20,10 +20,20 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 class ConditionalCheckpointFiles(path: Path, configuration: Configuration)
     extends FileSystemBasedCheckpointFileManager(path, configuration) {
 
+  private val LOGS = Set("offsets", "commits")
+
   override def createAtomic(file: Path, overwriteIfPossible: Boolean): CancellableFSDataOutputStream = fs match {
     case files: S3AFileSystem if overwriteIfPossible => new Replacing(ConditionalWrite.opened(files, file))
     case files: S3AFileSystem => new Creating(files, file, new ByteArrayOutputStream())
     case _ => super.createAtomic(file, overwriteIfPossible)
+  }
+
+  /** Spark asks twice in each batch whether its plan is there, and twice whether it is done. No folder has such a name, so that is
+    * one request; S3A would list a folder of that name after it.
+    */
+  override def exists(file: Path): Boolean = fs match {
+    case files: S3AFileSystem if LOGS(file.getParent.getName) && file.getName.forall(_.isDigit) => files.isFile(file)
+    case _ => super.exists(file)
   }
 
   /** Uploads what is written, in parts where it is large; what is cancelled is never there. */

@@ -156,6 +156,12 @@ class Actions:
             return "lost" if "hadoop.fs.FileAlreadyExistsException" in str(error) else str(error)
         return "won"
 
+    def is_planned(self, name: str) -> bool:
+        """Return whether Spark finds a file of a checkpoint."""
+        hadoop = self._spark._jsc.hadoopConfiguration()  # type: ignore[attr-defined]  # there is no public way
+        file = self._jvm.org.apache.hadoop.fs.Path(f"{self._path}/{name}")
+        return bool(self._jvm.strandline.ConditionalCheckpointFiles(file, hadoop).exists(file))
+
     def _rows(self, writer: str, number: int) -> DataFrame:
         return self._spark.createDataFrame([(number, writer)], SCHEMA).coalesce(1)
 

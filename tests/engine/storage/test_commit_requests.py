@@ -76,6 +76,14 @@ def test_a_file_of_a_checkpoint_is_one_request_and_of_two_writers_of_a_new_one_o
     assert driver.ask("plan", name="offsets/0", content="mine", is_new=True) == "won"
     assert (path / "offsets" / "0").text() == "mine"
 
+    before = requests.all()
+    found = [
+        driver.ask("is_planned", name=name) for name in ("offsets/0", "offsets/1", "offsets", "no")
+    ]
+    assert found == [True, False, True, False]
+    looks = (requests.all() - before).elements()
+    assert [each.method for each in looks if each.key[-1].isdigit()] == ["HEAD", "HEAD"]
+
     for is_new in (True, False):
         driver.ask("plan", name="offsets/1", content="half", is_new=is_new, is_kept=False)
     assert (path / "offsets" / "1").text() is None
