@@ -21,7 +21,7 @@ WANTED = Metric(
 UP = Metric("strandline_process_up", "1 if the program runs.", ("process",))
 BEAT_AT = Metric(
     "strandline_process_heartbeat_timestamp_seconds",
-    "When the program wrote its last heartbeat; it does so once a second.",
+    "When the program wrote its last heartbeat; it does so once a second, on a store every ten.",
     ("process",),
 )
 ATTEMPTS = Metric(

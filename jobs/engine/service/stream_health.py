@@ -17,7 +17,7 @@ from jobs.engine.service.desired_state import DELAYS, Order
 from jobs.engine.service.failing import SURE
 
 SILENT = timedelta(seconds=60)
-"""A stream without a heartbeat for so long is silent; it writes one once a second."""
+"""A stream without a heartbeat for so long is silent; it writes one once a second, on a store every ten."""
 
 STUCK = timedelta(minutes=10)
 """How long a table may have rows to read and commit none; a batch of the largest size takes well under a minute."""
