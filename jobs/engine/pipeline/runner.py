@@ -130,7 +130,6 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and four
         TransientError: Something that it needs is unavailable, in a mode that ends.
     """
     report = Report(table=table.id, mode=mode.name)
-
     patience = Patience(waits, stopped)
     recorded: list[Wrote] = []
 
@@ -216,8 +215,7 @@ def _each(job: _Job, intake: Intake, governor: Governor | None) -> int:
 
 def _again(job: _Job, afresh: Afresh) -> int:
     """Recompute what changed and return the number of commits."""
-    entry = afresh.catch_up()
-    if entry is None:
+    if (entry := afresh.catch_up()) is None:
         return 0
     job.on_commit(entry)
     return 1
