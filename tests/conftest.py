@@ -16,10 +16,11 @@ from pyspark.sql import SparkSession
 
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
-from tests.support import engine, lakes, s3_server
+from tests.support import engine, lakes, s3_server, standalone
 from tests.support.proofs import Proofs, Times
 from tests.support.rows import NOON
 from tests.support.s3_server import S3Server
+from tests.support.standalone import Cluster
 
 # Before the first JVM and the first timestamp: both take the zone of the process.
 os.environ["TZ"] = "UTC"
@@ -103,7 +104,24 @@ def _store(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _engine(tmp_path_factory: pytest.TempPathFactory, _store: None) -> Iterator[None]:
+def _master(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let all Sparks of the run, those of typed commands too, work on a cluster where a variable asks for it."""
+    with pytest.MonkeyPatch.context() as patch:
+        is_wanted = os.environ.get(standalone.VARIABLE) == "standalone"
+        patch.delenv(standalone.VARIABLE, raising=False)
+        if is_wanted:
+            from tests.cli import typed  # noqa: PLC0415  # a project of other tables takes this file, and types nothing
+
+            cluster: Cluster = request.getfixturevalue("cluster")
+            patch.setenv(standalone.MASTER, cluster.master)
+            patch.setitem(typed.ENVIRONMENT, standalone.MASTER, cluster.master)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _engine(
+    tmp_path_factory: pytest.TempPathFactory, _store: None, _master: None
+) -> Iterator[None]:
     """Give Spark its place, and stop it at the end if a test started it."""
     with engine.hosted(tmp_path_factory.mktemp("spark")):
         yield
@@ -152,6 +170,17 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 def bucket(s3: S3Server, request: pytest.FixtureRequest) -> Place:  # noqa: ARG001  # it runs
     """Return an empty folder of the test's own on the S3 server."""
     return Place.of(f"s3a://{s3_server.BUCKET}/{uuid4().hex[:8]}-{request.node.name[:20]}")
+
+
+@pytest.fixture(scope="session")
+def cluster(s3: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Return a standalone Spark cluster of two workers, which have the keys of the S3 server.
+
+    They offer more cores than there are, because each program of a test takes one of each for as long as it lives.
+    """
+    folder = tmp_path_factory.mktemp("cluster")
+    with standalone.running(folder, cores=16, memory="16g", environment=s3.environment) as running:
+        yield running
 
 
 @pytest.fixture

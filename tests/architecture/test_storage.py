@@ -45,6 +45,15 @@ EXCEPTIONS = {
         "starts the JVM, whose output, scratch files and class archive are files of this machine on any store",
     ),
     "runtime/spark_on_store.py": ({"pathlib"}, "names jars, which are files of this machine"),
+    "runtime/spark_on_cluster.py": (
+        {"pathlib"},
+        "names what is sent to executors, which are files of this machine",
+    ),
+    "runtime/shipped_code.py": (
+        {*PROCESS, "rglob", "read_bytes"},
+        "makes an archive of the project's own source, which is in no lake",
+    ),
+    "runtime/submitted.py": ({"os"}, "asks which process started it"),
     "runtime/processes.py": (
         {*PROCESS, "open"},
         "starts programs with a log as their output, and asks the kernel about a pid",

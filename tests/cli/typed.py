@@ -44,10 +44,11 @@ def strandline(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     timeout: float = 400,
+    program: str = PROGRAM,
 ) -> Answer:
-    """Run the program to its end."""
+    """Run the program, or another, to its end."""
     done = subprocess.run(
-        [PROGRAM, *map(str, words)],
+        [program, *map(str, words)],
         env={**ENVIRONMENT, **(env or {})},
         cwd=cwd,
         stdin=subprocess.DEVNULL,

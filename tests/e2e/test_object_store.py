@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from jobs import catalog
@@ -19,6 +18,7 @@ from jobs.engine.storage.place import Place
 from tests.cli.typed import start, strandline, succeeded
 from tests.faults.lives import SLICE
 from tests.support import lineage
+from tests.support.planted import holding, lines
 from tests.support.proofs import Times
 from tests.support.s3_server import BUCKET, S3Server
 
@@ -80,7 +80,7 @@ def test_the_same_events_give_the_same_rows_on_a_disk_and_on_a_store_after_kills
         tmp_path / "metrics",
         tmp_path / "lineage.jsonl",
     )
-    assert _holding((s3.secret, s3.key), *where, bucket) == []
+    assert holding((s3.secret, s3.key), *where, bucket) == []
 
 
 @pytest.mark.prove(alone="three minutes")
@@ -200,29 +200,10 @@ def _kill_within_a_stream(
             assert time.monotonic() < deadline, log.read_text()[-2000:]
             time.sleep(0.05)
         time.sleep(chance.uniform(0, 3))
-        lines = [word for one in family(process.pid) for word in _command(one)]
-        assert lines
-        assert not any(s3.secret in word for word in lines)
+        words = lines(family(process.pid))
+        assert words
+        assert not any(s3.secret in word for word in words)
     finally:
         for one in family(process.pid):
             one.kill()
         process.wait()
-
-
-def _command(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
-
-
-def _holding(words: tuple[str, ...], *places: Path | Place) -> list[str]:
-    """Return the files and objects below some places that hold a word."""
-    files = (file for each in places for file in Place.of(each).files())
-    logs = (Place.of(each) for each in places if Place.of(each).is_file())
-    wanted = [word.encode() for word in words]
-    return [
-        str(file)
-        for file in (*files, *logs)
-        if any(word in (file.bytes() or b"") for word in wanted)
-    ]

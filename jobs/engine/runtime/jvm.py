@@ -1,9 +1,10 @@
 """Access to the JVM, for what Delta and the kernel offer nowhere else."""
 
+import subprocess
 import traceback
-from subprocess import TimeoutExpired
 from typing import Any
 
+import psutil
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -22,6 +23,9 @@ ENDS = (
 )
 """What Spark's messages contain where memory ran out, and while the JVM ends for it: it stops its parts one by one, and a
 query fails with any of them [measured: a batch of 3 million rows in a heap of 512 MB]."""
+
+LOST = "ExecutorLostFailure"
+"""Spark's word for a task whose executor died; a job fails with it once one task has lost four."""
 
 ENDING = 1.0
 """Seconds that a JVM may take to end once its connections are closed."""
@@ -44,6 +48,16 @@ def running_tasks(spark: SparkSession, pool: str) -> int:
     return 0 if found is None else int(found.runningTasks())
 
 
+def executors(spark: SparkSession) -> int:
+    """Return how many executors have registered beside the driver."""
+    return int(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1  # noqa: SLF001  # as above
+
+
+def hadoop(spark: SparkSession) -> Any:  # noqa: ANN401  # as above
+    """Return Hadoop's configuration, which the sessions of this process begin with."""
+    return spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001  # as above
+
+
 def gone() -> TransientError:
     """Return the error of a process whose JVM is gone."""
     return TransientError(
@@ -58,7 +72,10 @@ def has_ended(spark: SparkSession) -> bool:
     gateway: Any = spark.sparkContext._gateway  # noqa: SLF001  # as above
     try:
         gateway.proc.wait(ENDING)
-    except TimeoutExpired:
+    except (
+        subprocess.TimeoutExpired,
+        psutil.TimeoutExpired,
+    ):  # a child, and the JVM of spark-submit
         return False
     return True
 
@@ -69,8 +86,12 @@ def loss(error: BaseException) -> TransientError | None:
     while cause is not None:
         if _is_loss(cause):
             return gone()
-        if isinstance(cause, PySparkException | Py4JJavaError) and _is_ending(cause):
-            return gone()
+        if isinstance(cause, PySparkException | Py4JJavaError):
+            text = _text(cause)
+            if LOST in text:
+                return _lost_executors()
+            if any(name in text for name in ENDS):
+                return gone()
         if isinstance(cause, PySparkException) and SLOW in str(cause):
             return TransientError(
                 "a Python worker of Spark's did not start within ten seconds: the machine is too busy",
@@ -81,12 +102,19 @@ def loss(error: BaseException) -> TransientError | None:
     return None
 
 
-def _is_ending(error: BaseException) -> bool:
+def _lost_executors() -> TransientError:
+    return TransientError(
+        "one task lost its executor four times in a row",
+        hint="type the same again: it carries on, nothing is lost or repeated. The cluster's page shows why executors ended; "
+        "where memory was short, give them more (spark.executor.memory, infra/docs/cluster.md).",
+    )
+
+
+def _text(error: BaseException) -> str:
     try:
-        text = str(error)
+        return str(error)
     except Exception:  # noqa: BLE001  # py4j asks the JVM for the text, and the JVM may be gone
-        return False
-    return any(name in text for name in ENDS)
+        return ""
 
 
 def _is_loss(error: BaseException) -> bool:

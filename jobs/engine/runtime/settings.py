@@ -21,6 +21,12 @@ from jobs.core.errors import DefinitionError
 PREFIX = "STRANDLINE_"
 S3A = "s3a"
 """The scheme of a lake on an object store."""
+MASTER = re.compile(
+    r"spark://[^\s:,/@]+:\d{1,5}(?:,[^\s:,/@]+:\d{1,5})*|k8s://(?:https?://)?[^\s:,/@]+(?::\d{1,5})?/?"
+)
+"""Spark's own addresses of a standalone cluster, with all of its masters, and of Kubernetes."""
+ARCHIVES = (".tar.gz", ".tgz", ".zip")
+LEAST_PARTITIONS = 2
 LEAST_MEMORY = 512
 """Megabytes: Spark refuses a heap of less than 450, and the garbage collector keeps a part of each heap."""
 SECRET = {"kafka_options", "postgres", "webhook"}
@@ -61,11 +67,60 @@ class Settings(BaseSettings):
         default_factory=dict,
         description="client properties of that cluster as JSON: security.protocol, sasl.mechanism, …",
     )
-    cores: int = Field(default=2, ge=1, le=256, description="threads that Spark works with")
-    memory: str = Field(default="2g", pattern=r"^\d+[mg]$", description="heap of Spark's JVM")
-    shuffle_partitions: int = Field(
-        default=2, ge=1, le=1000, description="partitions of state; a checkpoint pins them"
+    master: str | None = Field(
+        default=None,
+        description="Spark cluster, spark://host:port or k8s://host:port; threads of this machine when absent",
     )
+    executor_python: str | None = Field(
+        default=None,
+        description="interpreter on the executors of a cluster, or an archive of packages to send them",
+    )
+    cores: int = Field(
+        default=2,
+        ge=1,
+        le=256,
+        description="threads that Spark works with; the most cores of a standalone cluster",
+    )
+    memory: str = Field(default="2g", pattern=r"^\d+[mg]$", description="heap of Spark's JVM")
+    shuffle_partitions: int | None = Field(
+        default=None,
+        ge=1,
+        le=1000,
+        description="partitions of state, which a checkpoint pins; 2, or the cores of a cluster, when absent",
+    )
+
+    @property
+    def state_partitions(self) -> int:
+        """Return into how many parts state and shuffles are divided: on a cluster, every core has one."""
+        if self.shuffle_partitions is not None:
+            return self.shuffle_partitions
+        return max(LEAST_PARTITIONS, self.cores) if self.master else LEAST_PARTITIONS
+
+    @property
+    def executor_archive(self) -> Path | None:
+        """Return the archive of Python packages that executors are sent; None where they have their own."""
+        named = self.executor_python
+        return Path(named) if named and named.endswith(ARCHIVES) else None
+
+    @field_validator("master")
+    @classmethod
+    def _of_spark(cls, master: str | None) -> str | None:
+        if master is not None and not MASTER.fullmatch(master):
+            raise ValueError(
+                "should be spark://host:port or k8s://host:port; "
+                "without it Spark works with STRANDLINE_CORES threads of this machine"
+            )
+        return master
+
+    @field_validator("executor_python")
+    @classmethod
+    def _there_or_here(cls, named: str | None) -> str | None:
+        if named is not None and not named.startswith("/"):
+            raise ValueError(
+                "should be the whole path of an interpreter on the executors, "
+                f"or of an archive on this machine ({', '.join(ARCHIVES)})"
+            )
+        return named
 
     @property
     def is_on_store(self) -> bool:
@@ -204,6 +259,11 @@ def lineage_namespace() -> str | None:
     if not is_named and not any(file.is_file() for file in files):
         return None
     return os.environ.get("OPENLINEAGE_NAMESPACE") or "strandline"
+
+
+def is_submitted() -> bool:
+    """Return whether spark-submit started this process, and a JVM before it."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def near_folder(lake: str) -> Path:

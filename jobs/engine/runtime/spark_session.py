@@ -22,25 +22,14 @@ from pyspark.sql import SparkSession
 
 from infra import jars, java
 from jobs.core.errors import DefinitionError
-from jobs.engine.runtime import spark_on_store
-from jobs.engine.runtime.jvm import jvm
+from jobs.engine.runtime import jvm_names, spark_on_cluster, spark_on_store, submitted
+from jobs.engine.runtime.jvm import hadoop, jvm
 from jobs.engine.runtime.settings import Settings
 
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
-
-NAMES = {
-    "functions": ("col", "lit", "when", "not", "coalesce", "expr"),
-    "PythonUtils": ("toSeq",),
-    "PythonSQLUtils": (),
-    "org.apache.spark.sql.functions": ("col", "lit", "when", "not", "coalesce", "expr"),
-    "py4j/reflection/TypeUtil": ("isInstanceOf",),
-    "scala/jdk/javaapi/CollectionConverters": (),
-}
-"""Names of the JVM, and of their methods, that PySpark resolves hundreds of times a minute; a slash where a package is
-resolved first."""
 
 QUICK = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=256m")
 """The quick compiler alone would have a code cache of 48 MB; full, it is swept, and the same is compiled again."""
@@ -50,6 +39,13 @@ LAST_JARS = "SPARK_DIST_CLASSPATH"
 
 AVRO_LIMITS = ("bytes.maxLength", "string.maxLength", "collectionItems.maxLength")
 AVRO_MOST = 1 << 24
+WORKING = (
+    # A payload of nine bytes may declare a text of two gigabytes, and Avro allocates it before it reads.
+    *(f"-Dorg.apache.avro.limits.{what}={AVRO_MOST}" for what in AVRO_LIMITS),
+    # Two cores and a heap of a few gigabytes: the parallel collector runs no threads beside the work.
+    "-XX:+UseParallelGC",
+)
+"""Options of each JVM that works on rows: the driver's, and those of a cluster's executors."""
 
 TUNED = {
     # Hadoop's local file system forks chmod 98 times in a micro-batch of 100 rows; this one does not.
@@ -111,28 +107,57 @@ def start(
     running = SparkSession.getActiveSession()
     if running is not None:
         return running
+    gateway = submitted.gateway()
+    found = submitted.placed(settings, gateway) if gateway else settings
     conf = SparkConf(loadDefaults=False)
-    log.parent.mkdir(parents=True, exist_ok=True)
-    scratch = log.parent / "scratch"
-    scratch.mkdir(exist_ok=True)
-    more = (list(QUICK) if is_brief else []) + java.archive_option(archive(), archives)
-    for name, value in {**TUNED, **_sized(settings), **placed(log, scratch, more)}.items():
+    archived = java.archive_option(archive(), archives)
+    chosen = options(found, log, [*(QUICK if is_brief else ()), *archived])
+    for name, value in chosen.items():
         conf.set(name, value)
     os.environ["JAVA_HOME"] = str(_java_home())
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    # Spark's Python workers fold state; they need the project's packages, which the first python3 of the PATH lacks.
+    os.environ.setdefault("SPARK_LOCAL_IP", chosen["spark.driver.host"])
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    if settings.is_on_store:
+    if found.is_on_store:
         # At the end of the class path: the archive of classes fits every class path that begins with its own, and Spark's own
         # setting puts jars at the begin. (`spark.jars` is too late: file systems are loaded before.)
         os.environ[LAST_JARS] = ":".join(str(jar) for jar in spark_on_store.jars())
-    gateway = _launched(conf, log)
+    if found.master:
+        os.environ.update(spark_on_cluster.environment(found, os.environ))
     with _own_interrupts():
-        SparkContext._ensure_initialized(gateway=gateway, conf=conf)  # noqa: SLF001  # the only way to hand over a gateway
+        SparkContext._ensure_initialized(gateway=gateway or _launched(conf, log), conf=conf)  # noqa: SLF001  # the only way to hand over a gateway
         session = SparkSession.builder.config(conf=conf).getOrCreate()
     _write_no_sidecars(session)
-    _remember_names(session)
+    jvm_names.remember(session)
+    if found.master:
+        spark_on_cluster.equip(session, found, _scratch(log))
     return session
+
+
+def options(found: Settings, log: Path, java_options: Sequence[str] = ()) -> dict[str, str]:
+    """Return all options of a session.
+
+    Raises:
+        DefinitionError: A jar is missing, or a cluster cannot do what is asked for.
+        TransientError: The cluster does not answer.
+    """
+    scratch = _scratch(log)
+    scratch.mkdir(parents=True, exist_ok=True)
+    cluster = (
+        spark_on_cluster.options(found, class_path(found), WORKING) if found.master else {}
+    )
+    return {**TUNED, **_sized(found), **placed(log, scratch, java_options), **cluster}
+
+
+def class_path(found: Settings) -> list[str]:
+    """Return all jars that a session needs.
+
+    Raises:
+        DefinitionError: They are missing.
+    """
+    own = jars.spark_jars()
+    if not own:
+        raise DefinitionError("Spark's jars are missing", hint="run `make setup`.")
+    return [str(jar) for jar in [*own, *(spark_on_store.jars() if found.is_on_store else ())]]
 
 
 def _launched(conf: SparkConf, log: Path) -> Any:  # noqa: ANN401  # py4j's objects have no types
@@ -187,26 +212,7 @@ def _write_no_sidecars(spark: SparkSession) -> None:
     """
     machine = jvm(spark)
     here = machine.java.net.URI("file:///")
-    hadoop = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001  # there is no other way to it
-    machine.org.apache.hadoop.fs.FileSystem.get(here, hadoop).setWriteChecksum(False)
-
-
-def _remember_names(spark: SparkSession) -> None:
-    """Resolve some names of the JVM once.
-
-    PySpark resolves ``functions`` for every column expression; the JVM then tries each package that PySpark has imported,
-    and searches every jar for each. That was a fourteenth of the work of short batches [stack samples]. Then it asks for
-    the method: 2,400 of the 16,000 calls of a replay, for which the JVM reads the class's methods each time.
-    """
-    view = jvm(spark)
-    for name, methods in NAMES.items():
-        place = view
-        for part in name.split("/"):
-            # A view calls the JVM for every name that is not one of its attributes.
-            vars(place).setdefault(part, getattr(place, part))
-            place = vars(place)[part]
-        for method in methods:
-            vars(place).setdefault(method, getattr(place, method))
+    machine.org.apache.hadoop.fs.FileSystem.get(here, hadoop(spark)).setWriteChecksum(False)
 
 
 def for_sorted_state(spark: SparkSession) -> SparkSession:
@@ -257,16 +263,17 @@ def _java_home() -> Path:
     return home
 
 
+def _scratch(log: Path) -> Path:
+    return log.parent / "scratch"
+
+
 def _sized(settings: Settings) -> dict[str, str]:
-    found = jars.spark_jars()
-    if not found:
-        raise DefinitionError("Spark's jars are missing", hint="run `make setup`.")
     return {
         "spark.master": f"local[{settings.cores}]",
         "spark.driver.memory": settings.memory,
-        "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
+        "spark.sql.shuffle.partitions": str(settings.state_partitions),
         # On the driver's class path, because file systems are loaded before spark.jars are added.
-        "spark.driver.extraClassPath": ":".join(str(jar) for jar in found),
+        "spark.driver.extraClassPath": ":".join(str(jar) for jar in jars.spark_jars()),
         **(spark_on_store.options() if settings.is_on_store else {}),
     }
 
@@ -278,10 +285,7 @@ def placed(log: Path, scratch: Path, more: Sequence[str]) -> dict[str, str]:
         f"-Dlog4j2.configurationFile={config.as_uri()}",
         f"-Dstrandline.log={log}",
         f"-Djava.io.tmpdir={scratch}",
-        # A payload of nine bytes may declare a text of two gigabytes, and Avro allocates it before it reads.
-        *(f"-Dorg.apache.avro.limits.{what}={AVRO_MOST}" for what in AVRO_LIMITS),
-        # Two cores and a heap of a few gigabytes: the parallel collector runs no threads beside the work.
-        "-XX:+UseParallelGC",
+        *WORKING,
         *more,
     ]
     return {

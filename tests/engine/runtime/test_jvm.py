@@ -39,3 +39,18 @@ def test_a_task_that_ran_out_of_memory_is_the_loss_that_the_jvm_is_about_to_be(t
 
     assert lost is not None
     assert "memory ran out" in lost.message
+
+
+def test_a_task_that_lost_its_executor_again_and_again_names_the_cluster() -> None:
+    """Our JVM is there, and so is what it would need."""
+    text = (
+        "Job aborted due to stage failure: Task 0 in stage 9.0 failed 4 times, most recent failure: Lost task 0.3 in "
+        "stage 9.0 (TID 41) (127.0.0.1 executor 5): ExecutorLostFailure (executor 5 exited caused by one of the running "
+        "tasks) Reason: java.lang.OutOfMemoryError: Java heap space"
+    )
+
+    lost = loss(StreamingQueryException(message=text))
+
+    assert lost is not None
+    assert "executor" in lost.message
+    assert "spark.executor.memory" in lost.hint

@@ -70,6 +70,15 @@ def test_options_of_a_cluster_are_json(monkeypatch: pytest.MonkeyPatch) -> None:
         ("CORES", "many"),
         ("MEMORY", "2 gigabytes"),
         ("SHUFFLE_PARTITIONS", "-1"),
+        ("MASTER", ""),
+        ("MASTER", "local[4]"),
+        ("MASTER", "spark://10.0.0.1"),
+        ("MASTER", "spark://ann:hunter2@10.0.0.1:7077"),
+        ("MASTER", "spark://10.0.0.1:7077,"),
+        ("MASTER", "k8s://"),
+        ("MASTER", "yarn"),
+        ("EXECUTOR_PYTHON", "python3"),
+        ("EXECUTOR_PYTHON", "packages.tar.gz"),
         ("POSTGRES", ""),
         ("POSTGRES", "localhost/dagster"),
         ("POSTGRES", "mysql://ann:hunter2@localhost/dagster"),
@@ -85,6 +94,30 @@ def test_a_wrong_value_is_reported_with_its_variable(
     (mistake,) = wrong()
 
     assert f"STRANDLINE_{name}" in mistake
+
+
+@pytest.mark.parametrize(
+    "master",
+    [
+        "spark://10.0.0.1:7077",
+        "spark://one:7077,two:7077",
+        "k8s://https" + "://10.0.0.1:6443",
+        "k8s://https" + "://kubernetes.default.svc",
+        "k8s://10.0.0.1:6443",
+    ],
+)
+def test_every_core_of_a_cluster_has_a_part_of_the_state(
+    master: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On one machine two parts are enough; a number that was set counts in both."""
+    monkeypatch.setenv("STRANDLINE_CORES", "12")
+    assert settings().state_partitions == 2
+
+    monkeypatch.setenv("STRANDLINE_MASTER", master)
+    assert settings().state_partitions == 12
+
+    monkeypatch.setenv("STRANDLINE_SHUFFLE_PARTITIONS", "4")
+    assert settings().state_partitions == 4
 
 
 def test_a_variable_that_is_no_setting_is_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,32 @@
+"""An archive of the Python packages that executors of a cluster need: ``python -m infra.executor_packages FILE.tar.gz``.
+
+It is made of the packages of this environment, so the executors have the driver's versions and nothing is fetched. They need
+PySpark's way of exchanging rows and state, and no more: the project's own code goes by itself
+(jobs/engine/runtime/shipped_code.py), and PySpark is part of their Spark. The interpreter is theirs, of the same minor
+version and for the same kind of machine.
+"""
+
+import sys
+import tarfile
+from importlib.metadata import distribution
+from pathlib import Path
+
+PACKAGES = (
+    *("numpy", "pandas", "protobuf", "pyarrow"),
+    *("python-dateutil", "pytz", "six", "tzdata"),  # of pandas
+)
+LEFT_OUT = {"__pycache__", "tests", "include", ".."}
+"""Folders of no use there; the last holds programs."""
+
+
+def write(file: Path) -> None:
+    """Write the archive."""
+    with tarfile.open(file, "w:gz", compresslevel=3) as archive:
+        for name in PACKAGES:
+            for each in distribution(name).files or ():
+                if LEFT_OUT.isdisjoint(each.parts):
+                    archive.add(each.locate(), arcname=str(each), recursive=False)
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

@@ -1,0 +1,26 @@
+"""The archive of the project's code is complete, and its name says which code it is."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from jobs.engine.runtime.shipped_code import archive
+
+
+def test_another_python_imports_the_project_from_the_archive_alone(tmp_path: Path) -> None:
+    """It is compiled, and it is made once."""
+    file = archive(tmp_path)
+    made_at = file.stat().st_mtime_ns
+    words = "import sys; sys.path[:0] = [sys.argv[1]]; import jobs.gold.ip_holds as m; print(m.__file__)"
+
+    done = subprocess.run(
+        [sys.executable, "-c", words, str(file)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.strip() == f"{file}/jobs/gold/ip_holds.pyc"
+    assert archive(tmp_path).stat().st_mtime_ns == made_at
+    assert [each.name for each in tmp_path.iterdir()] == [file.name]
