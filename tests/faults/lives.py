@@ -16,6 +16,7 @@ from jobs.engine.runtime.processes import family
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import last_entry
 from jobs.engine.storage.place import Place
+from tests.cli import typed
 from tests.cli.inside import succeeded
 from tests.cli.typed import start
 from tests.support import lakes
@@ -99,6 +100,16 @@ def finished(lake: Place, address: str, truth: Mapping[str, Any]) -> None:
     silver = sheets(lake)[SLICE[1]]
     expected = truth["tables"][SLICE[1]]
     assert {name: silver[name] for name in expected} == expected
+
+
+def equals_an_undisturbed_run(lake: Place, clean: Place, env: Mapping[str, str]) -> None:
+    """Bring a lake that was disturbed up to date, fill another, and see that both balance and that their tables are equal."""
+    for each in (lake, clean):
+        typed.succeeded("run", *SLICE, "--lake", each, env=env)
+        typed.succeeded("ledger", "--lake", each, env=env)
+    answer: Any = typed.succeeded("compare", lake, clean, "--json", env=env).json
+    rows = {found["table"]: found["left_rows"] for found in answer}
+    assert all(rows[name] for name in SLICE[1:]), rows
 
 
 def heartbeat(lake: Place) -> dict[str, Any]:

@@ -73,6 +73,7 @@ class Settings(BaseSettings):
     )
     executor_python: str | None = Field(
         default=None,
+        pattern=r"^/",
         description="interpreter on the executors of a cluster, or an archive of packages to send them",
     )
     cores: int = Field(
@@ -111,16 +112,6 @@ class Settings(BaseSettings):
                 "without it Spark works with STRANDLINE_CORES threads of this machine"
             )
         return master
-
-    @field_validator("executor_python")
-    @classmethod
-    def _there_or_here(cls, named: str | None) -> str | None:
-        if named is not None and not named.startswith("/"):
-            raise ValueError(
-                "should be the whole path of an interpreter on the executors, "
-                f"or of an archive on this machine ({', '.join(ARCHIVES)})"
-            )
-        return named
 
     @property
     def is_on_store(self) -> bool:

@@ -142,9 +142,7 @@ def options(found: Settings, log: Path, java_options: Sequence[str] = ()) -> dic
     """
     scratch = _scratch(log)
     scratch.mkdir(parents=True, exist_ok=True)
-    cluster = (
-        spark_on_cluster.options(found, class_path(found), WORKING) if found.master else {}
-    )
+    cluster = spark_on_cluster.options(found, class_path(found), WORKING) if found.master else {}
     return {**TUNED, **_sized(found), **placed(log, scratch, java_options), **cluster}
 
 

@@ -35,7 +35,9 @@ def test_executors_get_jars_zone_and_the_address_of_the_driver(port: int) -> Non
     """As many cores are asked for as are set; the first master that answers is enough."""
     closed = "127.0.0.1:1"
     found = options(
-        settings(master=f"spark://{closed},{HOST}:{port}", lake=BUCKET, cores=6), ["/a.jar", "/b"], ["-Dx=1"]
+        settings(master=f"spark://{closed},{HOST}:{port}", lake=BUCKET, cores=6),
+        ["/a.jar", "/b"],
+        ["-Dx=1"],
     )
 
     assert found["spark.jars"] == "/a.jar,/b"
