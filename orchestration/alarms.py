@@ -61,10 +61,11 @@ def alert_of_failures(context: RunFailureSensorContext) -> None:
 def alert_again() -> SkipReason:
     """Send the kept alarms, oldest first, until one is refused again."""
     _, lake = place.configured(None)
-    kept = sorted(lake.alarms.local.glob("*.json"), key=lambda path: path.stat().st_mtime)
-    for path in kept:
-        send(json.loads(path.read_text(encoding="utf-8")))
-        path.unlink()
+    alarms = (each for each in lake.alarms.listed() if each.place.name.endswith(".json"))
+    kept = sorted(alarms, key=lambda alarm: alarm.written)
+    for alarm in kept:
+        send(json.loads(alarm.place.text() or "{}"))
+        alarm.place.remove()
     return SkipReason(f"{len(kept)} alarms were sent again" if kept else "every alarm was accepted")
 
 

@@ -147,7 +147,7 @@ def _refuse_untruth(sheets: list[Balance], truth: Truth) -> None:
 
 
 def _what_next(where: Lake) -> None:
-    lake = f"--lake {shlex.quote(str(_short(where.root.local)))}"
+    lake = f"--lake {shlex.quote(_short(where.root))}"
     question = "SELECT signal, count(*) AS readings FROM silver.device_telemetry GROUP BY ALL"
     say("\ntry next:")
     say(f'  .venv/bin/strandline query {lake} "{question}"')
@@ -155,5 +155,7 @@ def _what_next(where: Lake) -> None:
     say(f"  .venv/bin/strandline up {lake} && .venv/bin/strandline stream {lake} --every 1s")
 
 
-def _short(path: Path) -> Path:
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+def _short(root: Place) -> str:
+    if not root.is_local or not root.local.is_relative_to(Path.cwd()):
+        return str(root)
+    return str(root.local.relative_to(Path.cwd()))

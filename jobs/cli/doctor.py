@@ -12,6 +12,7 @@ from jobs.cli.screen import emit, say
 from jobs.core.errors import DefinitionError, LakeError
 from jobs.engine.kafka import admin
 from jobs.engine.service import dagster_database
+from jobs.engine.storage.store_probe import refuse_unsafe
 
 
 def register(app: typer.Typer) -> None:
@@ -66,6 +67,8 @@ def _lake(lake: place.LakeOption) -> setup.Check:
         if where.root.exists():
             where.open_for_writing()
             return setup.Check(name="lake", ok=True, detail=str(where.root), hint="")
+        if not where.root.is_local:
+            refuse_unsafe(where.root, remembers=False)
     except LakeError as error:
         return setup.Check(name="lake", ok=False, detail=error.message, hint=error.hint)
     return setup.Check(

@@ -59,6 +59,7 @@ def existing(lake: str | None) -> tuple[Settings, Lake]:
 
     Raises:
         DefinitionError: It does not.
+        TransientError: It is being restored.
     """
     found, place = configured(lake)
     if not place.root.exists():
@@ -66,6 +67,7 @@ def existing(lake: str | None) -> tuple[Settings, Lake]:
             f"there is no lake at {place.root}",
             hint="`strandline up` and `strandline produce` make one; or name another with --lake.",
         )
+    place.refuse_restoring()
     return found, place
 
 

@@ -63,8 +63,17 @@ def report(  # noqa: PLR0913, PLR0917  # each is an option of the command line
             say(f"  {why}")
         say(f"the page: {file}")
     if opens and file:
-        webbrowser.open(file.local.as_uri())
+        webbrowser.open(_near(file, where).local.as_uri())
     refuse_untrusted(found)
+
+
+def _near(page: Place, lake: Lake) -> Place:
+    """Return the page as a file of this machine, which a browser opens."""
+    if page.is_local:
+        return page
+    copy = lake.near / page.below(lake.root)
+    copy.put_bytes(page.bytes() or b"")
+    return copy
 
 
 def gathered(

@@ -11,6 +11,7 @@ import pytest
 from jobs import catalog
 from jobs.engine.kafka import local_broker
 from jobs.engine.runtime.processes import family
+from jobs.engine.storage.forgotten import requests
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import latest_version
 from jobs.engine.storage.open_table import opened
@@ -87,7 +88,7 @@ def test_the_same_events_give_the_same_rows_on_a_disk_and_on_a_store_after_kills
 def test_repairs_and_proofs_are_the_same_on_a_store(
     s3: S3Server, bucket: Place, tmp_path: Path
 ) -> None:
-    """Verify with a kill, rebuild, promote, undo, replay, maintain; the ledger balances after each."""
+    """Verify with a kill, rebuild, promote, undo, replay, maintain, forget, restore; the ledger balances after each."""
     disk = Lake(Place.of(tmp_path / "disk"))
     env = {
         **s3.environment,
@@ -111,6 +112,8 @@ def test_repairs_and_proofs_are_the_same_on_a_store(
         ):
             succeeded(*words, *lake, env=env)
             succeeded("ledger", *lake, env=env)
+        _forget_one(bucket, lake, env)
+        _restore_one(bucket, lake, env)
     finally:
         local_broker.down(disk)
 
@@ -180,6 +183,28 @@ def _change_a_value(path: Place) -> None:
     table = opened(path)
     one = table.to_pyarrow_table(columns=["event_id"])["event_id"][0].as_py()
     table.update(updates={"value": "value + 1"}, predicate=f"event_id = '{one}'")
+
+
+def _forget_one(bucket: Place, lake: tuple[object, ...], env: Mapping[str, str]) -> None:
+    """Forget the user of some row, and see that the latest versions have no row of them."""
+    succeeded("run", "bronze.user_actions", "silver.user_actions", *lake, env=env)
+    question = "SELECT user_id FROM silver.user_actions LIMIT 1"
+    answer: Any = succeeded("query", question, "--json", *lake, env=env).json
+    where = f"user_id = '{answer[0]['user_id']}'"
+    succeeded("forget", "--where", where, "--go", *lake, env=env)
+    again: Any = succeeded("forget", "--where", where, "--json", *lake, env=env).json
+    assert not any(each["rows"] for each in again["found"])
+    assert requests(Lake(bucket))[0].is_done
+    succeeded("ledger", *lake, env=env)
+
+
+def _restore_one(bucket: Place, lake: tuple[object, ...], env: Mapping[str, str]) -> None:
+    """Take a snapshot, restore it beside the lake, and compare both."""
+    store, new = bucket.parent / f"{bucket.name}-backup", bucket.parent / f"{bucket.name}-new"
+    succeeded("snapshot", store, *SLICE, *lake, env=env)
+    succeeded("restore", store, "--into", new, env=env)
+    succeeded("ledger", "--lake", new, env=env)
+    succeeded("compare", bucket, new, env=env)
 
 
 def _send(seed: int, env: Mapping[str, str]) -> None:

@@ -30,7 +30,7 @@ def topic() -> Topic:
 
 
 @pytest.fixture(params=["a folder", "an object store"])
-def root(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+def either(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     """Return an empty place of each kind."""
     if request.param == "a folder":
         return Place.of(tmp_path / "a lake")

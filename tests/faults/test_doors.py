@@ -20,6 +20,9 @@ MAINTAINED = "killed half-way in tests/engine/storage/test_cut_log.py and test_d
 MERGED = "files that no commit names, then one commit: tests/engine/storage/test_merge_files.py"
 
 SNAPSHOT = "killed after any file in test_snapshot.py"
+SNAPSHOT_ON_STORE = (
+    "what a kill leaves is begun anew: tests/engine/service/test_snapshot_on_store.py"
+)
 MARK = "a small file, whole or not at all; without it a start asks or measures again"
 
 EDITED = "removes files one by one: killed at each in test_checkpoint_edits.py"
@@ -34,21 +37,25 @@ REASONS = {
     "jobs.engine.pipeline.spark_plan:refusal": "a copy of a checkpoint, thrown away with its folder",
     "jobs.engine.repair.accept_loss:accept": ACCEPTED,
     "jobs.engine.repair.accept_loss:accept_of_feed": ACCEPTED,
+    "jobs.engine.service.restore_snapshot:_beside": SNAPSHOT,
+    "jobs.engine.service.restore_snapshot:_marked": SNAPSHOT_ON_STORE,
+    "jobs.engine.service.restore_snapshot:_removed": SNAPSHOT,
+    "jobs.engine.storage.bounded_log:add_line": PROGRAM,
+    "jobs.engine.storage.snapshot_store:_begun": SNAPSHOT_ON_STORE,
+    "jobs.engine.storage.snapshot_store:_remove": SNAPSHOT,
+    "jobs.engine.storage.snapshot_store:_remove_begun": SNAPSHOT,
+    "jobs.engine.storage.store_probe:_honours_conditions": MARK,
+    "jobs.engine.storage.store_probe:refuse_unsafe": MARK,
     "jobs.engine.service.restore_snapshot:_put_in_place": SNAPSHOT,
     "jobs.engine.service.restore_snapshot:_sign": SNAPSHOT,
-    "jobs.engine.service.restore_snapshot:restore": SNAPSHOT,
     "jobs.engine.service.take_snapshot:_copied": SNAPSHOT,
     "jobs.engine.service.take_snapshot:_kept": SNAPSHOT,
     "jobs.engine.storage.frozen_files:_link": SNAPSHOT,
     "jobs.engine.storage.frozen_files:_name_checkpoint": SNAPSHOT,
-    "jobs.engine.storage.hashed_files:hashed_copy": SNAPSHOT,
     "jobs.engine.storage.hashed_files:hashed_link": SNAPSHOT,
     "jobs.engine.storage.hashed_files:link": SNAPSHOT,
-    "jobs.engine.storage.hashed_files:write_lines": SNAPSHOT,
     "jobs.engine.storage.scratch:scratch": "a folder that the next verification or maintenance removes",
-    "jobs.engine.storage.snapshot_store:draft": SNAPSHOT,
     "jobs.engine.storage.snapshot_store:publish": SNAPSHOT,
-    "jobs.engine.storage.snapshot_store:remove_old": SNAPSHOT,
     "jobs.engine.storage.scrub_log:_delete": SCRUBBED,
     "jobs.engine.storage.scrub_log:_drop_copies": SCRUBBED,
     "jobs.engine.storage.scrub_log:_rename": SCRUBBED,

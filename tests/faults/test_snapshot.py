@@ -20,11 +20,10 @@ from tests.cli.inside import succeeded
 from tests.faults.lives import SLICE, finished, life, moved, progress, sheets
 from tests.support.days import TABLES
 from tests.support.proofs import Times
-from tests.support.snapshots import NOON, contents, full
+from tests.support.snapshots import NOON, contents, full, uploaded
 
 KILLED = """
 import os, signal, sys
-from pathlib import Path
 from jobs.engine.service.restore_snapshot import restore
 from jobs.engine.service.take_snapshot import take
 from jobs.engine.storage.lake import Lake
@@ -40,13 +39,13 @@ def progress(done, total):
         os.kill(os.getpid(), signal.SIGKILL)
 
 if what == "take":
-    take(Lake(Path(lake)), TABLES, Place.of(store), NOON, progress=progress)
+    take(Lake(Place.of(lake)), TABLES, Place.of(store), NOON, progress=progress)
 else:
-    restore(find(Place.of(store)), Lake(Path(lake)), NOON, progress=progress)
+    restore(find(Place.of(store)), Lake(Place.of(lake)), NOON, progress=progress)
 """
 
 
-def killed(what: str, lake: Path, store: Path, at: int) -> None:
+def killed(what: str, lake: Place, store: Place, at: int) -> None:
     """Take or restore in a process that is killed after so many files."""
     done = subprocess.run(
         [sys.executable, "-c", KILLED, what, str(lake), str(store), str(at)], cwd=ROOT, check=False
@@ -54,27 +53,43 @@ def killed(what: str, lake: Path, store: Path, at: int) -> None:
     assert done.returncode == -signal.SIGKILL
 
 
-@pytest.mark.prove
+@pytest.mark.parametrize(
+    "where",
+    [
+        pytest.param("a folder", marks=pytest.mark.prove),
+        pytest.param("an object store", marks=pytest.mark.prove(alone="ten seconds")),
+    ],
+)
 def test_a_kill_at_any_file_leaves_no_snapshot_and_no_lake_that_is_half_done(
-    tmp_path: Path, chance: random.Random, times: Times
+    tmp_path: Path,
+    chance: random.Random,
+    times: Times,
+    request: pytest.FixtureRequest,
+    where: str,
 ) -> None:
-    lake, store, new = full(tmp_path / "lake"), tmp_path / "backup", tmp_path / "new"
-    files = take(lake, TABLES, Place.of(store), NOON, dry=True).manifest.files
-    original = contents(lake.root.local)
+    """On a store a lake that is half restored has a mark, by which every command refuses it."""
+    lake, root = full(tmp_path / "lake"), Place.of(tmp_path)
+    if where == "an object store":
+        root = request.getfixturevalue("bucket")
+        lake = uploaded(tmp_path / "lake", root / "lake")
+    store, new = root / "backup", Lake(root / "new")
+    files = take(lake, TABLES, store, NOON, dry=True).manifest.files
+    original = contents(lake.root)
     for _ in range(times(1, 20)):
-        killed("take", lake.root.local, store, chance.randint(1, files))
-        assert snapshots(Place.of(store)) == []
-    take(lake, TABLES, Place.of(store), NOON)
+        killed("take", lake.root, store, chance.randint(1, files))
+        assert snapshots(store) == []
+    take(lake, TABLES, store, NOON)
     for _ in range(times(1, 20)):
-        killed("restore", new, store, chance.randint(1, files))
-        assert not new.exists()
-    restore(find(Place.of(store)), Lake(new), NOON)
+        killed("restore", new.root, store, chance.randint(1, files))
+        assert new.is_restoring or not new.root.exists()
+    restore(find(store), new, NOON)
 
-    assert sorted(path.name for path in store.iterdir()) == [".lock", "2026-11-25T120000Z"]
-    assert lake.frozen.names() == []
-    here = contents(lake.root.local)
+    assert [each.root for each in snapshots(store)] == [store / "2026-11-25T120000Z"]
+    assert {name.partition("/")[0] for name in contents(store)} == {".lock", "2026-11-25T120000Z"}
+    assert [*lake.frozen.files()] == []
+    here = contents(lake.root)
     assert {name: here[name] for name in original} == original
-    restored = contents(new)
+    restored = contents(new.root)
     shared = restored.keys() & {name for name in original if "/_metadata/v2/" not in name}
     assert len(shared) > files / 2
     assert all(restored[name] == original[name] for name in shared)

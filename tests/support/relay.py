@@ -28,18 +28,22 @@ class Relay:
         answers: Gets the head of each request, and returns whether its answer is passed on; else the connection is closed.
         answered: Gets the same head when the server has begun to answer and the client has not heard of it, or when the
             connection has ended without.
+        drops: A header that the server does not get, as behind an old proxy; empty for none.
     """
 
     def __init__(
         self,
         server: str,
-        answers: Callable[[str], bool],
+        answers: Callable[[str], bool] = lambda _: True,
         answered: Callable[[str], object] = lambda _: None,
+        *,
+        drops: str = "",
     ) -> None:
         """Listen on a free port."""
         at = urlsplit(server)
         self._to = (at.hostname or HOST, at.port or 80)
         self._answers, self._answered = answers, answered
+        self._drops = re.compile(rf"(?im)^{drops}:.*\r\n".encode()) if drops else None
         self._socket = socket.create_server((HOST, 0))
         self.address = f"{at.scheme}://{HOST}:{self._socket.getsockname()[1]}"
         self.lost = 0
@@ -60,7 +64,7 @@ class Relay:
 
     def _serve(self, client: socket.socket) -> None:
         with client, socket.create_connection(self._to) as server:
-            talk = _Talk(client, server, self._answers, self._answered)
+            talk = _Talk(client, server, self._answers, self._answered, self._drops)
             for each in (client, server):
                 each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             try:
@@ -84,10 +88,12 @@ class _Talk:
         server: socket.socket,
         answers: Callable[[str], bool],
         answered: Callable[[str], object],
+        drops: re.Pattern[bytes] | None,
     ) -> None:
         self._client = client
         self._server = server
         self._answers, self._answered = answers, answered
+        self._drops = drops
         self._head = b""
         self._request: str | None = None
         self._is_refused = False
@@ -101,7 +107,7 @@ class _Talk:
             self.goes_on = False
         elif one is self._client:
             self._hear(content)
-            self._server.sendall(content)
+            self._server.sendall(self._drops.sub(b"", content) if self._drops else content)
         elif content.startswith(b"HTTP/1.1 100"):
             self._client.sendall(content)
         elif self._is_refused:
@@ -138,11 +144,13 @@ def _received(one: socket.socket) -> bytes:
 @contextmanager
 def relaying(
     server: str,
-    answers: Callable[[str], bool],
+    answers: Callable[[str], bool] = lambda _: True,
     answered: Callable[[str], object] = lambda _: None,
+    *,
+    drops: str = "",
 ) -> Iterator[Relay]:
     """Run such a relay for the length of the block."""
-    relay = Relay(server, answers, answered)
+    relay = Relay(server, answers, answered, drops=drops)
     try:
         yield relay
     finally:

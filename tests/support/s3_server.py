@@ -36,11 +36,13 @@ class S3Server:
         address: Its URL.
         key: The access key.
         secret: The key to it.
+        is_open: Whether it takes requests without a signature too.
     """
 
     address: str
     key: str
     secret: str
+    is_open: bool = False
 
     @property
     def environment(self) -> dict[str, str]:
@@ -56,14 +58,17 @@ class S3Server:
 class Running:
     """A server that can be killed, and started again over what it left."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, is_open: bool = False) -> None:
         """Start one that answers; between the choice of a port and its use another program may take it."""
         key, secret = f"key{secrets.token_hex(4)}", secrets.token_hex(16)
         for attempt in range(TRIES):
             self._ports = {name: bind(0) for name in PORTS}
             self._folder = folder / str(attempt)
             self.server = S3Server(
-                address=f"http://{HOST}:{self._ports['s3']}", key=key, secret=secret
+                address=f"http://{HOST}:{self._ports['s3']}",
+                key=key,
+                secret=secret,
+                is_open=is_open,
             )
             if self.up():
                 return
@@ -82,9 +87,9 @@ class Running:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Running]:
+def running(folder: Path, *, is_open: bool = False) -> Iterator[Running]:
     """Run a server with an empty bucket for the length of the block."""
-    found = Running(folder)
+    found = Running(folder, is_open=is_open)
     try:
         yield found
     finally:
@@ -97,7 +102,8 @@ def _start(folder: Path, ports: Mapping[str, int], server: S3Server) -> "subproc
     data.mkdir(parents=True, exist_ok=True)
     owner = {"accessKey": server.key, "secretKey": server.secret}
     allowed = {"name": "tests", "credentials": [owner], "actions": ["Admin"]}
-    config.write_text(json.dumps({"identities": [allowed]}))
+    others = [{"name": "anonymous", "actions": ["Admin"]}] if server.is_open else []
+    config.write_text(json.dumps({"identities": [allowed, *others]}))
     command = [
         *(PROGRAM, "mini", f"-dir={data}", f"-ip={HOST}", f"-ip.bind={HOST}", "-webdav=false"),
         *("-admin.ui=false", "-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false"),

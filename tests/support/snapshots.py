@@ -8,6 +8,7 @@ from pathlib import Path
 from jobs.engine.accounting.close_ledger import close
 from jobs.engine.proof.certificate import Certificate, keep
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
 from tests.engine.written import GOLD, SILVER
 from tests.support.days import TABLES, morning
 
@@ -63,9 +64,19 @@ def _certificate() -> Certificate:
     )
 
 
-def contents(root: Path) -> dict[str, str]:
+def contents(root: Path | Place) -> dict[str, str]:
     """Return the hash of each file by its path."""
-    files = (file for file in sorted(root.rglob("*")) if file.is_file())
+    place = Place.of(root)
     return {
-        str(file.relative_to(root)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files
+        file.below(place): hashlib.sha256(file.bytes() or b"").hexdigest()
+        for file in sorted(place.files())
     }
+
+
+def uploaded(root: Path, to: Place) -> Lake:
+    """Copy a lake to a store; the paths in its checkpoints become those of there, as a stream's would be."""
+    source = Place.of(root)
+    for file in source.files():
+        text = (file.bytes() or b"").replace(f"file:{source}".encode(), str(to).encode())
+        (to / file.below(source)).put_bytes(text)
+    return Lake(to)

@@ -21,7 +21,7 @@ from typing import Any
 
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.table import Table
-from jobs.engine.runtime.log_files import add
+from jobs.engine.storage.bounded_log import add_line
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
 from quality.expectations import Finding
@@ -182,7 +182,7 @@ def write(found: Shut, table: Table, lake: Lake) -> None:
     """Write a gate's file, and a line in the log."""
     _file(table, lake, found.where).put(json.dumps(asdict(found), indent=1, default=str))
     brief = {name: value for name, value in asdict(found).items() if name != "samples"}
-    add((lake.gates / "log.jsonl").local, json.dumps(brief, default=str))
+    add_line(lake.gates / "log.jsonl", json.dumps(brief, default=str))
 
 
 def clear(table: Table, lake: Lake, where: Where) -> None:

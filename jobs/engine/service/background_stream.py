@@ -198,7 +198,7 @@ class Always:
             program = [sys.executable, "-X", self._mark, "-m", "jobs.cli"]
             program += [*self.program.verb, "--json", *words]
             pid = processes.spawn(
-                program, folder=self.lake.root.local, log=log, environment=self.environment
+                program, folder=self.lake.near.make().local, log=log, environment=self.environment
             )
         self._await(pid)
         return pid

@@ -4,11 +4,15 @@ Every file is copied and compared with its hash on the way. The copy is made bes
 balanced there and compared with what they were when the snapshot was taken, and so are the certificates. Then it is
 renamed. So a folder with the name of the lake is a lake that was verified, whenever the restore is killed.
 
+An object store renames nothing, so there the copy is made in its place, and a mark in it says so until it was verified. While
+the mark is there every command refuses the lake (jobs/engine/storage/lake.py), and the next restore removes what a killed one left.
+
 Nothing in it is a second name of a file of the snapshot: a lake changes, and a disk that spoils one must not spoil both.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -16,12 +20,14 @@ from jobs import catalog
 from jobs.core.errors import DataError, DefinitionError, TransientError
 from jobs.engine.runtime.holders import own
 from jobs.engine.service.take_snapshot import Progress, refuse_overlap, room, sheets
+from jobs.engine.storage.at_once import each_done
 from jobs.engine.storage.file_lock import HeldError, hold
 from jobs.engine.storage.hashed_files import Hashed, hash_of, hashed_copy, settle_on_disk
-from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.lake import RESTORING, Lake
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.relocate_checkpoint import settle
 from jobs.engine.storage.snapshot_store import Manifest, Taken, damaged
+from jobs.engine.storage.store_probe import FOLDER, refuse_unsafe
 
 RESTORED = "_restored.json"
 """The file in a lake that was restored, with its origin."""
@@ -49,13 +55,19 @@ def check(taken: Taken, *, progress: Progress = lambda _done, _all: None) -> Res
         DataError: A file is damaged or gone.
     """
     manifest = taken.manifest()
-    for done, file in enumerate(taken.files(manifest), 1):
+
+    def compare(file: Hashed) -> None:
         place = taken.lake / file.path
-        if not place.exists():
-            raise damaged(place, "it is gone")
-        if hash_of(place) != file.sha256:
+        try:
+            found = hash_of(place)
+        except FileNotFoundError as error:
+            raise damaged(place, "it is gone") from error
+        if found != file.sha256:
             raise _spoiled(place)
-        progress(done, manifest.files)
+
+    done = each_done(compare, taken.files(manifest), among=[taken.root])
+    for count, _ in enumerate(done, 1):
+        progress(count, manifest.files)
     return Restored(snapshot=taken.root, lake=None, manifest=manifest)
 
 
@@ -83,32 +95,67 @@ def restore(
     """
     manifest = taken.manifest()
     refuse_overlap(lake, taken.root, "the snapshot")
-    _refuse_full(lake)
-    draft = lake.root.parent.make() / f".{lake.root.name}.restoring"
+    with _beside(lake) as draft, room(lake.root.parent, manifest.bytes):
+        _copied(taken, draft, manifest, progress)
+        note("all files are as they were; balancing the ledgers …")
+        _refuse_changed(manifest, Lake(draft))
+        _sign(draft, taken, manifest, at)
+        settle_on_disk()
+        _put_in_place(draft, lake)
+    return Restored(snapshot=taken.root, lake=lake.root, manifest=manifest)
+
+
+@contextmanager
+def _beside(lake: Lake) -> Iterator[Place]:
+    """Yield where the copy is made, by one process at a time; it is removed when the block ends, unless it is the lake.
+
+    Raises:
+        DefinitionError: The lake is not empty.
+        TransientError: Another process restores into it.
+    """
+    beside = lake.root.parent.make() / f".{lake.root.name}.restoring"
     try:
-        with hold(draft.parent / f"{draft.name}.lock", json.dumps(own()), waits=False):
-            draft.remove()
+        with hold(beside.parent / f"{beside.name}.lock", json.dumps(own()), waits=False):
+            if lake.root.is_local:
+                _refuse_full(lake)
+                draft = beside
+                draft.remove()
+            else:
+                draft = _marked(lake)
             try:
-                with room(lake.root.parent, manifest.bytes):
-                    _copied(taken, draft, manifest, progress)
-                    note("all files are as they were; balancing the ledgers …")
-                    _refuse_changed(manifest, Lake(draft))
-                    _sign(draft, taken, manifest, at)
-                    settle_on_disk()
-                _put_in_place(draft, lake)
+                yield draft
             finally:
-                draft.remove(if_possible=True)
+                if draft != lake.root or lake.is_restoring:
+                    _removed(draft)
     except HeldError as error:
         raise TransientError(
             f"another process restores into {lake.root}",
             hint="wait until it is done.",
             lake=str(lake.root),
         ) from error
-    return Restored(snapshot=taken.root, lake=lake.root, manifest=manifest)
+
+
+def _marked(lake: Lake) -> Place:
+    """Mark the lake as one that is restored, having removed what a killed restore left in it."""
+    if lake.is_restoring:
+        _removed(lake.root)
+    _refuse_full(lake)
+    refuse_unsafe(lake.root)
+    (lake.root / RESTORING).put(json.dumps(own()))
+    return lake.root
+
+
+def _removed(draft: Place) -> None:
+    """Remove a copy that is not complete, on a store the mark last."""
+    for name in draft.names() if not draft.is_local else ():
+        if name != RESTORING:
+            (draft / name).remove(if_possible=True)
+    draft.remove(if_possible=True)
 
 
 def _refuse_full(lake: Lake) -> None:
-    if lake.root.names():
+    # What was seen of its store is no lake.
+    if any(not file.below(lake.root).startswith(f"{FOLDER}/") for file in lake.root.files()):
         raise DefinitionError(
             f"{lake.root} is not empty, and a lake is restored as a whole",
             hint="name an empty folder or none that exists with --into.",
@@ -117,14 +164,17 @@ def _refuse_full(lake: Lake) -> None:
 
 
 def _copied(taken: Taken, draft: Place, manifest: Manifest, progress: Progress) -> None:
-    for done, file in enumerate(taken.files(manifest), 1):
+    def copy(file: Hashed) -> None:
         _copy(taken.lake / file.path, draft / file.path, file)
-        progress(done, manifest.files)
+
+    done = each_done(copy, taken.files(manifest), among=[taken.root, draft])
+    for count, _ in enumerate(done, 1):
+        progress(count, manifest.files)
 
 
 def _copy(source: Place, target: Place, file: Hashed) -> None:
     try:
-        found = hashed_copy(source, target, file.path)
+        found = hashed_copy(source, target, file.path, file.written)
     except FileNotFoundError as error:
         raise damaged(source, "it is gone") from error
     if found.sha256 != file.sha256:
@@ -158,6 +208,8 @@ def _sign(draft: Place, taken: Taken, manifest: Manifest, at: datetime) -> None:
 
 def _put_in_place(draft: Place, lake: Lake) -> None:
     """Give the copy the name of the lake, and its checkpoints their paths; a stream would at its start."""
-    draft.move(lake.root)
+    if draft != lake.root:
+        draft.move(lake.root)
     for name in (lake.root / "_checkpoints").names():
         settle(lake.checkpoint(catalog.find(name)))
+    (lake.root / RESTORING).remove()

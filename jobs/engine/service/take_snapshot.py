@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import groupby
 from typing import Any
+from urllib.parse import unquote
 
 from jobs import catalog
 from jobs.core.errors import DefinitionError, TransientError
@@ -17,15 +18,15 @@ from jobs.core.table import Table
 from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.proof import certificate
 from jobs.engine.runtime.outage import NO_ROOM
-from jobs.engine.service.freeze_lake import freeze
-from jobs.engine.storage.frozen_files import files_below
+from jobs.engine.service.freeze_lake import frozen
+from jobs.engine.storage.at_once import each_done
 from jobs.engine.storage.hashed_files import Hashed, hashed_link, is_unchanged, link, write_lines
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import latest_version
-from jobs.engine.storage.place import Place
-from jobs.engine.storage.scratch import MAKER, scratch
+from jobs.engine.storage.live_files import live_files
+from jobs.engine.storage.place import Listed, Place
 from jobs.engine.storage.snapshot_store import Manifest, Taken, draft, publish, snapshots
-from jobs.engine.storage.uncommitted_files import free_bytes, is_same_disk, size_of
+from jobs.engine.storage.uncommitted_files import free_bytes, is_same_disk
 
 Progress = Callable[[int, int], None]
 """Is called with the number of files that are done, and of all."""
@@ -52,8 +53,7 @@ def refuse_overlap(lake: Lake, other: Place, what: str) -> None:
     Raises:
         DefinitionError: One is within the other.
     """
-    mine, its = lake.root.local.resolve(), other.local.resolve()
-    if mine == its or mine in its.parents or its in mine.parents:
+    if lake.root.holds(other) or other.holds(lake.root):
         raise DefinitionError(
             f"{what} {other} and the lake {lake.root} are one within the other",
             hint="name a folder beside the lake, best on another disk.",
@@ -88,29 +88,30 @@ def take(  # noqa: PLR0913  # what, where to, when, and how much of it
     """
     refuse_overlap(lake, store, "the folder for snapshots")
     before = next(reversed(snapshots(store)), None)
-    with scratch(lake.frozen) as folder:
-        versions = freeze(lake, tables, Lake(folder), note)
-        names = [name for name in files_below(folder) if name != MAKER]
-        new = sum(_new(folder, before, names))
+    with frozen(lake, tables, note) as (held, versions):
+        files = sorted(held.files(), key=lambda each: part_of(each[0]))
+        new = sum(_new(before, files))
         if dry:
+            # On a store not all files are in one folder, so the books are those of the lake as it is meanwhile.
+            there = Lake(held.folder) if lake.root.is_local else lake
             manifest = Manifest(
                 lake=str(lake.root),
                 taken_at=at.isoformat(timespec="seconds"),
-                tables=sheets(Lake(folder), versions),
+                tables=sheets(there, versions),
                 lists={},
-                files=len(names),
-                bytes=size_of(folder),
+                files=len(files),
+                bytes=sum(file.size for _, file in files),
             )
             return Snapshotted(path=store, manifest=manifest, new=new)
         needed = 0 if is_same_disk(lake.root, store.make()) else new
-        with room(store, needed), draft(store) as made:
-            lists, total = _copied(folder, names, made, before, progress)
+        with room(store, needed), draft(store, at) as made:
+            lists, count, total = _copied(files, made, before, progress)
             manifest = Manifest(
                 lake=str(lake.root),
                 taken_at=at.isoformat(timespec="seconds"),
                 tables=sheets(Lake(made.lake), versions),
                 lists=lists,
-                files=len(names),
+                files=count,
                 bytes=total,
             )
             done = publish(made, manifest, at)
@@ -118,33 +119,67 @@ def take(  # noqa: PLR0913  # what, where to, when, and how much of it
 
 
 def _copied(
-    folder: Place, names: Sequence[str], made: Taken, before: Taken | None, progress: Progress
-) -> tuple[dict[str, str], int]:
-    """Copy the files that are held; return the hash of the list of each part, and the bytes of all files."""
+    files: Sequence[tuple[str, Listed]], made: Taken, before: Taken | None, progress: Progress
+) -> tuple[dict[str, str], int, int]:
+    """Copy the files that are held; return the hash of the list of each part, and the number and the bytes of all files."""
     lists, total, done = dict[str, str](), 0, 0
+    gone = list[str]()
 
-    def counted(known: Mapping[str, Hashed], files: Iterator[str]) -> Iterator[Hashed]:
+    def counted(
+        known: Mapping[str, Hashed], part: Iterator[tuple[str, Listed]]
+    ) -> Iterator[Hashed]:
         nonlocal total, done
-        for name in files:
-            hashed = _kept(folder / name, made, before, known.get(name), name)
-            total, done = total + hashed.size, done + 1
-            progress(done, len(names))
-            yield hashed
 
-    for part, files in groupby(names, part_of):
+        def kept(each: tuple[str, Listed]) -> Hashed | None:
+            name, file = each
+            try:
+                return _kept(file, made, before, known.get(name), name)
+            except FileNotFoundError:
+                gone.append(name)
+                return None
+
+        for hashed in each_done(kept, part, among=[made.root, files[0][1].place]):
+            if hashed is not None:
+                total, done = total + hashed.size, done + 1
+                progress(done, len(files))
+                yield hashed
+
+    for part, within in groupby(files, lambda each: part_of(each[0])):
         known = before.known(part) if before else {}
-        lists[part] = write_lines(made.list_of(part), counted(known, files))
-    return lists, total
+        lists[part] = write_lines(made.list_of(part), counted(known, within))
+    _refuse_needed(made.lake, gone)
+    return lists, done, total
 
 
 def _kept(
-    file: Place, made: Taken, before: Taken | None, known: Hashed | None, name: str
+    file: Listed, made: Taken, before: Taken | None, known: Hashed | None, name: str
 ) -> Hashed:
-    """Take a file over from the snapshot before, or from the lake."""
+    """Take a file over from the snapshot before, or from the lake.
+
+    Raises:
+        FileNotFoundError: It is gone.
+    """
     target = made.lake / name
     if before and known and is_unchanged(file, known) and link(before.lake / name, target):
         return known
     return hashed_link(file, target, name)
+
+
+def _refuse_needed(lake: Place, gone: Sequence[str]) -> None:
+    """Refuse a copy that lacks a file of the version of its table; maintenance may delete those of earlier ones meanwhile.
+
+    Raises:
+        TransientError: It does.
+    """
+    for folder, within in groupby(sorted(gone), lambda name: "/".join(name.split("/")[:2])):
+        live = {unquote(name) for name in live_files(lake / folder).files}
+        for name in within:
+            if name.removeprefix(f"{folder}/") in live:
+                raise TransientError(
+                    f"{name} was removed while it was copied",
+                    hint="type the same again; what was begun is removed.",
+                    file=name,
+                )
 
 
 def part_of(name: str) -> str:
@@ -171,13 +206,13 @@ def _sheet(table: Table, lake: Lake) -> dict[str, Any]:
     }
 
 
-def _new(folder: Place, before: Taken | None, names: Sequence[str]) -> Iterator[int]:
+def _new(before: Taken | None, files: Sequence[tuple[str, Listed]]) -> Iterator[int]:
     """Yield the sizes of the files that the snapshot before does not have as they are."""
-    for part, files in groupby(names, part_of):
+    for part, within in groupby(files, lambda each: part_of(each[0])):
         known = before.known(part) if before else {}
-        for name in files:
-            if not is_unchanged(folder / name, known.get(name)):
-                yield size_of(folder / name)
+        for name, file in within:
+            if not is_unchanged(file, known.get(name)):
+                yield file.size
 
 
 @contextmanager
@@ -188,7 +223,7 @@ def room(place: Place, needed: int) -> Iterator[None]:
         TransientError: There is none.
     """
     free = free_bytes(place)
-    if needed > free:
+    if free is not None and needed > free:
         raise no_room(place, f"{needed:,} bytes are needed, and {free:,} are free")
     try:
         yield

@@ -1,7 +1,8 @@
 """Copies of files with their hashes: written down when they are made, and compared when they are read again.
 
-The hash is that of the bytes that were written, taken on their way, so a copy is read once. Times are kept: Delta asks a
-commit's file when it was written.
+The hash is that of the bytes that were written, taken on their way, so a copy is read once. Within an object store the server
+copies, and the copy is read. Times are kept: in a folder as those of the copies, and always in the list, because a store
+gives each object the time at which it was written there.
 """
 
 import errno
@@ -9,12 +10,10 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import BinaryIO
 
-from jobs.engine.storage.place import Place
+from jobs.engine.storage.place import Listed, Place
 
 BLOCK = 1 << 20
 """Bytes that are read at once."""
@@ -37,33 +36,43 @@ class Hashed:
     sha256: str
 
 
-def hashed_copy(source: Place, target: Place, path: str) -> Hashed:
-    """Copy a file and return its hash.
+def hashed_copy(source: Place, target: Place, path: str, written: int) -> Hashed:
+    """Copy a file with the time at which it was written, and return its hash.
 
     Raises:
         FileNotFoundError: It is gone.
         OSError: It cannot be read or written.
     """
     target.parent.make()
-    with source.local.open("rb") as old, target.local.open("wb") as new:
-        digest, stat = hashlib.sha256(), os.fstat(old.fileno())
+    digest, size = hashlib.sha256(), 0
+    with closing(source.opened()) as old, target.written() as new:
         while block := old.read(BLOCK):
             digest.update(block)
+            size += len(block)
             new.write(block)
-    os.utime(target, ns=(stat.st_mtime_ns, stat.st_mtime_ns))
-    return _hashed(path, target.local, digest.hexdigest())
+    if target.is_local:
+        os.utime(target, ns=(written, written))
+    return Hashed(path=path, size=size, written=written, sha256=digest.hexdigest())
 
 
-def hashed_link(source: Place, target: Place, path: str) -> Hashed:
-    """Give a file a second name and return its hash; copy it where that is another file system."""
-    if not link(source, target):
-        return hashed_copy(source, target, path)
-    with target.local.open("rb") as file:
-        return _hashed(path, target.local, _digest(file))
+def hashed_link(source: Listed, target: Place, path: str) -> Hashed:
+    """Give a file a second name and return its hash; copy it where that is another file system or store."""
+    if not link(source.place, target):
+        return hashed_copy(source.place, target, path, source.written)
+    return Hashed(path=path, size=source.size, written=source.written, sha256=hash_of(target))
 
 
 def link(source: Place, target: Place) -> bool:
-    """Give a file a second name, if it is on the same file system and has not too many; return whether it has."""
+    """Give a file a second name where that can be had: on one file system, unless it has too many, or as a server's copy.
+
+    Returns:
+        Whether it has it.
+    """
+    if source.bucket != target.bucket:
+        return False
+    if not source.is_local:
+        source.copy(target)
+        return True
     target.parent.make()
     try:
         os.link(source, target)
@@ -74,31 +83,28 @@ def link(source: Place, target: Place) -> bool:
     return True
 
 
-def is_unchanged(file: Place, known: Hashed | None) -> bool:
+def is_unchanged(file: Listed, known: Hashed | None) -> bool:
     """Return whether a file was not written since its hash was taken."""
-    if known is None:
-        return False
-    stat = file.local.stat()
-    return (stat.st_size, stat.st_mtime_ns) == (known.size, known.written)
+    return known is not None and (file.size, file.written) == (known.size, known.written)
 
 
 def write_lines(file: Place, lines: Iterator[Hashed]) -> str:
     """Write a list of files as it is made, a line each; return the hash of the list."""
     file.parent.make()
     digest = hashlib.sha256()
-    with file.local.open("w", encoding="utf-8") as out:
+    with file.written() as out:
         for each in lines:
-            line = json.dumps(asdict(each), separators=(",", ":")) + "\n"
-            digest.update(line.encode())
+            line = (json.dumps(asdict(each), separators=(",", ":")) + "\n").encode()
+            digest.update(line)
             out.write(line)
     return digest.hexdigest()
 
 
 def read_lines(file: Place) -> Iterator[Hashed]:
     """Yield the files of such a list; none where there is no list."""
-    with suppress(FileNotFoundError), file.local.open(encoding="utf-8") as lines:
-        for line in lines:
-            found: Mapping[str, str | int] = json.loads(line)
+    with suppress(FileNotFoundError), closing(file.opened()) as lines:
+        while line := lines.readline():
+            found: Mapping[str, str | int] = json.loads(bytes(line))
             yield Hashed(**found)  # type: ignore[arg-type]  # as it was written
 
 
@@ -108,18 +114,13 @@ def settle_on_disk() -> None:
 
 
 def hash_of(file: Place) -> str:
-    """Return the hash of a file's bytes."""
-    with file.local.open("rb") as content:
-        return _digest(content)
+    """Return the hash of a file's bytes.
 
-
-def _digest(file: BinaryIO) -> str:
+    Raises:
+        FileNotFoundError: It is gone.
+    """
     digest = hashlib.sha256()
-    while block := file.read(BLOCK):
-        digest.update(block)
+    with closing(file.opened()) as content:
+        while block := content.read(BLOCK):
+            digest.update(block)
     return digest.hexdigest()
-
-
-def _hashed(path: str, file: Path, digest: str) -> Hashed:
-    stat = file.stat()
-    return Hashed(path=path, size=stat.st_size, written=stat.st_mtime_ns, sha256=digest)

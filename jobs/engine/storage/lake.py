@@ -5,18 +5,22 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobs.core.errors import DefinitionError
+from jobs.core.errors import DefinitionError, TransientError
 from jobs.core.feed import Feed
 from jobs.core.table import Judged, Table
 from jobs.engine.runtime.settings import near_folder
 from jobs.engine.storage.lake_folder import refuse_folder, unwritable
 from jobs.engine.storage.ledger import is_table
 from jobs.engine.storage.place import Place
+from jobs.engine.storage.store_probe import refuse_unsafe
 
 WRITER = "writer"
 
 LOOK_AT_STORE = 10.0
 """Seconds; a sixth of the silence after which a stream counts as dead (jobs/engine/service/stream_health.py)."""
+
+RESTORING = "_restoring.json"
+"""The file in a lake on a store that is being restored; in a folder a lake has its name when it is complete."""
 
 ROOM = 1_000_000
 """Bytes; with less the heartbeat cannot be written for long."""
@@ -57,8 +61,8 @@ class Lake:
 
     @property
     def docs(self) -> Place:
-        """Return the folder with Great Expectations' own pages."""
-        return self.root / "_docs"
+        """Return the folder with Great Expectations' own pages, which its library writes as files of this machine."""
+        return self.near / "_docs"
 
     def audit(self, table: Table) -> Place:
         """Return the file with the result of the last audit of a table's rows."""
@@ -101,7 +105,7 @@ class Lake:
     @property
     def frozen(self) -> Place:
         """Return the folder in which a snapshot under way holds the files that it copies."""
-        return self.near / "_snapshot"
+        return self.root / "_snapshot"
 
     @property
     def near(self) -> Place:
@@ -251,6 +255,20 @@ class Lake:
         """
         return seconds if self.root.is_local else max(seconds, LOOK_AT_STORE)
 
+    @property
+    def is_restoring(self) -> bool:
+        """Return whether a restore of it was begun and has not ended."""
+        return not self.root.is_local and (self.root / RESTORING).is_file()
+
+    def refuse_restoring(self) -> None:
+        """Raise a ``TransientError`` where it is being restored, and so was not verified yet."""
+        if self.is_restoring:
+            raise TransientError(
+                f"{self.root} is being restored, and was not verified yet",
+                hint="wait until `strandline restore` has ended; if it was killed, type it again, and it begins anew.",
+                lake=str(self.root),
+            )
+
     def has_room(self) -> bool:
         """Return whether a file can be written; a full disk explains a missing heartbeat."""
         return self.free_bytes() >= ROOM
@@ -260,11 +278,16 @@ class Lake:
         return shutil.disk_usage(self.near.make()).free
 
     def open_for_writing(self) -> "Lake":
-        """Create the folder if it is missing, and check that it can be written.
+        """Create the folder if it is missing, and check that it can be written, by one writer at a time.
 
         Raises:
-            DefinitionError: The folder cannot be created or written.
+            DefinitionError: The folder cannot be created or written, or its store lets writers overwrite each other.
+            TransientError: It is being restored.
         """
+        if not self.root.is_local:
+            self.refuse_restoring()
+            refuse_unsafe(self.root)
+            return self
         probe = self.root / f".probe-{os.getpid()}"
         try:
             probe.put("")

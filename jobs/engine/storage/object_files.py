@@ -17,6 +17,7 @@ from obstore.exceptions import AlreadyExistsError, PreconditionError
 from obstore.store import S3Store
 
 from jobs.engine.storage.object_client import asked, bucket_of
+from jobs.engine.storage.object_reader import as_file
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -120,7 +121,7 @@ def source(path: str) -> BinaryIO:
     """Open an object to read parts of it."""
     store, key = _split(path)
     with asked(path):
-        return cast("BinaryIO", obstore.open_reader(store, key))
+        return as_file(obstore.open_reader(store, key))
 
 
 def written(path: str) -> BinaryIO:

@@ -84,6 +84,11 @@ class Place:
         return self.scheme == FILE
 
     @property
+    def bucket(self) -> str:
+        """Return the bucket that it is in, within which the server copies; empty for a folder of this machine."""
+        return "" if self.is_local else f"{self.scheme}://{self.path.partition('/')[0]}"
+
+    @property
     def local(self) -> Path:
         """Return its path, for what needs a file of this machine.
 
@@ -111,6 +116,16 @@ class Place:
     def below(self, folder: "Place") -> str:
         """Return its path as seen from a folder above it."""
         return str(PurePosixPath(self.path).relative_to(folder.path))
+
+    def holds(self, other: "Place") -> bool:
+        """Return whether another place is this one or lies below it, also by a link."""
+        if self.bucket != other.bucket:
+            return False
+        mine, its = (
+            each.local.resolve() if each.is_local else PurePosixPath(each.path)
+            for each in (self, other)
+        )
+        return mine == its or mine in its.parents
 
     def exists(self) -> bool:
         """Return whether there is a file or a folder."""
@@ -162,6 +177,15 @@ class Place:
     def source(self) -> Path | BinaryIO:
         """Return what Arrow opens to read parts of a file."""
         return self._store.source(self.path)
+
+    def opened(self) -> BinaryIO:
+        """Open a file to read it part by part.
+
+        Raises:
+            FileNotFoundError: There is none.
+        """
+        source = self.source()
+        return source.open("rb") if isinstance(source, Path) else source
 
     def written(self) -> BinaryIO:
         """Open a file to write it in parts; nothing may read it meanwhile."""

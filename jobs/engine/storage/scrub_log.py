@@ -4,7 +4,8 @@ Delta's log repeats values of rows: each file is added with the smallest and the
 the checkpoints and in the checksums. Of files that are gone from the table these texts are dropped, which leaves every commit
 valid and of the same meaning: a file without a statistic is one that a reader must open. Numbers and times stay.
 
-A commit is replaced as a whole and keeps its time, by which Delta and ``why`` find versions. Where closed books name it by a
+A commit is replaced as a whole and keeps its time, by which Delta finds versions; an object cannot, so on a store Delta finds
+the versions that were scrubbed by the time of the scrub. Where closed books name it by a
 hash, they are given the new one. A commit that was rewritten already is left as it is, so a kill between two costs nothing.
 """
 
@@ -71,9 +72,12 @@ def _rewrite(path: Place, version: int, live: set[str]) -> bool:
     new = _scrubbed(text or "", live)
     if text is None or new == text:
         return False
-    stat = file.local.stat()
-    file.put(new)
-    os.utime(file.local, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    if file.is_local:
+        stat = file.local.stat()
+        file.put(new)
+        os.utime(file.local, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    else:
+        file.put(new)
     (file.parent / f".{file.name}.crc").remove()
     return True
 

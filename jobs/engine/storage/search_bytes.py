@@ -9,14 +9,17 @@ The text is searched as a word, so ``d-17`` is not found in ``d-170``; in binary
 import gzip
 import re
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePath
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from jobs.engine.storage.at_once import each_done
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
 
 ROWS = 65_536
 """Rows that are decoded at once."""
@@ -88,67 +91,77 @@ KINDS = (
 
 
 def search(lake: Lake, text: str, seen: Callable[[str], None] = lambda _: None) -> Iterator[Hit]:
-    """Yield the files of a lake that hold a text, and those that cannot be searched.
+    """Yield the files of a lake that hold a text, and those that cannot be searched; on a store also those near its programs.
 
     Args:
         lake: The lake.
         text: The text, as bytes of UTF-8; where it is a number, a column of integers is searched for it as well.
         seen: Called with each file.
     """
-    root, word = lake.root.local, Word.of(text)
-    for file in sorted(root.rglob("*")):
-        if not file.is_file() or file.is_symlink():
-            continue
-        name = str(file.relative_to(root))
-        seen(name)
-        try:
-            how = _found(file, word)
-        except FileNotFoundError:  # a stream runs meanwhile
-            continue
-        except (OSError, pa.ArrowException) as error:
-            yield Hit(
-                file=name,
-                how=f"{type(error).__name__}: {error}",
-                kind=_kind(name),
-                is_certain=False,
-            )
-            continue
-        if how:
-            yield Hit(file=name, how=how, kind=_kind(name))
-        elif _is_state(file):
-            yield Hit(file=name, how="compressed", kind=_kind(name), is_certain=False)
+    word = Word.of(text)
+    for root in dict.fromkeys((lake.root, lake.near)):
+
+        def hit(file: Place, root: Place = root) -> Hit | None:
+            name = file.below(root)
+            seen(name)
+            return _hit(file, name, word)
+
+        files = (file for file in sorted(root.files()) if not _is_link(file))
+        yield from filter(None, each_done(hit, files, among=[root]))
+
+
+def _is_link(file: Place) -> bool:
+    return file.is_local and file.local.is_symlink()
+
+
+def _hit(file: Place, name: str, word: Word) -> Hit | None:
+    """Return what was found in a file; None where that is nothing, also because a stream has just removed it."""
+    try:
+        how = _found(file, word)
+    except FileNotFoundError:
+        return None
+    except (OSError, pa.ArrowException) as error:
+        how = f"{type(error).__name__}: {error}"
+        return Hit(file=name, how=how, kind=_kind(name), is_certain=False)
+    if how:
+        return Hit(file=name, how=how, kind=_kind(name))
+    if _is_state(PurePath(name)):
+        return Hit(file=name, how="compressed", kind=_kind(name), is_certain=False)
+    return None
 
 
 def _kind(name: str) -> str:
     return next((kind for folder, kind in KINDS if name.startswith(f"{folder}/")), TABLE_FILE)
 
 
-def _is_state(file: Path) -> bool:
+def _is_state(file: PurePath) -> bool:
     return STATE in file.parts and file.suffix in COMPRESSED
 
 
-def _found(file: Path, word: Word) -> str:
-    if file.suffix == ".parquet":
+def _found(file: Place, word: Word) -> str:
+    suffix = PurePath(file.name).suffix
+    if suffix == ".parquet":
         return _in_values(file, word)
-    if file.suffix == ".gz":
-        return "compressed bytes" if word.pattern.search(gzip.decompress(file.read_bytes())) else ""
-    if file.suffix in COMPRESSED or file.suffix in BINARY:
+    if suffix == ".gz":
+        text = gzip.decompress(file.bytes() or b"")
+        return "compressed bytes" if word.pattern.search(text) else ""
+    if suffix in COMPRESSED or suffix in BINARY:
         return "bytes" if _in_bytes(file, re.compile(re.escape(word.text.encode()))) else ""
     return "bytes" if _in_bytes(file, word.pattern) else ""
 
 
-def _in_bytes(file: Path, pattern: re.Pattern[bytes]) -> bool:
-    with file.open("rb") as stream:
+def _in_bytes(file: Place, pattern: re.Pattern[bytes]) -> bool:
+    with closing(file.opened()) as stream:
         before = b""
-        while block := stream.read(BLOCK):
+        while block := bytes(stream.read(BLOCK)):
             if pattern.search(before + block):
                 return True
             before = (before + block)[-OVERLAP:]
     return False
 
 
-def _in_values(file: Path, word: Word) -> str:
-    with pq.ParquetFile(file) as parquet:
+def _in_values(file: Place, word: Word) -> str:
+    with pq.ParquetFile(file.source()) as parquet:
         for batch in parquet.iter_batches(ROWS):
             for name, column in zip(batch.schema.names, batch.columns, strict=True):
                 if _holds(column, word):

@@ -7,6 +7,11 @@
 
 A snapshot that is being made is in ``.draft`` and is renamed when it is complete, so what has a name is complete. One that was
 killed is found there by the next one, because the lock is free, and is removed.
+
+An object store renames nothing. There a snapshot has its name from the beginning, with a manifest that says so, and is complete
+when that one is replaced as it was written. Who removes one that was killed removes that manifest first, so a process that was
+suspended for longer than its lease cannot complete what is gone.
+
 Each snapshot shares the files that have not changed with the one before; so each can be removed without the others.
 """
 
@@ -16,7 +21,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from itertools import count
 from typing import Any
+from uuid import uuid4
 
 from jobs.core.errors import DataError, DefinitionError, TransientError
 from jobs.engine.runtime.holders import own
@@ -27,6 +34,8 @@ from jobs.engine.storage.place import Place
 FORMAT = 1
 DRAFT = ".draft"
 MANIFEST = "manifest.json"
+BEGUN = "begun "
+"""What a manifest on a store begins with while its snapshot is made."""
 NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}Z(-\d+)?")
 
 
@@ -59,9 +68,17 @@ class Taken:
 
     Args:
         root: Its folder.
+        tag: While it is made on a store, the tag of the manifest that says so.
     """
 
     root: Place
+    tag: str | None = field(default=None, compare=False)
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether it has a manifest that is no beginning of one."""
+        text = (self.root / MANIFEST).text()
+        return text is not None and not text.startswith(BEGUN)
 
     @property
     def lake(self) -> Place:
@@ -84,7 +101,7 @@ class Taken:
         """
         for part, digest in manifest.lists.items():
             file = self.list_of(part)
-            if not file.exists() or hash_of(file) != digest:
+            if not file.is_file() or hash_of(file) != digest:
                 raise damaged(file, "its list of files is not as it was written")
             yield from read_lines(file)
 
@@ -118,20 +135,21 @@ def damaged(file: Place, why: str) -> DataError:
 
 
 @contextmanager
-def draft(store: Place) -> Iterator[Taken]:
-    """Make an empty draft; it is removed when the block ends, unless it was published.
+def draft(store: Place, at: datetime) -> Iterator[Taken]:
+    """Begin a snapshot; it is removed when the block ends, unless it was published.
 
     Raises:
         TransientError: Another process makes a snapshot there.
     """
     try:
         with hold(store / ".lock", json.dumps(own()), waits=False):
-            made = Taken(store / DRAFT)
-            made.root.remove()
+            _remove_begun(store)
+            made = _begun(store, at)
             try:
                 yield made
             finally:
-                made.root.remove(if_possible=True)
+                if made.root.name == DRAFT or _is_begun(made):
+                    _remove(made, if_possible=True)
     except HeldError as error:
         raise TransientError(
             f"another process makes a snapshot in {store}",
@@ -140,35 +158,77 @@ def draft(store: Place) -> Iterator[Taken]:
         ) from error
 
 
-def publish(made: Taken, manifest: Manifest, at: datetime) -> Taken:
-    """Give a draft its name, when all of it is on the disk."""
-    (made.root / MANIFEST).put(json.dumps(asdict(manifest), indent=1) + "\n")
-    settle_on_disk()
+def _begun(store: Place, at: datetime) -> Taken:
+    if store.is_local:
+        return Taken(store / DRAFT)
+    for name in _names(at):
+        made = Taken(store / name)
+        tag = (made.root / MANIFEST).exchange(f"{BEGUN}{uuid4().hex}", None)
+        if tag is not None:
+            return Taken(made.root, tag)
+    raise AssertionError("there is always another name")
+
+
+def _is_begun(made: Taken) -> bool:
+    """Return whether the manifest on a store still says that this process makes it."""
+    found = (made.root / MANIFEST).tagged()
+    return found is not None and found[1] == made.tag
+
+
+def _remove_begun(store: Place) -> None:
+    (store / DRAFT).remove()
+    for name in () if store.is_local else store.names():
+        if NAME.fullmatch(name) and not Taken(store / name).is_complete:
+            _remove(Taken(store / name))
+
+
+def _names(at: datetime) -> Iterator[str]:
     stamp = at.strftime("%Y-%m-%dT%H%M%SZ")
-    name, number = stamp, 1
-    while (made.root.parent / name).exists():
-        number += 1
-        name = f"{stamp}-{number}"
-    to = made.root.parent / name
+    yield stamp
+    yield from (f"{stamp}-{number}" for number in count(2))
+
+
+def publish(made: Taken, manifest: Manifest, at: datetime) -> Taken:
+    """Complete a draft, which has its name then.
+
+    Raises:
+        TransientError: Another process has removed it, because this one did not renew its lease.
+    """
+    text = json.dumps(asdict(manifest), indent=1) + "\n"
+    if not made.root.is_local:
+        if (made.root / MANIFEST).exchange(text, made.tag) is None:
+            raise TransientError(
+                f"another process has removed the snapshot {made.root} before it was complete",
+                hint="this one was suspended for longer than STRANDLINE_LEASE; type the same again.",
+                snapshot=str(made.root),
+            )
+        return Taken(made.root)
+    (made.root / MANIFEST).put(text)
+    settle_on_disk()
+    store = made.root.parent
+    to = next(store / name for name in _names(at) if not (store / name).exists())
     made.root.move(to)
     return Taken(to)
 
 
 def snapshots(store: Place) -> list[Taken]:
     """Return the complete snapshots of a store, the oldest first."""
-    found = [store / name for name in store.names() if NAME.fullmatch(name)]
-    return [Taken(each) for each in found if (each / MANIFEST).exists()]
+    found = (Taken(store / name) for name in store.names() if NAME.fullmatch(name))
+    return [each for each in found if each.is_complete]
 
 
 def remove_old(store: Place, keep: int) -> list[Taken]:
     """Remove all complete snapshots but the newest; return which."""
     gone = snapshots(store)[:-keep]
     for each in gone:
-        (
-            each.root / MANIFEST
-        ).remove()  # first, so that one that is half removed is not taken for complete
-        each.root.remove()
+        _remove(each)
     return gone
+
+
+def _remove(taken: Taken, *, if_possible: bool = False) -> None:
+    """Remove a snapshot, the manifest first, so that one that is half removed is not taken for complete."""
+    (taken.root / MANIFEST).remove()
+    taken.root.remove(if_possible=if_possible)
 
 
 def find(source: Place) -> Taken:
@@ -177,12 +237,13 @@ def find(source: Place) -> Taken:
     Raises:
         DefinitionError: There is none.
     """
-    if (source / MANIFEST).exists():
+    if Taken(source).is_complete:
         return Taken(source)
     found = snapshots(source)
     if found:
         return found[-1]
-    began = " one was begun and not completed;" if (source / DRAFT).exists() else ""
+    is_begun = (source / DRAFT).exists() or any(NAME.fullmatch(name) for name in source.names())
+    began = " one was begun and not completed;" if is_begun else ""
     raise DefinitionError(
         f"there is no snapshot in {source}",
         hint=f"name the folder that `strandline snapshot` was given, or one snapshot in it;{began} "

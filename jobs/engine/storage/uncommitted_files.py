@@ -52,11 +52,13 @@ def size_of(place: Place) -> int:
     return sum(file.size() for file in place.files())
 
 
-def free_bytes(place: Place) -> int:
-    """Return how many bytes can be written into a folder."""
-    return shutil.disk_usage(place.local).free
+def free_bytes(place: Place) -> int | None:
+    """Return how many bytes can be written into a folder; None for a store, which does not say."""
+    return shutil.disk_usage(place.local).free if place.is_local else None
 
 
 def is_same_disk(one: Place, other: Place) -> bool:
     """Return whether two folders are on one file system, so that a file can have a name in both."""
+    if not (one.is_local and other.is_local):
+        return False
     return one.local.stat().st_dev == other.local.stat().st_dev

@@ -21,7 +21,7 @@ from jobs.engine.storage.file_lock import hold
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import latest_version
 from jobs.engine.storage.locks import COMMIT_LOCK
-from jobs.engine.storage.place import Place
+from jobs.engine.storage.place import Listed, Place
 from jobs.engine.storage.scratch import MAKER
 from jobs.engine.storage.snapshot_store import Taken, snapshots
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, written
@@ -141,7 +141,7 @@ def test_a_disk_that_fills_up_leaves_nothing_behind(
     """Also one whose room was enough when it began."""
     copied, real = [], hashed_files.hashed_link
 
-    def fills(source: Place, target: Place, path: str) -> object:
+    def fills(source: Listed, target: Place, path: str) -> object:
         copied.append(path)
         if len(copied) == 10:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -5,7 +5,7 @@ import random
 from deltalake import DeltaTable
 
 from jobs.engine.storage.commit_log import commit_file, commit_text, log_of
-from jobs.engine.storage.frozen_files import LAST, freeze_checkpoint, freeze_table
+from jobs.engine.storage.frozen_files import LAST, Held, freeze_checkpoint, freeze_table
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries, latest_version
 from jobs.engine.storage.old_commits import PACKED, write_pack
@@ -18,14 +18,15 @@ VERSION = PACKED + 20
 
 def test_commits_that_left_their_log_come_with_it(lake: Lake, chance: random.Random) -> None:
     """Maintenance packs them beside the table, and the ledger is these commits."""
-    path, into = lake.table(BRONZE), lake.root / "held"
+    path, held = lake.table(BRONZE), Held(lake.root, lake.root / "held")
+    into = held.there(path)
     write_log(path, histories(VERSION + 20, chance)[BRONZE])
     known = [each for each in entries(path) if each[0] <= VERSION]
     write_pack(path, {number: commit_text(path, number) or "" for number in range(PACKED)})
     for number in range(PACKED):
         commit_file(path, number).remove()
 
-    freeze_table(path, into, VERSION)
+    freeze_table(path, held, VERSION)
 
     assert latest_version(into) == VERSION
     assert list(entries(into)) == known
@@ -33,13 +34,14 @@ def test_commits_that_left_their_log_come_with_it(lake: Lake, chance: random.Ran
 
 def test_a_checkpoint_of_a_later_version_is_not_named(lake: Lake) -> None:
     """Delta would look for it, and for a version that is not there."""
-    path, into = lake.table(BRONZE), lake.root / "held"
+    path, held = lake.table(BRONZE), Held(lake.root, lake.root / "held")
+    into = held.there(path)
     for _ in range(3):
         written(path, numbers(2))
     DeltaTable(path).create_checkpoint()
     assert (log_of(path) / LAST).exists()
 
-    freeze_table(path, into, 1)
+    freeze_table(path, held, 1)
 
     assert not (log_of(into) / LAST).exists()
     assert latest_version(into) == 1
@@ -47,15 +49,16 @@ def test_a_checkpoint_of_a_later_version_is_not_named(lake: Lake) -> None:
 
 
 def test_a_file_that_is_being_written_is_not_held(lake: Lake) -> None:
-    path, into = lake.table(BRONZE), lake.root / "held"
+    path, held = lake.table(BRONZE), Held(lake.root, lake.root / "held")
+    into = held.there(path)
     written(path, numbers(2))
     (path / "part-00007.snappy.parquet").put("half")
     checkpoint = Place.of(lake.root.local / "_checkpoints" / "x")
     for name in ("0", ".1.abc.tmp"):
         (checkpoint / "offsets" / name).put("plan")
 
-    freeze_table(path, into, 0)
-    freeze_checkpoint(checkpoint, into / "c")
+    freeze_table(path, held, 0)
+    freeze_checkpoint(checkpoint, held)
 
     assert len(list(into.local.glob("*.parquet"))) == 1
-    assert (into / "c" / "offsets").names() == ["0"]
+    assert (held.there(checkpoint) / "offsets").names() == ["0"]

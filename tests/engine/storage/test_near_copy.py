@@ -6,19 +6,19 @@ from jobs.engine.storage.near_copy import near_copy
 from jobs.engine.storage.place import Place
 
 
-def test_a_copy_follows_what_is_added_changed_and_removed(root: Place, tmp_path: Path) -> None:
+def test_a_copy_follows_what_is_added_changed_and_removed(either: Place, tmp_path: Path) -> None:
     """In a folder there is no copy."""
     at = Place.of(tmp_path / "copy")
-    (root / "below" / "a.yml").put("a")
-    (root / "b.yml").put("b")
-    first = _read(near_copy(root, at))
-    (root / "b.yml").put("changed")
-    (root / "c.yml").put("c")
-    (root / "below" / "a.yml").remove()
+    (either / "below" / "a.yml").put("a")
+    (either / "b.yml").put("b")
+    first = _read(near_copy(either, at))
+    (either / "b.yml").put("changed")
+    (either / "c.yml").put("c")
+    (either / "below" / "a.yml").remove()
 
     assert first == {"below/a.yml": "a", "b.yml": "b"}
-    assert _read(near_copy(root, at)) == {"b.yml": "changed", "c.yml": "c"}
-    assert at.exists() is not root.is_local
+    assert _read(near_copy(either, at)) == {"b.yml": "changed", "c.yml": "c"}
+    assert at.exists() is not either.is_local
 
 
 def test_what_has_not_changed_is_not_fetched_again(bucket: Place, tmp_path: Path) -> None:

@@ -3,7 +3,10 @@
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from jobs.core.errors import DefinitionError, TransientError
@@ -16,47 +19,47 @@ WRITERS = 50
 FEW = 8
 
 
-def test_small_files_are_written_read_listed_and_removed_alike(root: Place) -> None:
+def test_small_files_are_written_read_listed_and_removed_alike(either: Place) -> None:
     """Every name that Spark gives to a folder of a partition is kept as it is."""
-    day = root / "day=2026-11-01 00%3A00"
+    day = either / "day=2026-11-01 00%3A00"
     (day / "part.parquet").put_bytes(b"\0rows")
-    (root / "gate.json").put("shut")
+    (either / "gate.json").put("shut")
 
-    assert root.names() == ["day=2026-11-01 00%3A00", "gate.json"]
+    assert either.names() == ["day=2026-11-01 00%3A00", "gate.json"]
     assert (day / "part.parquet").bytes() == b"\0rows"
-    assert (root / "gate.json").text() == "shut"
+    assert (either / "gate.json").text() == "shut"
     assert (day / "part.parquet").size() == len(b"\0rows")
     assert (day / "part.parquet").last_bytes(3) == b"ows"
-    assert sorted(each.below(root) for each in root.files()) == [
+    assert sorted(each.below(either) for each in either.files()) == [
         "day=2026-11-01 00%3A00/part.parquet",
         "gate.json",
     ]
     day.remove()
-    (root / "nothing").remove()
+    (either / "nothing").remove()
     assert not day.exists()
-    assert [each.name for each in root.files()] == ["gate.json"]
+    assert [each.name for each in either.files()] == ["gate.json"]
 
 
-def test_what_is_not_there_is_nothing_and_no_error(root: Place) -> None:
+def test_what_is_not_there_is_nothing_and_no_error(either: Place) -> None:
     """A reader asks before anything was written."""
-    assert (root / "gate.json").text() is None
-    assert root.names() == []
-    assert not root.exists()
-    assert [*root.files()] == []
+    assert (either / "gate.json").text() is None
+    assert either.names() == []
+    assert not either.exists()
+    assert [*either.files()] == []
 
 
-def test_a_folder_exists_as_long_as_a_file_in_it(root: Place) -> None:
+def test_a_folder_exists_as_long_as_a_file_in_it(either: Place) -> None:
     """A file of that name is another thing."""
-    (root / "state" / "0").put("rows")
+    (either / "state" / "0").put("rows")
 
-    assert (root / "state").exists()
-    assert not (root / "state").is_file()
-    assert not (root / "sta").exists()
+    assert (either / "state").exists()
+    assert not (either / "state").is_file()
+    assert not (either / "sta").exists()
 
 
-def test_of_many_that_replace_what_they_have_read_one_wins_in_each_round(root: Place) -> None:
+def test_of_many_that_replace_what_they_have_read_one_wins_in_each_round(either: Place) -> None:
     """Nor is a file that another has created, or removed, replaced."""
-    file = root / "live.json"
+    file = either / "live.json"
     tag = file.exchange("first", None)
     assert file.exchange("another first", None) is None
     for number in range(2):
@@ -71,55 +74,69 @@ def test_of_many_that_replace_what_they_have_read_one_wins_in_each_round(root: P
     assert file.tagged() is None
 
 
-def test_a_listing_has_sizes_and_times(root: Place) -> None:
-    (root / "a" / "b").put("four")
+def test_arrow_reads_parts_of_a_file_and_lines_are_read_one_by_one(
+    either: Place, tmp_path: Path
+) -> None:
+    """As small files are merged, and a checkpoint of a log is read."""
+    pq.write_table(pa.table({"number": range(100)}), tmp_path / "rows", row_group_size=10)
+    (either / "rows").put_bytes((tmp_path / "rows").read_bytes())
+    (either / "lines").put("one\ntwo\n")
 
-    (found,) = root.listed()
+    with pq.ParquetFile((either / "rows").source()) as rows:
+        assert rows.read_row_group(7)["number"].to_pylist() == [*range(70, 80)]
+    with (either / "lines").opened() as lines:
+        assert [*lines] == [b"one\n", b"two\n"]
 
-    assert (found.place, found.size) == (root / "a" / "b", 4)
+
+def test_a_listing_has_sizes_and_times(either: Place) -> None:
+    (either / "a" / "b").put("four")
+
+    (found,) = either.listed()
+
+    assert (found.place, found.size) == (either / "a" / "b", 4)
     assert abs(time.time() - found.written / 1e9) < 60
 
 
-def test_lines_are_appended_alike(root: Place) -> None:
+def test_lines_are_appended_alike(either: Place) -> None:
     """For logs that are never cut."""
-    (root / "log.jsonl").append("one")
-    (root / "log.jsonl").append("two")
+    (either / "log.jsonl").append("one")
+    (either / "log.jsonl").append("two")
 
-    assert (root / "log.jsonl").text() == "one\ntwo\n"
+    assert (either / "log.jsonl").text() == "one\ntwo\n"
 
 
-def test_a_folder_moves_with_all_that_it_holds(root: Place) -> None:
+def test_a_folder_moves_with_all_that_it_holds(either: Place) -> None:
     """A checkpoint is put away so."""
-    (root / "used" / "offsets" / "0").put("v1")
-    (root / "used" / "metadata").put("{}")
+    (either / "used" / "offsets" / "0").put("v1")
+    (either / "used" / "metadata").put("{}")
 
-    (root / "used").move(root / "away" / "1")
+    (either / "used").move(either / "away" / "1")
 
-    assert not (root / "used").exists()
-    assert (root / "away" / "1" / "offsets" / "0").text() == "v1"
+    assert not (either / "used").exists()
+    assert (either / "away" / "1" / "offsets" / "0").text() == "v1"
 
 
-def test_names_from_one_on_are_listed_alike(root: Place) -> None:
+def test_names_from_one_on_are_listed_alike(either: Place) -> None:
     """Of a log, its newest part."""
     for number in (8, 9, 10, 11):
-        (root / f"{number:020d}.json").put("commit")
+        (either / f"{number:020d}.json").put("commit")
 
-    found = root.names_from(f"{9:020d}.json")
+    found = either.names_from(f"{9:020d}.json")
 
     assert found == [f"{number:020d}.json" for number in (9, 10, 11)]
 
 
-def test_of_many_writers_one_creates_a_file(root: Place) -> None:
+def test_of_many_writers_one_creates_a_file(either: Place) -> None:
     """The others hear that it is there."""
 
     def create(number: int) -> bool:
-        return (root / "commit.json").create(f"by {number}")
+        return (either / "commit.json").create(f"by {number}")
 
     with ThreadPoolExecutor(WRITERS) as pool:
         won = [number for number, done in enumerate(pool.map(create, range(WRITERS))) if done]
 
     assert len(won) == 1
-    assert (root / "commit.json").text() == f"by {won[0]}"
+    assert (either / "commit.json").text() == f"by {won[0]}"
 
 
 def test_of_many_writers_one_replaces_an_object(bucket: Place) -> None:

@@ -17,10 +17,10 @@ MOST = 3
 
 
 @pytest.fixture
-def lake(root: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+def lake(either: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     """Return an empty lake in a folder, or on a store."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    return Lake(root)
+    return Lake(either)
 
 
 @pytest.fixture

@@ -1,17 +1,18 @@
 """A scrubbed history has the same versions and no text of files that are gone; what is there stays as it is."""
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import cast
 
 import pytest
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from jobs.engine.storage import scrub_log as module
 from jobs.engine.storage.commit_log import commit_file
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger_snapshot import Snapshot, fingerprint, snapshot, sums_of, write
+from jobs.engine.storage.open_table import opened
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.scrub_log import scrub_log
 from jobs.engine.storage.search_bytes import search
@@ -22,9 +23,10 @@ NO_SPARK = cast(SparkSession, None)
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Place:
-    """Return a table whose first file was replaced by one without a row."""
-    path = Place.of(tmp_path / "silver" / "x")
+def table(either: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """Return a table whose first file was replaced by one without a row, in a folder or on a store."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    path = either / "silver" / "x"
     written(path, [row("d-17", 1), row("d-2", 2)], entry(SILVER, written=2).encoded())
     written(path, [row("d-3", 3)], entry(SILVER, batch=1, written=1).encoded(), mode="overwrite")
     return path
@@ -36,8 +38,8 @@ def row(device: str, value: int) -> dict[str, object]:
 
 def test_files_and_texts_of_the_past_go_and_numbers_stay(table: Place) -> None:
     """The latest version has its rows and its statistics."""
-    rows = DeltaTable(table).to_pyarrow_table().to_pylist()
-    times = [commit_file(table, version).local.stat().st_mtime_ns for version in (0, 1)]
+    rows = opened(table).to_pyarrow_table().to_pylist()
+    times = _times(table)
 
     assert scrub_log(NO_SPARK, table, 1) == (1, 1)
 
@@ -51,9 +53,15 @@ def test_files_and_texts_of_the_past_go_and_numbers_stay(table: Place) -> None:
         {"value": 2},
     )
     assert "d-3" in (commit_file(table, 1).text() or "")
-    assert DeltaTable(table).to_pyarrow_table().to_pylist() == rows
-    assert times == [commit_file(table, version).local.stat().st_mtime_ns for version in (0, 1)]
-    assert len(DeltaTable(table).file_uris()) == sum(n.endswith(".parquet") for n in table.names())
+    assert opened(table).to_pyarrow_table().to_pylist() == rows
+    assert times == _times(table)
+    assert len(opened(table).file_uris()) == sum(n.endswith(".parquet") for n in table.names())
+
+
+def _times(table: Place) -> list[datetime]:
+    """Return when the commits were written, in a folder; an object that is written anew has another time."""
+    files = (commit_file(table, version) for version in (0, 1))
+    return [file.modified_at() for file in files if file.is_local]
 
 
 def test_a_second_time_there_is_nothing_to_do(table: Place) -> None:
@@ -81,7 +89,7 @@ def test_the_history_after_the_request_stays(table: Place) -> None:
 
     scrub_log(NO_SPARK, table, 0)
 
-    assert DeltaTable(table, version=1).to_pyarrow_table().to_pylist() == [row("d-3", 3)]
+    assert opened(table, 1).to_pyarrow_table().to_pylist() == [row("d-3", 3)]
 
 
 @pytest.mark.parametrize(
@@ -98,12 +106,12 @@ def test_times_are_kept_and_texts_are_not(text: str, is_time: bool) -> None:  # 
 @pytest.mark.slow
 def test_checkpoints_are_written_anew_without_the_texts(spark: SparkSession, table: Place) -> None:
     """A checkpoint repeats the statistics, of files that were removed since as well."""
-    DeltaTable(table, version=0).create_checkpoint()
+    opened(table, 0).create_checkpoint()
     lake = Lake(table.parent.parent)
     assert [hit.file for hit in search(lake, "d-17") if ".checkpoint" in hit.file]
 
     scrub_log(spark, table, 1)
 
     assert [*search(lake, "d-17")] == []
-    assert DeltaTable(table).to_pyarrow_table().to_pylist() == [row("d-3", 3)]
+    assert opened(table).to_pyarrow_table().to_pylist() == [row("d-3", 3)]
     assert spark.read.format("delta").load(str(table)).count() == 1

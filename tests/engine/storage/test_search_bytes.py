@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
 from jobs.engine.storage.search_bytes import BLOCK, Hit, search
 
 OTHERS = ["d-170", "xd-17", "d-17-b"]
@@ -55,6 +56,25 @@ def test_it_is_found_across_two_blocks_and_behind_an_escaped_line_end(lake: Lake
     (root / "b.json").write_text(json.dumps("one\nd-17"))
 
     assert hits(lake) == [("a.json", "bytes"), ("b.json", "bytes")]
+
+
+def test_it_is_found_on_a_store_and_near_its_programs(
+    bucket: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a column, across blocks, and in a log of this machine."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    lake = Lake(bucket)
+    pq.write_table(pa.table({"id": [*OTHERS, "d-17"]}), tmp_path / "part.parquet")
+    (bucket / "silver" / "x" / "part.parquet").put_bytes((tmp_path / "part.parquet").read_bytes())
+    (bucket / "a.json").put_bytes(b" " * (BLOCK - 2) + b"d-17 ")
+    (bucket / "b.json").put(json.dumps(OTHERS))
+    lake.log("stream").put("d-17")
+
+    assert hits(lake) == [
+        ("a.json", "bytes"),
+        ("silver/x/part.parquet", "values of id"),
+        ("_logs/stream.log", "bytes"),
+    ]
 
 
 def test_integers_are_compared(lake: Lake) -> None:
