@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Callable
+from datetime import date, timedelta
 from pathlib import Path
 from subprocess import Popen
 
@@ -23,6 +24,7 @@ from tests.support.standalone import WORKERS, Cluster
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 EVENTS = 1_500
+FIRST = date(2026, 8, 1)
 
 
 class Stream:
@@ -89,11 +91,11 @@ def test_workers_and_drivers_that_are_killed_change_nothing(  # noqa: PLR0913, P
     try:
         for number in range(times(2, 50)):
             before = progress(bucket)
-            _send(number, env)
+            _send(2 * number, env)
             stream.moves(before)
             time.sleep(chance.uniform(0, 3))
             # A stream that has read all has nothing to show that it goes on.
-            _send(number + 1_000, env)
+            _send(2 * number + 1, env)
             faults[number % 2](number // 2)
         stream.kill()
         equals_an_undisturbed_run(bucket, disk.root, env)
@@ -102,6 +104,8 @@ def test_workers_and_drivers_that_are_killed_change_nothing(  # noqa: PLR0913, P
         local_broker.down(disk)
 
 
-def _send(seed: int, env: dict[str, str]) -> None:
-    words = ("--events", EVENTS, "--seed", seed, "--until", "2026-11-01")
+def _send(number: int, env: dict[str, str]) -> None:
+    """Send a day that comes after all before: a lake that reads them later knows the same of each arrival."""
+    until = FIRST + timedelta(days=number)
+    words = ("--events", EVENTS, "--seed", number, "--hours", 24, "--until", until)
     inside.succeeded("produce", *words, env=env)

@@ -30,6 +30,8 @@ KUBERNETES = "k8s://"
 TLS_PORT = 443
 UNPACKED = "packages"
 """The folder of the archive of packages, in an executor's own."""
+OF_ARCHIVE = ("PATH", "PYTHONPATH")
+"""Variables by which executors find what was unpacked."""
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 ANSWERS = 5.0
 """Seconds in which a master must accept a connection; Spark itself would try for a minute before it ends without a reason."""
@@ -91,6 +93,10 @@ def equip(spark: SparkSession, found: Settings, folder: Path) -> None:
     """
     keep_keys(hadoop(spark))
     _await_executor(spark, found)
+    # PySpark gives what executors have to every Python, to the driver's too; a Python that finds another of its name on
+    # the PATH takes that one's library.
+    for name in OF_ARCHIVE:
+        spark.sparkContext.environment.pop(name, None)
     before = list(sys.path)
     spark.sparkContext.addPyFile(str(shipped_code.archive(folder)))
     # PySpark puts the archive before our own modules, and those read files that lie beside them.
