@@ -88,7 +88,7 @@ def test_of_eight_writers_of_one_version_one_wins_also_where_answers_are_lost(
     ]
 
 
-@pytest.mark.prove
+@pytest.mark.prove(alone="half a minute")
 def test_a_writer_that_was_suspended_for_longer_than_its_lease_is_fenced(
     drivers: list[StoreDriver], bucket: Place, times: Times
 ) -> None:

@@ -143,8 +143,9 @@ class Commit:
             latest_version(self._path),
             known.logSegment().checkpointProvider().version(),
         )
-        # It is looked for where one is due, because each look is a request on a store.
-        is_based = latest - based_on < PACKED or based_on >= (newest_checkpoint(self._path) or -1)
+        # Each look is a request on a store, so it is left out where the log can lack nothing: it is cut at whole packs.
+        is_uncut = based_on >= latest - latest % PACKED - 1
+        is_based = is_uncut or based_on >= (newest_checkpoint(self._path) or -1)
         if known.version() != latest or not is_based:
             return log.startTransaction()
         option = self._jvm.scala.Option

@@ -224,6 +224,7 @@ def test_a_row_whose_time_a_stream_still_owns_waits_and_the_moment_is_returned(
     assert is_same(lake, computed_anew(spark, lake))
 
 
+@pytest.mark.prove(alone="half a minute")
 def test_some_rows_may_be_replayed_before_the_others(
     spark: SparkSession, wrong: Lake, anew: Lake
 ) -> None:
