@@ -20,7 +20,6 @@ from tempfile import TemporaryDirectory
 from jobs import catalog
 from jobs.bronze import device_telemetry as bronze
 from jobs.engine.kafka import local_broker
-from jobs.engine.runtime.processes import family
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries, last_entry
 from jobs.engine.storage.place import Place
@@ -28,8 +27,9 @@ from jobs.play.plan import Plan
 from tests.benchmarks import machine
 from tests.benchmarks.cluster_size_report import Measured, Report
 from tests.benchmarks.feed import ROWS, Events, wait_for
-from tests.cli.typed import start, succeeded
-from tests.faults.lives import SLICE, kill
+from tests.cli.typed import succeeded
+from tests.faults import lives
+from tests.faults.lives import SLICE
 from tests.support import s3_server, standalone
 
 SINCE = datetime(2026, 10, 1, tzinfo=UTC)
@@ -128,15 +128,10 @@ def _measured(  # noqa: PLR0913, PLR0917  # where, how, with what
 def _streaming(lake: Lake, env: dict[str, str], log: Path) -> Iterator[None]:
     """Run the stream for the length of the block."""
     words = ("stream", *SLICE, "--every", "200ms", "--lake", lake.root)
-    process = start(*words, log=log, env=env)
-    try:
+    with lives.running(*words, log=log, env=env) as process:
         yield
         process.send_signal(signal.SIGTERM)
         process.wait(120)
-    finally:
-        for one in family(process.pid):
-            kill(one)
-        process.wait()
 
 
 def _reached_gold(lake: Lake, events: Events) -> float:

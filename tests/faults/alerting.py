@@ -10,11 +10,9 @@ from subprocess import Popen
 
 from jobs.bronze import alerts as bronze
 from jobs.bronze import process_events
-from jobs.engine.runtime.processes import family
 from jobs.engine.storage.place import Place
 from jobs.rules.alert import alert_id
-from tests.cli import typed
-from tests.faults.lives import PATIENCE, kill
+from tests.faults.lives import PATIENCE, running
 from tests.support import lakes
 from tests.support.feeds import DECODES, records, send, start
 
@@ -31,13 +29,8 @@ def log(lake: Place) -> Path:
 def raising(lake: Place, rules: Path) -> "Iterator[Popen[bytes]]":
     """Run ``strandline alerts`` and see that nothing of it is left at the end."""
     words = ("alerts", rules, "--from-beginning", "--every", "5s", "--json", "--lake", lake)
-    process = typed.start(*words, log=log(lake))
-    try:
+    with running(*words, log=log(lake)) as process:
         yield process
-    finally:
-        for one in family(process.pid):
-            kill(one)
-        process.wait()
 
 
 class Sent:

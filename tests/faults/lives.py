@@ -32,7 +32,16 @@ def life(
 ) -> Iterator["Popen[bytes]"]:
     """Start ``strandline stream`` and see that nothing of it is left at the end."""
     command = ("stream", *SLICE, "--every", "500ms", *words, "--lake", lake)
-    process = start(*command, log=log(lake), env=env)
+    with running(*command, log=log(lake), env=env) as process:
+        yield process
+
+
+@contextmanager
+def running(
+    *words: object, log: Path, env: Mapping[str, str] | None = None
+) -> Iterator["Popen[bytes]"]:
+    """Start the program, and kill it with all that it has started at the end."""
+    process = start(*words, log=log, env=env)
     try:
         yield process
     finally:

@@ -4,7 +4,6 @@ import random
 import signal
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -13,11 +12,10 @@ from subprocess import Popen
 import pytest
 
 from jobs.engine.kafka import local_broker
-from jobs.engine.runtime.processes import family
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
-from tests.cli.typed import start, succeeded
-from tests.faults.lives import SLICE, kill, progress
+from tests.cli.typed import succeeded
+from tests.faults.lives import PATIENCE, equals_an_undisturbed_run, life, log, moved, progress
 from tests.support import s3_server
 from tests.support.proofs import Times
 from tests.support.s3_server import Running
@@ -26,7 +24,6 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 EVENTS = 300
 FIRST = datetime(2026, 11, 1, tzinfo=UTC)
-PATIENCE = 300.0
 AWAY = 8.0
 """The longest that the server is away, in seconds."""
 
@@ -48,8 +45,7 @@ def test_a_stream_outlives_a_store_that_is_killed_and_a_killed_stream_loses_noth
 ) -> None:
     """Two of three rounds kill the server, the third the stream with its JVM; a lake on a disk is undisturbed."""
     disk = Lake(Place.of(tmp_path / "disk"))
-    bucket = Place.of(f"s3a://{s3_server.BUCKET}/killed")
-    log = tmp_path / "stream.log"
+    bucket = Place.of(f"s3a://{s3_server.BUCKET}{tmp_path}/lake")
     env = {
         **store.server.environment,
         "STRANDLINE_KAFKA": local_broker.up(disk).address,
@@ -61,8 +57,8 @@ def test_a_stream_outlives_a_store_that_is_killed_and_a_killed_stream_loses_noth
     try:
         done = 0
         while done < rounds:
-            with _stream(bucket, log, env) as process:
-                _moved(bucket, process, log, hours, env)
+            with life(bucket, "--every", "200ms", env=env) as process:
+                _moved(bucket, process, hours, env)
                 while done < rounds:
                     done += 1
                     _send(hours, env)
@@ -72,18 +68,15 @@ def test_a_stream_outlives_a_store_that_is_killed_and_a_killed_stream_loses_noth
                     store.kill()
                     time.sleep(chance.uniform(0, AWAY))
                     assert store.up()
-                    _moved(bucket, process, log, hours, env)
-        with _stream(bucket, log, env) as process:
-            _moved(bucket, process, log, hours, env)
+                    _moved(bucket, process, hours, env)
+        with life(bucket, "--every", "200ms", env=env) as process:
+            _moved(bucket, process, hours, env)
             process.send_signal(signal.SIGTERM)
-            assert process.wait(PATIENCE) == 0, log.read_text()[-3000:]
-        for lake in (disk.root, bucket):
-            succeeded("run", *SLICE, "--lake", lake, env=env)
-        succeeded("ledger", "--lake", bucket, env=env)
-        succeeded("compare", disk.root, bucket, env=env)
+            assert process.wait(PATIENCE) == 0, log(bucket).read_text()[-3000:]
+        equals_an_undisturbed_run(bucket, disk.root, env)
     finally:
         local_broker.down(disk)
-    assert "Traceback" not in log.read_text()
+    assert "Traceback" not in log(bucket).read_text()
 
 
 def _send(hours: Iterator[int], env: Mapping[str, str]) -> None:
@@ -106,30 +99,10 @@ def _send(hours: Iterator[int], env: Mapping[str, str]) -> None:
     succeeded("produce", *words, env=env)
 
 
-@contextmanager
-def _stream(lake: Place, log: Path, env: Mapping[str, str]) -> "Iterator[Popen[bytes]]":
-    """Run a stream, and kill it with its JVM at the end."""
-    process = start("stream", *SLICE, "--every", "200ms", "--lake", lake, log=log, env=env)
-    try:
-        yield process
-    finally:
-        for one in family(process.pid):
-            kill(one)
-        process.wait()
-
-
 def _moved(
-    lake: Place,
-    process: "Popen[bytes]",
-    log: Path,
-    hours: Iterator[int],
-    env: Mapping[str, str],
+    lake: Place, process: "Popen[bytes]", hours: Iterator[int], env: Mapping[str, str]
 ) -> None:
     """Send events, and see that the stream that runs commits to each table."""
     before = progress(lake)
     _send(hours, env)
-    deadline = time.monotonic() + PATIENCE
-    while not all(new > old for new, old in zip(progress(lake), before, strict=True)):
-        assert process.poll() is None, log.read_text()[-3000:]
-        assert time.monotonic() < deadline, log.read_text()[-3000:]
-        time.sleep(0.3)
+    moved(lake, process, before)

@@ -87,7 +87,7 @@ def loss(error: BaseException) -> TransientError | None:
         if _is_loss(cause):
             return gone()
         if isinstance(cause, PySparkException | Py4JJavaError):
-            text = _text(cause)
+            text = text_of(cause)
             if LOST in text:
                 return _lost_executors()
             if any(name in text for name in ENDS):
@@ -110,7 +110,8 @@ def _lost_executors() -> TransientError:
     )
 
 
-def _text(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
+    """Return the text of an error, of one of the JVM with its stack and all its causes; empty where the JVM is gone."""
     try:
         return str(error)
     except Exception:  # noqa: BLE001  # py4j asks the JVM for the text, and the JVM may be gone

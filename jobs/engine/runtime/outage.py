@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from confluent_kafka import KafkaError, KafkaException
 
 from jobs.core.errors import LakeError, TransientError
-from jobs.engine.runtime.jvm import SLOW, loss
+from jobs.engine.runtime.jvm import SLOW, loss, text_of
 from jobs.engine.runtime.store_away import StoreAwayError, is_silent_store, reason
 
 FULL = ("No space left on device", "Disk quota exceeded")
@@ -52,7 +52,7 @@ def absence(error: BaseException) -> TransientError | None:
         return None
     lost = loss(error)
     if lost is not None:
-        return lost if any(SLOW in _text(each) for each in _causes(error)) else None
+        return lost if any(SLOW in text_of(each) for each in _causes(error)) else None
     return next((found for each in _causes(error) if (found := _away(each))), None)
 
 
@@ -63,13 +63,13 @@ def transient(error: BaseException) -> TransientError | None:
 
 def first_line(error: BaseException) -> str:
     """Return the first informative line of an error."""
-    lines = _text(error).strip().splitlines()
+    lines = text_of(error).strip().splitlines()
     informative = [line for line in lines if not line.startswith("An error occurred while calling")]
     return (informative or ["no message"])[0].lstrip(": ")[:300]
 
 
 @contextmanager
-def without_room() -> Iterator[None]:
+def skipped_in_outage() -> Iterator[None]:
     """Run what may be skipped while a disk is full or a store is away: a heartbeat, a line in a log."""
     try:
         yield
@@ -83,7 +83,7 @@ def without_room() -> Iterator[None]:
 def _away(error: BaseException) -> TransientError | None:
     if isinstance(error, LakeError):
         return error if isinstance(error, TransientError) else None
-    text = _text(error)
+    text = text_of(error)
     if getattr(error, "errno", None) in NO_ROOM or any(words in text for words in FULL):
         return _no_room()
     if is_silent_store(text):
@@ -104,13 +104,6 @@ def _no_room() -> TransientError:
         hint="make room (`df`, then `strandline maintain --dry-run` shows what belongs to nothing); nothing is lost or "
         "repeated, a stream goes on by itself, and any other command is typed again.",
     )
-
-
-def _text(error: BaseException) -> str:
-    try:
-        return str(error)  # with the stack of the JVM and all its causes
-    except Exception:  # noqa: BLE001  # py4j asks the JVM for the text, and the JVM may be gone
-        return ""
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

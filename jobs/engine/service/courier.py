@@ -20,7 +20,7 @@ from uuid import uuid4
 
 from jobs.core.errors import TransientError
 from jobs.engine.runtime.holders import own
-from jobs.engine.runtime.outage import absence, without_room
+from jobs.engine.runtime.outage import absence, skipped_in_outage
 from jobs.engine.runtime.retry import Pause
 from jobs.engine.service.alert_inbox import Inbox
 from jobs.engine.service.delivery_books import Books, books
@@ -66,7 +66,7 @@ class Courier:
                 self.books, self._tag = books(self._place, self.sink.shown)
                 self.books.away, self.books.holder = None, uuid4().hex
                 self._inbox = Inbox(self.books, self._desk)
-                with without_room():
+                with skipped_in_outage():
                     self._store(at_once=True)
                 try:
                     yield
@@ -110,7 +110,7 @@ class Courier:
 
     def end(self) -> None:
         """Store where it is."""
-        with without_room():
+        with skipped_in_outage():
             self._store(at_once=True)
 
     def _close(self, is_due: Callable[[str], bool]) -> None:
@@ -183,7 +183,7 @@ class Courier:
             self._desk.log.error("failed", receiver=self.sink.shown, exc_info=error)
 
     def _keep(self) -> None:
-        with without_room():
+        with skipped_in_outage():
             self._store(at_once=False)
 
     def _store(self, *, at_once: bool) -> None:

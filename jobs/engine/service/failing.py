@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from jobs.core.errors import LakeError
 from jobs.core.table import Table
-from jobs.engine.runtime.outage import first_line, without_room
+from jobs.engine.runtime.outage import first_line, skipped_in_outage
 from jobs.engine.storage.lake import Lake
 
 FIRST = 5.0
@@ -61,7 +61,7 @@ def failing(
             says=error.message, hint=error.hint, kind=error.kind, since=since, tries=tries
         )
     log = lake.log(f"failed.{table.id}")
-    with without_room():
+    with skipped_in_outage():
         log.put("".join(traceback.format_exception(error)))
     return Failing(
         says=f"{type(error).__name__}: {first_line(error)}",

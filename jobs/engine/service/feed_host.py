@@ -27,7 +27,7 @@ from jobs.engine.kafka.slices import Positions
 from jobs.engine.pipeline import feed_query
 from jobs.engine.pipeline.runner import Site
 from jobs.engine.runtime.holders import own
-from jobs.engine.runtime.outage import without_room
+from jobs.engine.runtime.outage import skipped_in_outage
 from jobs.engine.service.book_closer import BookCloser
 from jobs.engine.service.feed_run import FeedPulse, FeedRun, Handover
 from jobs.engine.service.heartbeat import write
@@ -103,7 +103,7 @@ class FeedHost:
                 self.closer.end()
                 for run in self._runs:
                     run.end()
-                with without_room():
+                with skipped_in_outage():
                     self._keep(self._feeds(), self._ends())
                     self._beat(is_alive=False)
 
@@ -120,7 +120,7 @@ class FeedHost:
                 run.tend(measures=is_due)
             if is_due:
                 self._renew(held)
-                with without_room():
+                with skipped_in_outage():
                     self._beat(is_alive=True)
                     look(self)
                 due = time.monotonic() + BEAT

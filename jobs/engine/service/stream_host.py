@@ -25,7 +25,7 @@ from jobs.engine.pipeline.governor import chosen_size
 from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.runtime.holders import own
 from jobs.engine.runtime.jvm import gone, has_ended, loss
-from jobs.engine.runtime.outage import without_room
+from jobs.engine.runtime.outage import skipped_in_outage
 from jobs.engine.service.book_closer import BookCloser
 from jobs.engine.service.catch_up_time import Trend
 from jobs.engine.service.failing import Failing, failing
@@ -124,7 +124,7 @@ class Host:
         try:
             while any(thread.is_alive() for thread in threads):
                 if time.monotonic() >= due:
-                    with without_room():
+                    with skipped_in_outage():
                         self._measure()
                         bound_log(self._lake)
                         look(self)
@@ -133,7 +133,7 @@ class Host:
                 time.sleep(POLL)
         finally:
             self.closer.end()
-            with without_room():
+            with skipped_in_outage():
                 self._beat(is_alive=False)
         left = [self._ended_by, *self.errors.values()]
         for error in left:
@@ -226,7 +226,7 @@ class Host:
         pulse.recent.append((time.monotonic(), entry.read))
 
     def _measure(self) -> None:
-        with without_room():
+        with skipped_in_outage():
             self._take_figures()
         self._beat(is_alive=True)
 

@@ -9,7 +9,7 @@ from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
 from infra.broker import HOST
-from jobs.engine.runtime.outage import absence, without_room
+from jobs.engine.runtime.outage import absence, skipped_in_outage
 from jobs.engine.runtime.store_away import StoreAwayError, is_silent_store, reason
 
 
@@ -55,5 +55,5 @@ def test_a_missing_object_is_no_outage() -> None:
 
 
 def test_a_heartbeat_may_be_skipped_meanwhile() -> None:
-    with without_room():
+    with skipped_in_outage():
         raise StoreAwayError("connection refused", "s3a://lakes/one")
