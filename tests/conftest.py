@@ -88,7 +88,6 @@ def pytest_terminal_summary(
 @pytest.fixture(scope="session", autouse=True)
 def _store(request: pytest.FixtureRequest) -> Iterator[None]:
     """Let the lakes of the core be in a bucket, where that is asked for; programs that a test types reach it as well."""
-    os.environ.pop(lakes.VARIABLE, None)  # the library refuses what is no setting of its own
     if not lakes.is_on_store():
         yield
         return
@@ -107,9 +106,7 @@ def _store(request: pytest.FixtureRequest) -> Iterator[None]:
 def _master(request: pytest.FixtureRequest) -> Iterator[None]:
     """Let all Sparks of the run, those of typed commands too, work on a cluster where a variable asks for it."""
     with pytest.MonkeyPatch.context() as patch:
-        is_wanted = os.environ.get(standalone.VARIABLE) == "standalone"
-        patch.delenv(standalone.VARIABLE, raising=False)
-        if is_wanted:
+        if os.environ.get(standalone.VARIABLE) == "standalone":
             from tests.cli import typed  # noqa: PLC0415  # a project of other tables takes this file, and types nothing
 
             cluster: Cluster = request.getfixturevalue("cluster")

@@ -1,6 +1,6 @@
 """Where the lakes of the core's tests are: in folders of this machine, or in a bucket of a real S3 server.
 
-With ``STRANDLINE_TEST_LAKE=s3a`` the core of the suite (the mark ``core``) runs on an object store, and nothing else of it
+With ``TEST_LAKE=s3a`` the core of the suite (the mark ``core``) runs on an object store, and nothing else of it
 does. A test names a lake by a path below its ``tmp_path`` in both cases; the place of that path is the one thing that
 differs, so no test knows which it is.
 """
@@ -16,9 +16,11 @@ from jobs.engine.storage.files import FILE
 from jobs.engine.storage.place import Place
 from tests.support.s3_server import BUCKET
 
-VARIABLE = "STRANDLINE_TEST_LAKE"
+VARIABLE = "TEST_LAKE"
 SCHEME = os.environ.get(VARIABLE) or FILE
 KINDS = (FILE, S3A)
+if SCHEME not in KINDS:
+    raise ValueError(f"{VARIABLE} is {' or '.join(KINDS)}, and not {SCHEME}")
 
 AT_ONCE = 8
 """Objects that are copied at the same time: one takes some milliseconds, most of which are the server's."""

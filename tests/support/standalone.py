@@ -23,7 +23,7 @@ from infra import java
 from infra.broker import HOST
 from jobs.engine.runtime.processes import family
 
-VARIABLE, MASTER = "STRANDLINE_TEST_MASTER", "STRANDLINE_MASTER"
+VARIABLE, MASTER = "TEST_MASTER", "STRANDLINE_MASTER"
 """The first makes a run of the tests set the second (tests/conftest.py)."""
 
 HOME = Path(pyspark.__file__).parent

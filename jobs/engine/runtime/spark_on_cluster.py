@@ -130,15 +130,13 @@ def _await_executor(spark: SparkSession, found: Settings) -> None:
 def _file_system(found: Settings) -> dict[str, str]:
     """Return the file system of local files, which executors may need before they have fetched the jars.
 
-    On a store no file of the lake is local. In a folder it is the one below the driver's own: executors cannot be asked to
-    write no checksum files, and it has none.
+    On a store no file of the lake is local, and Hadoop's own is always there. In a folder it is that of a single machine:
+    executors upload the state of a fold by Hadoop's ``copyFromLocalFile``, which takes no other kind than Hadoop's own and
+    what extends it [run: every first batch of ``transformWithState`` failed with the one below it].
     """
-    name = (
-        "org.apache.hadoop.fs.LocalFileSystem"
-        if found.is_on_store
-        else "com.globalmentor.apache.hadoop.fs.NakedLocalFileSystem"
-    )
-    return {"spark.hadoop.fs.file.impl": name}
+    if found.is_on_store:
+        return {"spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem"}
+    return {}
 
 
 def _packages(found: Settings) -> dict[str, str]:

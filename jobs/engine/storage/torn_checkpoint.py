@@ -30,6 +30,9 @@ STATE = (
 )
 """What Spark's errors about a damaged state contain, in their text or their stack trace."""
 
+UNWRITTEN, UNREAD = "CANNOT_WRITE_STATE_STORE", "CANNOT_LOAD_STATE_STORE"
+"""Spark's words for a state that it could not write; what is there is whole then, and a rebuild would not help."""
+
 
 class BrokenCheckpointError(DataError):
     """A stream cannot go on, because a file of its checkpoint is damaged."""
@@ -77,6 +80,8 @@ def broken_state(table: Table, lake: Lake, error: BaseException) -> BrokenCheckp
     """Return what an error of Spark means, if a file of the checkpoint is its cause; else None."""
     text = f"{error}\n{getattr(error, '_stackTrace', '')}"
     place = str(lake.checkpoint(table) / "state")
+    if UNWRITTEN in text and UNREAD not in text:
+        return None
     if place not in text and not any(name in text for name in STATE):
         return None
     said = next((line.strip() for line in text.splitlines() if place in line), "")

@@ -7,7 +7,12 @@ import pytest
 
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
-from jobs.engine.storage.torn_checkpoint import BrokenCheckpointError, mend, play_again
+from jobs.engine.storage.torn_checkpoint import (
+    BrokenCheckpointError,
+    broken_state,
+    mend,
+    play_again,
+)
 from jobs.silver import device_telemetry as silver
 from tests.engine.written import entry, numbers, written
 
@@ -128,3 +133,10 @@ def test_a_torn_schema_of_the_state_is_removed_and_a_whole_one_stays(lake: Lake,
 
     assert bool(mend(TABLE, lake)) is (many < len(whole))
     assert file.exists() is (many >= len(whole))
+
+
+def test_a_state_that_could_not_be_written_is_not_called_damaged(lake: Lake) -> None:
+    unwritten = RuntimeError("[CANNOT_WRITE_STATE_STORE.CANNOT_COMMIT] provider RocksDBStateStore")
+    unread = RuntimeError("[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] provider RocksDBStateStore")
+    assert broken_state(TABLE, lake, unwritten) is None
+    assert "cannot be read" in str(broken_state(TABLE, lake, unread))
