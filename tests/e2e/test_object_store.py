@@ -189,7 +189,9 @@ def _forget_one(bucket: Place, lake: tuple[object, ...], env: Mapping[str, str])
     """Forget the user of some row, and see that the latest versions have no row of them."""
     succeeded("run", "bronze.user_actions", "silver.user_actions", *lake, env=env)
     question = "SELECT user_id FROM silver.user_actions LIMIT 1"
-    answer: Any = succeeded("query", question, "--json", *lake, env=env).json
+    # Masked, it would mean no row.
+    shown = ("--unmasked", "whom to forget", "--json")
+    answer: Any = succeeded("query", question, *shown, *lake, env=env).json
     where = f"user_id = '{answer[0]['user_id']}'"
     succeeded("forget", "--where", where, "--go", *lake, env=env)
     again: Any = succeeded("forget", "--where", where, "--json", *lake, env=env).json
