@@ -31,6 +31,10 @@ from jobs.silver import device_telemetry
 MARK = ".strandline-demo"
 """A file in the demo's lake: a folder that has it may be deleted and made again."""
 
+FORGOTTEN = 600.0
+"""Seconds in which a store must list nothing of what was removed. SeaweedFS lists the names of emptied folders for some minutes, and
+Spark refuses to begin beside one."""
+
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
@@ -95,8 +99,27 @@ def _begin(where: Lake) -> None:
             )
         local_broker.down(where)
         where.root.remove()
+    if (
+        not where.root.is_local
+    ):  # the broker's records are beside a lake on a store, and would be read again
+        local_broker.down(where)
+        where.near.remove()
+        _await_empty(where)
     where.open_for_writing()
     (where.root / MARK).put("")
+
+
+def _await_empty(where: Lake) -> None:
+    deadline = time.monotonic() + FORGOTTEN
+    if where.root.names():
+        note(f"waiting until the store lists nothing in {where.root} any more …")
+    while names := where.root.names():
+        if time.monotonic() > deadline:
+            raise DefinitionError(
+                f"the store still lists {', '.join(names)} in {where.root}, which was removed",
+                hint="choose another folder with --lake.",
+            )
+        time.sleep(1)
 
 
 def _send(events: int, address: str) -> Truth:
@@ -120,7 +143,7 @@ def _send(events: int, address: str) -> Truth:
 
 def _run(where: Lake, address: str) -> None:
     note("starting Spark …")
-    found = settings(lake=where.root)
+    found = settings(lake=str(where.root))
     site = engine.site(found, where, address, is_brief=True)
     for table in catalog.tables():
 
