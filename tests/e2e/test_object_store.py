@@ -170,6 +170,15 @@ def test_the_same_events_are_certified_alike_on_a_disk_and_on_a_store(
     }
 
 
+@pytest.mark.prove(alone="two minutes")
+def test_the_demo_accounts_for_its_events_on_a_store(
+    s3: S3Server, bucket: Place, tmp_path: Path
+) -> None:
+    env = {**s3.environment, "XDG_STATE_HOME": str(tmp_path / "state")}
+    said = succeeded("demo", "--events", 300, "--lake", bucket, env=env)
+    assert "balanced: 300 events" in said.out
+
+
 def _certified(answer: Any) -> list[dict[str, Any]]:  # noqa: ANN401  # JSON
     """Return of each certificate what two lakes have in common that read the same offsets."""
     names = ("table", "equal", "rows", "offsets", "code", "differences")
