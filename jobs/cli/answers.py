@@ -199,11 +199,15 @@ def query(  # noqa: PLR0913, PLR0917  # each is an option of the command line
 ) -> None:
     r"""Answer a small question about the lake's tables, in about a second; nothing can be changed.
 
-    Sensitive columns are masked: within one answer the same value has the same mask.
+    Sensitive columns are masked: within one answer the same value has the same mask. AT reads a table as it was, while
+    its files are kept (`strandline maintain --keep`); an alias comes before it. `strandline shell` answers one question
+    after the other.
 
     \b
     strandline query "SELECT signal, count(*) FROM silver.device_telemetry GROUP BY ALL"
     strandline query "SELECT reasons, count(*) FROM quarantine.device_telemetry GROUP BY ALL"
+    strandline query "FROM gold.device_daily AT (VERSION => 12)"
+    strandline query "FROM gold.device_daily AS d AT (TIMESTAMP => '2026-11-20 12:00') WHERE d.device_id = 'd1'"
     strandline query "FROM gold.device_daily" --format csv
     strandline query "FROM gold.device_daily" --to daily.parquet
     """

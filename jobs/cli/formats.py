@@ -28,6 +28,7 @@ VARIANT = {"metadata", "value"}
 class Format(StrEnum):
     """The formats of an answer."""
 
+    TABLE = "table"
     CSV = "csv"
     JSON = "json"
     PARQUET = "parquet"
@@ -39,12 +40,19 @@ def chosen(wanted: Format | None, to: Path | None, *, as_json: bool) -> Format |
     Raises:
         DefinitionError: Two formats were asked for, or a file is needed and none was named.
     """
+    if wanted is Format.TABLE:
+        if as_json or to is not None:
+            raise DefinitionError(
+                "a table is for the screen",
+                hint="write CSV, JSON or Parquet, or leave --format out.",
+            )
+        return None
     if as_json and wanted not in (None, Format.JSON):
         raise DefinitionError(
             f"--json and --format {wanted} are two formats", hint="leave one of them out."
         )
-    known = [each.value for each in Format]
-    found = Format.JSON if as_json else wanted
+    known = [each.value for each in WRITERS]
+    found: Format | None = Format.JSON if as_json else wanted
     if found is None and to is not None:
         if to.suffix[1:] not in known:
             raise DefinitionError(
@@ -83,6 +91,11 @@ def deliver(answer: Answer, how: Format, to: Path | None) -> None:
 def shown(answer: Answer) -> list[tuple[object, ...]]:
     """Return rows for the screen."""
     return [tuple(_plain(value, lambda text: text) for value in row) for row in answer.rows]
+
+
+def text_of(answer: Answer, how: Format) -> str:
+    """Return an answer as text, for CSV and JSON."""
+    return WRITERS[how](answer).decode()
 
 
 def _csv(answer: Answer) -> bytes:

@@ -43,6 +43,7 @@ VERBS = {
     "radar": "radar",
     "accept-loss": "accepting",
     "query": "answers",
+    "shell": "shell",
     "compare": "answers",
     "gate": "gate",
     "rules": "rules",

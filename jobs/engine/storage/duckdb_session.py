@@ -79,6 +79,18 @@ def is_one_select(duck: Duck, sql: str) -> bool:
     return len(statements) == 1 and statements[0].type == duckdb.StatementType.SELECT
 
 
+def ends(text: str) -> bool:
+    """Return whether a text ends with the semicolon of a statement: not with one in quotes or in a comment."""
+    tokens = duckdb.tokenize(text)
+    return bool(tokens) and text.encode()[tokens[-1][0] :].startswith(b";")
+
+
+def keywords(duck: Duck) -> list[str]:
+    """Return the keywords of DuckDB's SQL, as completion offers them."""
+    found = duck.execute("SELECT upper(keyword_name) FROM duckdb_keywords() ORDER BY 1").fetchall()
+    return [str(row[0]) for row in found]
+
+
 def seal(duck: Duck) -> None:
     """Let a database open neither files nor the network from now on."""
     duck.execute("SET enable_external_access = false; SET lock_configuration = true")

@@ -1,32 +1,21 @@
 """SQL queries without a JVM: delta-rs lists a table's files, DuckDB reads them.
 
-Spark needs seconds to start; a query here takes about one. It cannot change anything: one SELECT is accepted, the
-database is in memory, and it may not open files or the network itself.
-
-A sensitive value is replaced by a hash, salted with a random number drawn for each query. Equal values get equal hashes
-within one query, so groups and joins are correct. A masked column is text and equals no value that a query names.
-
-DuckDB's own parser decides what is one SELECT, because it is the parser that will run it; another one, such as
-sqlglot's, could read the same text differently.
+Spark needs seconds to start; a query here takes about one. It cannot change anything: one SELECT is accepted
+(jobs/engine/trace/sql_text.py), the database is in memory, and it may open the files of the tables that it names and
+nothing else. Each query opens its tables anew, so no answer is older than the last commit.
 """
 
-import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from jobs.core.errors import DefinitionError
-from jobs.core.table import Judged, Table
-from jobs.engine.pipeline.masked_columns import hidden, hidden_in_bronze
-from jobs.engine.quarantine.resolutions import State, offer
-from jobs.engine.storage.duckdb_session import Duck, DuckError, is_one_select, seal, session
-from jobs.engine.storage.duckdb_view import register
+from jobs.core.table import Table
+from jobs.engine.storage.duckdb_session import Duck, DuckError, seal, session
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import is_table
-
-NO_ENTRIES = """
-    SELECT '' AS "table", '' AS log, 0::BIGINT AS version, '' AS entry WHERE false
-"""
-"""The closed entries of a lake that is too young to have some."""
+from jobs.engine.storage.past_versions import refuse_deleted_files
+from jobs.engine.trace import sql_text
+from jobs.engine.trace.masked_views import Views, names, open_views
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +27,28 @@ class Answer:
     masked: tuple[str, ...] = ()
 
 
-def ask(sql: str, tables: tuple[Table, ...], lake: Lake, *, unmasked: bool = False) -> Answer:
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A query that was run, before its rows are fetched.
+
+    Args:
+        duck: The database with its rows.
+        masked: The columns of the queried tables that were masked.
+    """
+
+    duck: Duck
+    masked: tuple[str, ...]
+
+
+def ask(  # noqa: PLR0913  # what, of what, how, and where
+    sql: str,
+    tables: Collection[Table],
+    lake: Lake,
+    *,
+    unmasked: bool = False,
+    duck: Duck | None = None,
+    most: int | None = None,
+) -> Answer:
     """Run one SELECT over the lake's tables and quarantines.
 
     Args:
@@ -46,92 +56,48 @@ def ask(sql: str, tables: tuple[Table, ...], lake: Lake, *, unmasked: bool = Fal
         tables: All tables of the lake.
         lake: The lake.
         unmasked: Whether sensitive columns are shown in the clear.
+        duck: An empty database to run it in, which its owner may interrupt.
+        most: How many rows to fetch; all by default.
 
     Raises:
         DefinitionError: The text is not one SELECT, or DuckDB refuses it.
     """
-    connection = session()
-    try:
-        is_query = is_one_select(connection, sql)
-    except DuckError as error:
-        raise _refusal(error, tables) from error
-    if not is_query:
-        raise DefinitionError(
-            "a query is one SELECT; it cannot change anything",
-            hint='strandline query "SELECT count(*) FROM silver.device_telemetry"',
-        )
-    connection.execute("SET VARIABLE drawn = $drawn", {"drawn": secrets.token_hex()})
-    known = _make_views(connection, tables, lake, unmasked=unmasked)
-    seal(connection)
-    try:
-        result = connection.execute(sql)
-        columns = tuple(column[0] for column in result.description or ())
-        masked = [f"{name}.{each}" for name in known if name in sql for each in known[name]]
-        return Answer(columns, tuple(result.fetchall()), tuple(masked))
-    except DuckError as error:
-        raise _refusal(error, tuple(known)) from error
+    with asked(sql, tables, lake, unmasked=unmasked, duck=duck) as result:
+        columns = tuple(column[0] for column in result.duck.description or ())
+        rows = result.duck.fetchall() if most is None else result.duck.fetchmany(most)
+        return Answer(columns, tuple(rows), result.masked)
 
 
-def _make_views(
-    connection: Duck,
-    tables: tuple[Table, ...],
+@contextmanager
+def asked(
+    sql: str,
+    tables: Collection[Table],
     lake: Lake,
     *,
-    unmasked: bool,
-) -> dict[str, list[str]]:
-    """Make a view of each table, ``quarantine.<table>`` of the open rows of each quarantine, and ``ledger.entries``.
-
-    Returns:
-        The masked columns of each view.
-    """
-    known: dict[str, list[str]] = {}
-    for table in tables:
-        folders = {table.id: lake.table(table)}
-        if isinstance(table, Judged):
-            folders[f"quarantine.{table.name}"] = lake.quarantine(table)
-            folders[f"resolutions.{table.name}"] = lake.resolutions(table)
-        for name, path in folders.items():
-            if not is_table(path):
-                continue
-            schema, _, view = name.partition(".")
-            rows = f'FROM "__{schema}_{view}"'
-            if schema == "quarantine":
-                offer(connection, f"__{schema}_{view}", table, lake)
-                rows = f"SELECT * EXCLUDE (_state) {rows} WHERE _state = '{State.OPEN}'"
-            else:
-                register(connection, f"__{schema}_{view}", path)
-            secret = hidden(table, lake) | hidden_in_bronze(table, tables)
-            known[name] = [] if unmasked else _columns_to_mask(connection, rows, secret)
-            connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
-            connection.execute(f'CREATE VIEW "{schema}"."{view}" AS {_masked(rows, known[name])}')
-    if is_table(lake.closed_entries):
-        register(connection, "__ledger_entries", lake.closed_entries)
-    else:
-        connection.execute(f'CREATE VIEW "__ledger_entries" AS {NO_ENTRIES}')
-    connection.execute("CREATE SCHEMA ledger")
-    connection.execute('CREATE VIEW ledger.entries AS FROM "__ledger_entries"')
-    return known
+    unmasked: bool = False,
+    duck: Duck | None = None,
+) -> Iterator[Result]:
+    """Run one SELECT like ``ask``, and let its rows be fetched in the block in another form."""
+    duck = session() if duck is None else duck
+    question = sql_text.read(duck, sql)
+    views = Views()
+    try:
+        views = open_views(duck, question, tables, lake, unmasked=unmasked)
+        seal(duck)
+        masked = [f"{name}.{each}" for name, columns in views.masked.items() for each in columns]
+        yield Result(duck.execute(question.sql), tuple(masked))
+    except (DuckError, OSError) as error:
+        _refuse_past(views)
+        raise _refusal(error, names(tables, lake)) from error
 
 
-def _columns_to_mask(connection: Duck, rows: str, secret: Collection[str]) -> list[str]:
-    """Return the sensitive columns that the rows have."""
-    if not secret:
-        return []
-    described = connection.execute(f"DESCRIBE {rows}").fetchall()
-    return [str(column[0]) for column in described if column[0] in secret]
+def _refuse_past(views: Views) -> None:
+    """Explain an error by the files of past versions, where some are gone."""
+    for name, (place, version) in views.past.items():
+        refuse_deleted_files(place, name, version)
 
 
-def _masked(rows: str, columns: Collection[str]) -> str:
-    hashes = ", ".join(
-        f"'[' || left(sha256(getvariable('drawn') || CAST(\"{each}\" AS VARCHAR)), 12) || ']' AS \"{each}\""
-        for each in columns
-    )
-    return f"SELECT * REPLACE ({hashes}) FROM ({rows})" if columns else rows  # noqa: S608  # our own names
-
-
-def _refusal(error: DuckError, known: object) -> DefinitionError:
-    names = ", ".join(str(name) for name in known) if isinstance(known, list | tuple) else ""
+def _refusal(error: Exception, known: list[str]) -> DefinitionError:
     return DefinitionError(
-        str(error).strip().splitlines()[0],
-        hint=f"the tables here are {names}." if names else "this lake has no tables yet.",
+        sql_text.sentence(error), hint=f"the tables here are {', '.join(known)}."
     )
