@@ -42,7 +42,7 @@ VERBS = {
     "ledger": "answers",
     "radar": "radar",
     "accept-loss": "accepting",
-    "query": "answers",
+    "query": "asking",
     "shell": "shell",
     "compare": "answers",
     "gate": "gate",

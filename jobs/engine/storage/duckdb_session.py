@@ -14,6 +14,9 @@ from jobs.engine.storage.scratch import scratch
 Duck: TypeAlias = duckdb.DuckDBPyConnection
 """An open database."""
 
+Relation: TypeAlias = duckdb.DuckDBPyRelation
+"""Rows that are not fetched yet, in an open database."""
+
 DuckError = duckdb.Error
 """What DuckDB raises."""
 

@@ -83,8 +83,14 @@ def names(tables: Collection[Table], lake: Lake) -> list[str]:
     return [name for name, each in found.items() if name == ENTRIES or is_table(each.place)]
 
 
-def open_views(
-    duck: Duck, question: Question, tables: Collection[Table], lake: Lake, *, unmasked: bool
+def open_views(  # noqa: PLR0913  # where, what, of what, and how
+    duck: Duck,
+    question: Question,
+    tables: Collection[Table],
+    lake: Lake,
+    *,
+    unmasked: bool,
+    through_arrow: bool = False,
 ) -> Views:
     """Make a view of each table that a query names, and let the database open the files of these tables alone.
 
@@ -94,6 +100,8 @@ def open_views(
         tables: All tables of the lake.
         lake: The lake.
         unmasked: Whether sensitive columns are shown in the clear.
+        through_arrow: Whether the database may open no file at all, because more than one SELECT is run in it: what may
+            read a file could also overwrite it.
 
     Raises:
         DefinitionError: A table does not exist, or not at the version that is asked for.
@@ -103,7 +111,7 @@ def open_views(
     if question.lists:
         asked += [one for name in names(tables, lake) if (one := Reference(name)) not in asked]
     duck.execute("SET VARIABLE drawn = $drawn", {"drawn": secrets.token_hex()})
-    opening = _Opening(duck, tables, lake, unmasked=unmasked)
+    opening = _Opening(duck, tables, lake, unmasked=unmasked, through_arrow=through_arrow)
     for reference in asked:
         source = known.get(reference.name)
         if source is None or not (is_table(source.place) or reference.name == ENTRIES):
@@ -127,12 +135,19 @@ class _Opening:
     """Opens tables in one database."""
 
     def __init__(
-        self, duck: Duck, tables: Collection[Table], lake: Lake, *, unmasked: bool
+        self,
+        duck: Duck,
+        tables: Collection[Table],
+        lake: Lake,
+        *,
+        unmasked: bool,
+        through_arrow: bool,
     ) -> None:
         self.views = Views()
         self._duck, self._tables, self._lake, self._unmasked = duck, tables, lake, unmasked
         # A store is read through Arrow, which opens only the files whose statistics admit a row of the answer.
-        self._read = scan if lake.root.is_local else register
+        self._opens_files = lake.root.is_local and not through_arrow
+        self._read = scan if self._opens_files else register
 
     def add(self, reference: Reference, source: Source) -> None:
         hidden_name = f"_{secrets.token_hex(8)}"
@@ -186,7 +201,7 @@ class _Opening:
         return f'FROM "{view}"'
 
     def _allow(self, *places: Place) -> None:
-        if not self._lake.root.is_local:
+        if not self._opens_files:
             return
         for place in places:
             folder = literal(f"{place}/")

@@ -16,6 +16,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.past_versions import refuse_deleted_files
 from jobs.engine.trace import sql_text
 from jobs.engine.trace.masked_views import Views, names, open_views
+from jobs.engine.trace.sql_text import Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +81,29 @@ def asked(
     """Run one SELECT like ``ask``, and let its rows be fetched in the block in another form."""
     duck = session() if duck is None else duck
     question = sql_text.read(duck, sql)
-    views = Views()
-    try:
-        views = open_views(duck, question, tables, lake, unmasked=unmasked)
-        seal(duck)
+    with opened(question, tables, lake, unmasked=unmasked, duck=duck) as views:
         masked = [f"{name}.{each}" for name, columns in views.masked.items() for each in columns]
         yield Result(duck.execute(question.sql), tuple(masked))
+
+
+@contextmanager
+def opened(  # noqa: PLR0913  # what, of what, where, and how
+    question: Question,
+    tables: Collection[Table],
+    lake: Lake,
+    *,
+    unmasked: bool,
+    duck: Duck,
+    through_arrow: bool = False,
+) -> Iterator[Views]:
+    """Open the tables of a question in an empty database, and explain what goes wrong in the block."""
+    views = Views()
+    try:
+        views = open_views(
+            duck, question, tables, lake, unmasked=unmasked, through_arrow=through_arrow
+        )
+        seal(duck)
+        yield views
     except (DuckError, OSError) as error:
         _refuse_past(views)
         raise _refusal(error, names(tables, lake)) from error

@@ -26,7 +26,7 @@ DESCRIBED = "information_schema"
 MAKES_ROWS = {"range", "generate_series", "unnest", "json_each", "json_tree", "repeat"}
 """The table functions that read nothing but their arguments."""
 
-TALKATIVE = {"getvariable", "current_setting", "getenv"}
+TALKATIVE = {"getvariable", "current_setting"}
 """Functions that show the salt of the masks or the machine's settings."""
 
 EXAMPLE = 'strandline query "SELECT count(*) FROM silver.device_telemetry"'
@@ -58,7 +58,7 @@ class Question:
     """One SELECT.
 
     Args:
-        sql: What is run: the text, or what stands for it where it names past versions.
+        sql: What is run: the text, or its translation where it names past versions.
         tables: What it names.
         lists: Whether it asks for the list of tables, so all must be there.
     """
