@@ -18,8 +18,10 @@ from types import ModuleType
 from typing import get_args
 
 from jobs import bronze, gold, silver
+from jobs import models as learnt
 from jobs.core.errors import DefinitionError, LakeError
 from jobs.core.kind import Layer
+from jobs.core.model import Model
 from jobs.core.table import Derived, Table
 
 CORE = Path(__file__).parent / "core"
@@ -75,6 +77,48 @@ def find(name: str) -> Table:
     raise DefinitionError(
         f"there is no table {name}", hint=f"{meant}the tables are {', '.join(known)}.", table=name
     )
+
+
+@cache
+def models() -> tuple[Model, ...]:
+    """Return all models: the ``MODEL`` of each module in jobs/models.
+
+    Raises:
+        DefinitionError: A module has no model of its own name, or a table is scored by one that no module declares.
+    """
+    found = {}
+    for module in pkgutil.iter_modules(learnt.__path__):
+        declared = getattr(_imported(f"{learnt.__name__}.{module.name}"), "MODEL", None)
+        if not isinstance(declared, Model) or declared.name != module.name:
+            raise DefinitionError(
+                f"jobs/models/{module.name}.py does not declare the model {module.name}",
+                hint=f"end the module with MODEL = Model(name={module.name!r}, …).",
+            )
+        found[declared.name] = declared
+    for table in tables():
+        if table.scored_by and table.scored_by not in found:
+            raise DefinitionError(
+                f"{table.id} is scored by {table.scored_by}, which no module declares",
+                hint=f"add jobs/models/{table.scored_by}.py, which ends with MODEL = Model(…).",
+                table=table.id,
+            )
+    return tuple(found[name] for name in sorted(found))
+
+
+def model(name: str) -> Model:
+    """Return the model of a name.
+
+    Raises:
+        DefinitionError: There is none.
+    """
+    known = {each.name: each for each in models()}
+    if name not in known:
+        raise DefinitionError(
+            f"there is no model {name}",
+            hint=f"the models are {', '.join(known) or 'none yet; add one in jobs/models'}.",
+            model=name,
+        )
+    return known[name]
 
 
 def _near(name: str, known: Sequence[str]) -> list[str]:

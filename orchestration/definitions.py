@@ -11,6 +11,7 @@ from orchestration.alarms import alert_again, alert_of_failures
 from orchestration.alerting import alerting
 from orchestration.assets import assets
 from orchestration.expiry import expire_nightly, expiry
+from orchestration.model_assets import model_assets
 from orchestration.nightly import CERTIFY_NIGHTLY, RE_READ, certify, re_read_nightly
 from orchestration.on_call import JOBS
 from orchestration.purge import PURGE, PURGE_OFTEN
@@ -27,7 +28,7 @@ from orchestration.written import look_at_the_stream
 ALERTING = alerting()
 
 DEFINITIONS = Definitions(
-    assets=[*topics(ALERTING.sources), *assets(), *ALERTING.assets],
+    assets=[*topics(ALERTING.sources), *assets(), *model_assets(), *ALERTING.assets],
     asset_checks=[*vitals.checks(), *retention_checks(), *ALERTING.checks],
     jobs=[
         CATCH_UP,

@@ -8,6 +8,7 @@ from jobs.core.table import Table
 from jobs.core.topic import Topic
 
 TOPICS = "kafka"
+MODELS = "models"
 
 
 def key(table: Table) -> AssetKey:
@@ -18,6 +19,11 @@ def key(table: Table) -> AssetKey:
 def topic_key(topic: Topic) -> AssetKey:
     """Return the name of a topic as Dagster writes it."""
     return AssetKey([TOPICS, topic.name])
+
+
+def model_key(name: str) -> AssetKey:
+    """Return the name of a model as Dagster writes it."""
+    return AssetKey([MODELS, name])
 
 
 def pool(table: Table) -> str:

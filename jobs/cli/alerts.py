@@ -1,12 +1,14 @@
 """``alerts``: raise alerts from Kafka to Kafka, in a process of its own."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table as Grid
 
+from jobs import catalog
 from jobs.cli import alerts_background, engine, place, stopping
 from jobs.cli.duration import seconds
 from jobs.cli.place import LakeOption
@@ -25,6 +27,9 @@ from jobs.engine.service.feed_host import FeedHost
 from jobs.engine.service.program import ALERTS
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.locks import refuse_if_taken
+
+if TYPE_CHECKING:
+    from jobs.rules.alert_rule import AlertRule
 
 COLUMNS = ("feed", "rules", "epoch", "read", "alerts", "lag", "at", "waits")
 
@@ -110,19 +115,22 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     with logged(as_json=as_json) as log:
         found, where = place.configured(lake)
         # Not imported above: pySigma takes half a second, and the help of all verbs needs none of it.
-        from jobs.cli.chosen_rules import live_folder  # noqa: PLC0415  # as above
+        from jobs.cli.chosen_rules import live_folder, model_rules  # noqa: PLC0415  # as above
         from jobs.cli.live_rules import LiveRules  # noqa: PLC0415  # as above
 
         def rules_at() -> Path:
             return folder or live_folder(found, where)
 
-        sources = _sources(rules_at())
+        def also() -> "list[AlertRule]":
+            return [] if folder or found.rules else model_rules(where)
+
+        sources = _sources(rules_at(), also())
         how = MODES[mode](every=seconds(every or EVERY[mode]))
         asked = stopping.asked()  # from here on, also while Spark starts
         for feed in sources:
             refuse_if_taken(feed, where)
         site = _ready(found, where, how)
-        rules = LiveRules(rules_at, where, site.spark, log)
+        rules = LiveRules(rules_at, where, site.spark, log, also)
         begun = rules.feeds()
         host = FeedHost(
             begun,
@@ -162,12 +170,12 @@ def _words(folder: Path | None, mode: ModeName, every: str | None, is_first: boo
     ]
 
 
-def _sources(folder: Path) -> list[Feed]:
+def _sources(folder: Path, also: "Sequence[AlertRule]" = ()) -> list[Feed]:
     """Return the feeds of the rules of a folder, before any of them has been tried."""
     from jobs.cli.rule_book import rules_of  # noqa: PLC0415  # as above
     from jobs.rules.live import feeds  # noqa: PLC0415  # as above
 
-    rules = rules_of(folder)
+    rules = [*rules_of(folder), *also]
     if not rules:
         raise DefinitionError(
             f"no rule of {folder} runs", hint="`strandline rules lint` names each with its reason."
@@ -178,10 +186,12 @@ def _sources(folder: Path) -> list[Feed]:
 def _ready(found: Settings, where: Lake, mode: FeedMode) -> Site:
     """Start a Spark that has a thread for each partition that rules may look at, also those that are added later."""
     from jobs.bronze import alerts as bronze  # noqa: PLC0415  # a project of other tables has the other verbs
+    from jobs.rules.model_rule import model_source  # noqa: PLC0415  # as above
     from jobs.rules.sources import SOURCES  # noqa: PLC0415  # as above
 
     address = place.demanded_address(found, where)
-    read = [source for each in SOURCES for source in each.table.upstream]
+    scored = [source for each in catalog.models() if (source := model_source(each))]
+    read = [source for each in (*SOURCES, *scored) for source in each.table.upstream]
     if found.kafka is None:
         admin.make_missing(address, [*read, bronze.TABLE])
     partitions = admin.topics(address, found.kafka_options)

@@ -7,10 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from jobs import catalog
 from jobs.core.errors import DefinitionError
 from jobs.engine.runtime.settings import Settings
-from jobs.engine.storage import rule_shelf
+from jobs.engine.storage import model_shelf, rule_shelf
 from jobs.engine.storage.lake import Lake
+from jobs.rules.alert_rule import AlertRule
+from jobs.rules.model_rule import model_rule
 from jobs.rules.rule_folder import file_of
 from jobs.rules.sigma.folder import STARTER, Folder, read_folder
 
@@ -26,6 +29,12 @@ def live_folder(found: Settings, lake: Lake) -> Path:
 def promoted_folder(lake: Lake) -> Path:
     """Return the folder of the rules that were promoted in a lake, or the starter set."""
     return rule_shelf.live_rules(lake) or STARTER
+
+
+def model_rules(lake: Lake) -> list[AlertRule]:
+    """Return the rules of the models of which a version was promoted in a lake."""
+    made = (model_rule(each, model_shelf.in_force(lake, each.name)) for each in catalog.models())
+    return [rule for rule in made if rule is not None]
 
 
 def chosen(named: str | None) -> Folder:

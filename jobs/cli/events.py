@@ -54,6 +54,12 @@ def produce(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         float,
         typer.Option(min=0.0, max=1.0, help="Share of readings that no sensor can measure."),
     ] = 0.0,
+    planted: Annotated[
+        float,
+        typer.Option(
+            min=0.0, max=1.0, help="Share of connections in which data is carried off, for models."
+        ),
+    ] = 0.0,
     truth: Annotated[
         Path | None, typer.Option(help="File for the expected counts of each table.")
     ] = None,
@@ -66,6 +72,7 @@ def produce(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     strandline produce --events 500000 --seed 7 --truth truth.json
     strandline produce --rate 200 --events 12000 --hours 1
     strandline produce --events 60000 --hours 1 --implausible 0.3
+    strandline produce --events 400000 --planted 0.02
     """
     found, where = place.configured(lake)
     address = place.demanded_address(found, where)
@@ -88,6 +95,7 @@ def produce(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         wrong_type=wrong_type,
         missing=missing,
         implausible=implausible,
+        planted=planted,
         rate=rate,
     )
     _refuse_unwritable(truth)

@@ -27,8 +27,13 @@ from jobs.rules.threshold_rule import ThresholdRule
 class LiveRules:
     """The rules that run, and what becomes of a change of their folder."""
 
-    def __init__(
-        self, where: Callable[[], Path], lake: Lake, spark: SparkSession, log: Log
+    def __init__(  # which rules, where they are kept, and what tries and logs them
+        self,
+        where: Callable[[], Path],
+        lake: Lake,
+        spark: SparkSession,
+        log: Log,
+        also: Callable[[], Sequence[Rule]] = lambda: (),
     ) -> None:
         """Nothing is read yet.
 
@@ -37,9 +42,10 @@ class LiveRules:
             lake: Where the rules that run are kept.
             spark: What runs examples.
             log: Where it is logged what becomes of a change.
+            also: Returns rules that run beside those of the folder.
         """
         self._where, self._lake, self._spark, self._log = where, lake, spark, log
-        self._folder = RuleFolder(where(), self._unsound)
+        self._folder = RuleFolder(where(), self._unsound, also)
         self._refused: tuple[RefusedRule, ...] = ()
         self.ends: Mapping[str, Offsets] = {}
         """By feed the offsets at which the last process stopped; empty after a crash."""

@@ -47,6 +47,7 @@ VERBS = {
     "compare": "answers",
     "gate": "gate",
     "rules": "rules",
+    "models": "models",
     "alerts": "alerts",
     "deliver": "deliver",
     "check": "check",

@@ -96,6 +96,11 @@ class Kind:
         return None
 
     @property
+    def scored_by(self) -> str | None:
+        """Return the name of the model that scores its rows."""
+        return None
+
+    @property
     def window_length(self) -> timedelta:
         """Return the length of its windows; zero without windows."""
         return timedelta(0)

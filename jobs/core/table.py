@@ -5,9 +5,8 @@ A table is declared at the end of the module that carries its name, and its ``re
 other modules, so that "go to definition" follows the data.
 
 Why ``Table`` is a union of the kinds and not their base class: mypy knows the members of a union, so a ``match`` over a
-table that ends in ``assert_never`` fails the type check when it forgets a kind.
-
-Each kind has only the fields that it needs, and is checked when it is made (jobs/core/declared.py).
+table that ends in ``assert_never`` fails the type check when it forgets a kind. Each kind has only the fields that it
+needs, and is checked when it is made (jobs/core/declared.py).
 """
 
 import inspect
@@ -243,15 +242,16 @@ class Appended(_Derived):
     """Rows without windows, each emitted once, when it is final: a selection, or a join of streams within a time.
 
     Args:
-        closes_at: The column with the time at which a row that waited in vain is final; a row without it is final at
-            once. Leave it out where no row waits.
+        closes_at: The column with the time at which a row that waited in vain is final; without it, it is so at once.
         lateness: How late its rows may be, for a stream that reads them.
         dimension: The as-of join that adds columns of a dimension to its rows.
+        scored_by: The name of the model that scores its rows (jobs/core/model.py).
     """
 
     closes_at: str | None = None
     lateness: Lateness = field(default_factory=Lateness)
     dimension: Dimension | None = None
+    scored_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

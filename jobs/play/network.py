@@ -9,13 +9,18 @@ Clean payloads are::
 
 A connection comes from the address that its device held at that moment; some come from addresses without a
 known holder.
+
+In a planted share of them data is carried off: to a far end in ``PLANTED``, more out than usual and less in, half of
+them to the port of a remote shell. Each of these habits is one that other connections have too, so that no rule finds
+all of them and nothing else.
 """
 
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from jobs.play.chance import Numbers
+from jobs.play.chance import Numbers, parts
 from jobs.play.dirt import objects
 from jobs.play.kinds import Story
 from jobs.play.plan import Plan
@@ -32,6 +37,14 @@ CONNECTION = (
 )
 LEASE = 7_200
 PORTS = (443, 443, 443, 80, 22, 53, 8883)
+
+PLANTED = b"203.0.113.%d"
+"""The far ends to which data is carried off; nothing else goes there."""
+
+STOLEN = (6_000, 40_000)
+"""The fewest bytes that are carried off at once, and how many more there may be; others send up to 20,000."""
+ANSWERED = 60_000
+"""The most bytes that come back; others get up to 500,000."""
 ON_THE_WIRE = 50
 """The milliseconds from a message about an address to its arrival."""
 
@@ -104,6 +117,7 @@ class Connections(Player):
         """Keep the schedule of who holds which address."""
         super().__init__(plan)
         self._schedule = schedule
+        self._planted = parts([plan.planted])
 
     def keys(self, numbers: Numbers) -> list[bytes]:
         """Return the device of each connection."""
@@ -114,16 +128,30 @@ class Connections(Player):
         below = self.chance.below
         held = self._schedule.address(self._devices(numbers), happened_at)
         far = below(250, "far end", numbers)
+        port = np.array(PORTS)[below(len(PORTS), "port", numbers)]
+        is_planted = self.planted(numbers)
+        least, more = STOLEN
+        shell = np.where(below(2, "stolen by shell", numbers) == 0, 22, port)
+        stolen = least + below(more, "bytes stolen", numbers)
+        answered = below(ANSWERED, "bytes answered", numbers)
         columns = (
             self.ids(numbers),
             self._schedule.text(held),
-            [b"198.51.100.%d" % n for n in far.tolist()],
-            np.array(PORTS)[below(len(PORTS), "port", numbers)].tolist(),
-            below(20_000, "bytes out", numbers).tolist(),
-            below(500_000, "bytes in", numbers).tolist(),
+            [
+                (PLANTED if bad else b"198.51.100.%d") % n
+                for n, bad in zip(far.tolist(), is_planted.tolist(), strict=True)
+            ],
+            np.where(is_planted, shell, port).tolist(),
+            np.where(is_planted, stolen, below(20_000, "bytes out", numbers)).tolist(),
+            np.where(is_planted, answered, below(500_000, "bytes in", numbers)).tolist(),
             *moments(happened_at),
         )
         return list(map(CONNECTION.__mod__, zip(*columns, strict=True)))
+
+    def planted(self, numbers: Numbers) -> NDArray[np.bool_]:
+        """Return whether data is carried off in each connection."""
+        part = self.chance.pick(self._planted, "planted", numbers)
+        return np.equal(part, 0)
 
     def _devices(self, numbers: Numbers) -> Numbers:
         return self.chance.below(self._schedule.devices, "device", numbers)

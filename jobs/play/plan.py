@@ -21,6 +21,8 @@ SHARES = (
     "missing",
     "implausible",
 )
+OF_GOOD = ("planted",)
+"""Shares of what is good, beside the kinds of events above."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,7 @@ class Plan:
         wrong_type: The share of events with a field of another type than declared.
         missing: The share of events in which a required field is absent or null.
         implausible: The share of readings that no sensor can have made.
+        planted: The share of connections in which data is carried off, for models to find (jobs/play/network.py).
         rate: Events a second, whatever the broker could take; None is as fast as possible.
 
     Raises:
@@ -66,6 +69,7 @@ class Plan:
     wrong_type: float = 0.02
     missing: float = 0.01
     implausible: float = 0.0
+    planted: float = 0.0
     rate: float | None = None
 
     def __post_init__(self) -> None:
@@ -107,7 +111,7 @@ class Plan:
             ("events times milliseconds exceed 63 bits", self.events * self.span_ms > LARGEST),
             *(
                 (f"{name} must be from 0 to 1, not {share}", not 0 <= share <= 1)
-                for name, share in shares.items()
+                for name, share in (shares | _of_good(self)).items()
             ),
             (
                 f"the shares of {', '.join(SHARES)} add up to more than 1",
@@ -119,6 +123,10 @@ class Plan:
 def _milliseconds(moment: datetime) -> int:
     # Kafka's timestamps count from 1970 and are not negative; late events lie hours before the first one.
     return (moment - datetime.fromisoformat("1970-01-01T00:00:00+00:00")) // MILLISECOND
+
+
+def _of_good(plan: Plan) -> dict[str, float]:
+    return {name: float(getattr(plan, name)) for name in OF_GOOD}
 
 
 def _plain(value: object) -> object:

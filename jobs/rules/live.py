@@ -36,7 +36,7 @@ def _raising(patterns: dict[Source, list[AlertRule]]) -> Iterator[EventFeed]:
     (topic,) = alerts.TABLE.topics
     for source, own in patterns.items():
         yield EventFeed(
-            name=source.table.name,
+            name=source.name or source.table.name,
             of=source.table,
             transform=Raising((Stage(rules=tuple(own), since={}),)),
             key="alert_id",
@@ -98,6 +98,11 @@ def _staged(feed: Feed) -> Staged[Any]:
 
 
 def fingerprint(rules: Sequence[Rule]) -> str:
-    """Return a hash of the rules that run, by their versions; their order and their words do not change it."""
-    lines = sorted(f"{rule.id} {rule.version} {rule.severity}" for rule in rules)
+    """Return a hash of the rules that run, by what they mean; their order and their words do not change it."""
+    lines = sorted(f"{rule.id} {rule.version} {rule.severity}{_made(rule)}" for rule in rules)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
+
+
+def _made(rule: Rule) -> str:
+    """Return what a rule computes of its events, which a promotion of a model changes, and not the rule's version."""
+    return f" {rule.source.made}" if isinstance(rule, AlertRule) and rule.source.made else ""

@@ -67,6 +67,7 @@ def alerts(events: DataFrame, rules: Sequence[AlertRule]) -> DataFrame:
         raise DefinitionError(
             "one plan is for the rules about one table", hint="make one for each table."
         )
+    events = source.completed(events)
     numbered = Numbered.of(rules, source)
     shared = _shared([each.rule for each in numbered if each.is_asked_of_each])
     columns = events.columns

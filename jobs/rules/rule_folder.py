@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from jobs.rules.alert_rule import AlertRule
 from jobs.rules.handover import Rule
 from jobs.rules.sigma.files import SUFFIXES, UnreadableError
 from jobs.rules.sigma.folder import RefusedRule, read_folder
@@ -57,14 +58,18 @@ class RuleSet:
 class RuleFolder:
     """The rules of a folder, read again when its files change."""
 
-    def __init__(self, folder: Path, check: Check) -> None:
+    def __init__(
+        self, folder: Path, check: Check, also: Callable[[], Sequence[Rule]] = lambda: ()
+    ) -> None:
         """Nothing is read yet.
 
         Args:
             folder: Where the files are; may become another one between two looks.
             check: Run on rules that are new or changed, before they go live.
+            also: Returns rules that run beside those of the folder.
         """
-        self.folder, self._check = folder, check
+        self.folder, self._check, self._also = folder, check, also
+        self._beside: tuple[Rule, ...] = ()
         self._seen: dict[str, tuple[int, int]] | None = None
         self.current = RuleSet()
         self._read: RuleSet | None = None
@@ -77,9 +82,10 @@ class RuleFolder:
         if self._read is not None:
             self.current, self._read = self._read, None
             return self.current
-        seen = state(self.folder)
-        if seen == self._seen:
+        seen, beside = state(self.folder), tuple(self._also())
+        if seen == self._seen and beside == self._beside:
             return None
+        self._beside = beside
         changed = {path for path, _ in set(seen.items()) ^ set((self._seen or {}).items())}
         self.by = _owners(changed)
         self._seen = seen
@@ -90,7 +96,7 @@ class RuleFolder:
         if not self.folder.is_dir():
             return self._refused(f"there is no folder {self.folder}")
         running = {(rule.id, rule.version) for rule in (*self.current.rules, *self.current.muted)}
-        every: list[Rule] = [*found.every]
+        every: list[Rule] = [*found.every, *beside]
         fresh = [rule for rule in every if (rule.id, rule.version) not in running]
         wrong = {rule.id: reason for rule, reason in self._check(fresh)} if fresh else {}
         refused = [
@@ -168,4 +174,9 @@ def file_of(origin: str) -> str:
 
 
 def _differ(one: Rule, other: Rule) -> bool:
-    return (one.version, one.severity) != (other.version, other.severity)
+    return _meaning(one) != _meaning(other)
+
+
+def _meaning(rule: Rule) -> tuple[object, ...]:
+    made = rule.source.made if isinstance(rule, AlertRule) else ()
+    return (rule.version, rule.severity, made)

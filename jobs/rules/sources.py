@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
 from jobs.core.errors import DefinitionError
@@ -29,6 +30,8 @@ class Source:
         entity: The column with whom or what an event is about, by which alerts are counted; it is not masked.
         categories: The categories of Sigma's log sources that it holds.
         names: Fields of Sigma's taxonomy, and the column of each.
+        name: The name of its feed; the table's when empty.
+        made: SQL for columns that are computed of each row, in steps; each but the last adds, and the last selects.
     """
 
     table: Judged
@@ -36,6 +39,14 @@ class Source:
     entity: str
     categories: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
+    name: str = ""
+    made: tuple[tuple[str, ...], ...] = ()
+
+    def completed(self, rows: DataFrame) -> DataFrame:
+        """Return rows of the table with the columns that are computed of them."""
+        for step in self.made[:-1]:
+            rows = rows.selectExpr("*", *step)
+        return rows.selectExpr(*self.made[-1]) if self.made else rows
 
     def is_text(self, column: str) -> bool:
         """Return whether a column holds text."""

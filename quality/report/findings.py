@@ -181,6 +181,31 @@ class Unread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """How far a feature or the score of a model has moved on a day from what its version learnt.
+
+    Args:
+        model: The model.
+        version: The version that scored the rows.
+        of: The name of the feature, or ``score``.
+        rows: The rows that it scored on the day.
+        psi: The population stability index.
+        warns: Whether it is beyond the model's bound.
+        learnt: The share of the training's rows in each part.
+        shares: The share of the day's.
+    """
+
+    model: str
+    version: str
+    of: str
+    rows: int
+    psi: float
+    warns: bool
+    learnt: tuple[float, ...]
+    shares: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableFindings:
     """The findings about one table."""
 
@@ -202,6 +227,7 @@ class TableFindings:
     gate: Gate | None
     proof: Proof | None
     rules: tuple[dict[str, str], ...]
+    drift: tuple[Drift, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

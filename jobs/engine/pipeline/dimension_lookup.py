@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from jobs.core.table import Computed, Dimension
 from jobs.engine.gates.gate_files import behind_source
+from jobs.engine.pipeline.model_scores import scored, unscored
 from jobs.engine.runtime.meter import Meter, code_version
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.changed_range import NO_TIME, Reach, changed_span
@@ -40,7 +41,7 @@ def beside(
     That query costs a job. It saves reading intervals that ended before the range, whose number only grows.
     """
     if table.dimension is None:
-        yield batch, {}
+        yield scored(table, lake, batch), {}
         return
     cached = batch.persist(StorageLevel.MEMORY_AND_DISK)
     try:
@@ -63,7 +64,7 @@ def adorned(  # noqa: PLR0913, PLR0917  # which rows of what, and where to look
     """Add the dimension's columns to rows whose event times are within a reach; return the dimension's version too."""
     wanted = table.dimension
     if wanted is None:
-        return rows, {}
+        return scored(table, lake, rows), {}
     source = wanted.source
     if not lake.exists(source):
         return unknown(table, rows), {source.id: -1}
@@ -73,9 +74,9 @@ def adorned(  # noqa: PLR0913, PLR0917  # which rows of what, and where to look
 
 
 def unknown(table: Computed, rows: DataFrame) -> DataFrame:
-    """Add the dimension's columns as NULL."""
+    """Add the columns of the dimension, and those of the model that scores the table, as NULL."""
     names = table.dimension.columns if table.dimension else ()
-    return rows.withColumns({name: F.lit(None).cast("string") for name in names})
+    return unscored(table, rows).withColumns({name: F.lit(None).cast("string") for name in names})
 
 
 @dataclass(slots=True)

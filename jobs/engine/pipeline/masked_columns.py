@@ -11,6 +11,7 @@ from contextlib import suppress
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from jobs.core.model import FEATURES, SCORE
 from jobs.core.rescue import RESCUED
 from jobs.core.table import Ingested, Judged, Table
 from jobs.engine.pipeline.column_lineage import cached_lineage, lineage
@@ -26,6 +27,8 @@ def hidden(table: Table, lake: Lake) -> frozenset[str]:
     if not table.secret:
         return frozenset()
     always = table.secret.union(UNREADABLE)
+    if table.scored_by:  # the lineage of a table does not reach into its model
+        always = always.union((FEATURES, SCORE))
     return always if isinstance(table, Judged) else always | _derived_from_hidden(table, lake)
 
 

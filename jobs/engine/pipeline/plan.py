@@ -47,8 +47,12 @@ def shaped(sources: Sequence[DataFrame], table: Computed, *, fenced: bool = Fals
 def emits_over_time(table: Table) -> bool:
     """Return whether a table emits rows because time has passed, and not only because rows came."""
     match table:
-        case Windowed() | Appended():
+        case Windowed():
             return True
+        case Appended():
+            return (
+                table.closes_at is not None
+            )  # else no row waits, and Spark runs no batch without rows
         case Upserted():
             return table.emits is Emit.ON_WATERMARK
         case Ingested() | Judged() | Recomputed():

@@ -51,6 +51,11 @@ class Shadow(Lake):
         return self.live.gates
 
     @property
+    def models(self) -> Place:
+        """Return the live folder: a rebuild scores as the table does."""
+        return self.live.models
+
+    @property
     def journal(self) -> Place:
         """Return the file that records the progress of a promotion."""
         return self.root / "promotion.json"

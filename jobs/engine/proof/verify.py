@@ -29,6 +29,7 @@ from jobs.engine.proof.kill_trial import KillTrial
 from jobs.engine.proof.resplit_log import Log, resplit
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.runtime.meter import code_version
+from jobs.engine.storage import model_shelf
 from jobs.engine.storage.horizon import horizon, refuse_expired, whole_from
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries, last_entry, latest_version
@@ -101,7 +102,9 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
             chance = random.Random(f"{trial.seed} {log.table.id}")  # noqa: S311  # no secret
             rows = resplit(site.spark, log, cut, commits=trial.splits, chance=chance)
             note(f"{log.table.id}: {sum(rows):,} rows, cut into {len(rows)} commits")
+        models = [each.scored_by for each in derived if each.scored_by]
         whole = FedLake(root / "batch", cut).open_for_writing()
+        model_shelf.carry(lake, whole, models)
         open_all(whole)
         for table in derived:
             note(f"{table.id}: computing it as one batch …")
@@ -110,6 +113,7 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
             if isinstance(table, Judged) and table in disordered:
                 admit(site.spark, table, whole, disordered[table])
         streamed = Lake(root / "stream").open_for_writing()
+        model_shelf.carry(whole, streamed, models)
         open_all(streamed)
         KillTrial(
             tables=derived, log=cut, lake=streamed, kills=trial.kills, seed=trial.seed, note=note

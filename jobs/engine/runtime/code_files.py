@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from jobs.core.model import Model
 from jobs.core.table import Ingested, Table
 
 ROOT = Path(__file__).parents[3]
@@ -41,6 +42,12 @@ def contents_of(table: Table) -> Iterator[bytes]:
     """Yield name and content of each of those files."""
     for file in files_of(table):
         yield file.name.encode() + b"\0" + file.read_bytes()
+
+
+def content_of_model(model: Model) -> bytes | None:
+    """Return the content of a model's module; None for a model that is declared elsewhere, as in a test."""
+    file = ROOT / "jobs" / "models" / f"{model.name}.py"
+    return file.read_bytes() if file.exists() else None
 
 
 def contents_of_queries() -> Iterator[bytes]:

@@ -89,6 +89,7 @@ def frozen(
             note(f"{table.id}: version {versions[table.id]}")
         freeze_copy(lake.gates, held)
         freeze_folder(lake.rules, held)
+        freeze_folder(lake.models, held)
         freeze_copy(lake.rule_changes, held)
         yield held, versions
 

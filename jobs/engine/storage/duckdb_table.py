@@ -6,6 +6,7 @@ It suits tables without partitions, such as history and the quarantines: their f
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Self
 
 from deltalake.exceptions import DeltaError
 
@@ -43,6 +44,14 @@ class Peek:
     def __init__(self, duck: Duck) -> None:
         """Take an open connection."""
         self._duck = duck
+
+    def __enter__(self) -> Self:
+        """Use it for the length of a block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self._duck.close()
 
     def ask(self, sql: str, **values: str | int | datetime) -> list[tuple[object, ...]]:
         """Return rows; the SQL refers to a value as ``getvariable('<its name>')``."""

@@ -109,10 +109,7 @@ class Lake:
 
     @property
     def near(self) -> Place:
-        """Return the folder of this machine for what its programs keep there: their logs and locks, Dagster, the broker.
-
-        That of the lake itself where it is on this machine.
-        """
+        """Return the folder of this machine for its programs' logs, locks, Dagster and broker: the lake's own if it is here."""
         return self.root if self.root.is_local else Place(str(near_folder(str(self.root))))
 
     def log(self, name: str) -> Place:
@@ -177,6 +174,11 @@ class Lake:
     def rules(self) -> Place:
         """Return the folder with the versions of the alert rules that were promoted."""
         return self.root / "_rules"
+
+    @property
+    def models(self) -> Place:
+        """Return the folder with the versions of each model, and which of them holds from when on."""
+        return self.root / "_models"
 
     @property
     def deliveries(self) -> Place:

@@ -19,7 +19,7 @@ from jobs.engine.history.anomalies import Mark, marks
 from jobs.engine.history.queries import Batch, Past
 from jobs.engine.quarantine.summary import open_rows, samples
 from jobs.engine.storage.lake import Lake
-from jobs.engine.trust import report_figures
+from jobs.engine.trust import drifts, report_figures
 from jobs.engine.trust.day_verdicts import (
     HOUR,
     DayVerdict,
@@ -117,6 +117,7 @@ class _Desk:
         until = begins(period.until)
         self._hours = {table.id: self._past.hours(table, until - LEARNT, until) for table in tables}
         self._days: dict[str, dict[date, DayVerdict]] = {}
+        self._drifts = drifts.by_day(tables, lake, period.days)
 
     def findings(self, table: Table) -> TableFindings:
         """Return the findings on a table; the tables that it reads must come before it."""
@@ -150,6 +151,7 @@ class _Desk:
             gate=gate,
             proof=report_figures.proof(table, self._lake),
             rules=rulebook(table),
+            drift=drifts.last(self._drifts.get(table.id, {})),
         )
 
     def _because(self, days: dict[date, DayVerdict]) -> Iterator[str]:
@@ -165,6 +167,7 @@ class _Desk:
             sources=None if isinstance(table, Ingested) else self._filled(table),
             changes=self._changes(table),
             faults=self._faults(table, sheet),
+            warnings=drifts.warnings(self._drifts.get(table.id, {})),
             shut=(day_of(datetime.fromisoformat(gate.since)), gate.why) if gate else None,
             waiting=sheet.waiting > 0,
             now=self._period.now,

@@ -34,6 +34,7 @@ class Known:
         sources: The hours in which the tables that it reads got rows; None for bronze.
         changes: The anomalies of the hours that are over.
         faults: The faults of its balance sheet, by the day on which each shows.
+        warnings: What else needs a look, by the day on which it shows.
         shut: The day since which its gate is shut, and why.
         waiting: Whether rows wait for it now.
         now: The moment that counts as now.
@@ -43,6 +44,7 @@ class Known:
     sources: Sequence[datetime] | None
     changes: Sequence[Mark] = ()
     faults: Mapping[date, Sequence[str]] = field(default_factory=dict)
+    warnings: Mapping[date, Sequence[str]] = field(default_factory=dict)
     shut: tuple[date, str] | None = None
     waiting: bool = False
     now: datetime
@@ -128,6 +130,8 @@ def _reasons(known: Known, day: date) -> Iterator[_Why]:
     yield from _waited(known, day)
     for hour in own:
         yield from _noticed(hour)
+    for warning in known.warnings.get(day, ()):
+        yield Verdict.WARNED, warning
     for mark in known.changes:
         if day_of(mark.at) == day and not (mark.what == VOLUME and known.sources is not None):
             yield Verdict.WARNED, f"at {mark.at:%H:%M} {mark.said}"

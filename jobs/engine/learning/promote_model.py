@@ -1,0 +1,128 @@
+"""Promote a version of a model from a moment on, or roll the last promotion back; refuse what would make modes differ.
+
+A term begins at a moment of event time, and every mode scores a row by the terms of that moment. So a term must be known
+before the first row of it is scored. There are two ways to be sure:
+
+* It begins later than now by more than a clock may run ahead (``Model.margin``): a row of it cannot be believed yet, so
+  no batch that has begun can hold one, and a feed that judges such an event reads the terms within a second.
+* It begins earlier, and the table has no row of it and no writer: the next writer reads the terms when it starts. That
+  is how history that is yet to come in is scored by a version that was trained on what was there before.
+
+What is in neither way is refused: rows that are there keep their score, and a backfill of them gives the same one.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from jobs.core.errors import DefinitionError, TransientError
+from jobs.core.model import Model
+from jobs.engine.storage import model_shelf
+from jobs.engine.storage.find_rows import Where, look
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.locks import refuse_if_taken
+from jobs.engine.storage.model_shelf import Decision, Terms
+
+SHOWN = 3
+"""Complaints of a check that the sentence has; the error has all of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """Who decides about a model, where and when."""
+
+    lake: Lake
+    model: Model
+    clock: Callable[[], datetime]
+    by: str
+
+    def promote(self, version: str, since: datetime | None) -> Decision:
+        """Let a version hold from a moment on, as soon as is safe where none is given.
+
+        Raises:
+            DefinitionError: The version's metrics do not fulfil the check, or rows of the time are scored already.
+            TransientError: Another process has decided meanwhile, or writes the table.
+        """
+        words = model_shelf.version(self.lake, self.model.name, version)
+        complaints = self.model.complaints(words["certificate"]["metrics"])
+        if complaints:
+            line = {"what": "refused", "version": version, "by": self.by, "because": complaints}
+            self._note(line)
+            raise DefinitionError(
+                f"version {version} of {self.model.name} is not promoted: {'; '.join(complaints[:SHOWN])}",
+                hint="train it on a longer range or with other features; the check is in the model's module.",
+                model=self.model.name,
+                version=version,
+                reasons=complaints,
+            )
+        was = model_shelf.terms(self.lake, self.model.name)
+        return self._decide(was, "promoted", version, since)
+
+    def roll_back(self, since: datetime | None) -> Decision:
+        """Let the version before the last promotion hold again, from a moment on; none where there is no such version.
+
+        Raises:
+            DefinitionError: Nothing is promoted, or rows of the time are scored already.
+            TransientError: Another process has decided meanwhile, or writes the table.
+        """
+        was = model_shelf.terms(self.lake, self.model.name)
+        if not was.stack:
+            raise DefinitionError(
+                f"no version of {self.model.name} is promoted in {self.lake.root}",
+                hint=f"`strandline models promote {self.model.name} VERSION` promotes one.",
+                model=self.model.name,
+            )
+        before = was.stack[-2] if len(was.stack) > 1 else None
+        return self._decide(was, "rolled back", before, since)
+
+    def _decide(
+        self, was: Terms, what: str, version: str | None, since: datetime | None
+    ) -> Decision:
+        soonest = self.clock() + self.model.margin
+        begins = (since or soonest).astimezone(soonest.tzinfo)
+        is_ahead = begins >= soonest
+        if not is_ahead:
+            self._refuse_scored(begins)
+        decision = Decision(
+            what=what,
+            version=version,
+            since=begins.isoformat(),
+            at=self.clock().isoformat(timespec="seconds"),
+            by=self.by,
+        )
+        known = model_shelf.decide(self.lake, self.model.name, was, decision)
+        if not is_ahead:
+            self._take_back_if_late(known, was, begins)
+        return decision
+
+    def _take_back_if_late(self, known: Terms, was: Terms, begins: datetime) -> None:
+        """Undo a decision about time of which a stream that started meanwhile has scored rows."""
+        try:
+            self._refuse_scored(begins)
+        except (DefinitionError, TransientError):
+            model_shelf.restore(self.lake, self.model.name, known, was)
+            self._note({"what": "taken back: a stream started meanwhile"})
+            raise
+
+    def _refuse_scored(self, begins: datetime) -> None:
+        """Refuse a term of whose time rows are scored, or may be by a stream that runs.
+
+        Raises:
+            DefinitionError: There are rows.
+            TransientError: A stream runs.
+        """
+        table, lake = self.model.of, self.lake
+        soonest = self.clock() + self.model.margin
+        refuse_if_taken(table, lake)
+        within = {table.event_at: (begins, None)}
+        if look(lake.table(table), Where(within=within, most=1), (table.event_at,)):
+            raise DefinitionError(
+                f"rows of {table.id} from {begins.isoformat()} on are written, with the score of their time",
+                hint=f"leave --from out, or name {soonest.isoformat(timespec='seconds')} or a later moment; "
+                "without a stream, any moment after the last row.",
+                model=self.model.name,
+            )
+
+    def _note(self, line: Mapping[str, object]) -> None:
+        now = self.clock().isoformat(timespec="seconds")
+        model_shelf.note(self.lake, self.model.name, {"at": now, **line})

@@ -1,0 +1,197 @@
+"""Train a version of a model on a range of its table's history, with the certificate of what it was made of.
+
+The last part of the range is held out: the version is evaluated on time that it has not seen, by the very SQL that will
+score rows. Held out is time and not rows drawn by chance, because a model is used on the days after those it learnt.
+
+What is learnt is turned into a form of decimals (jobs/core/scoring.py) right away, and everything after that, the
+threshold included, is computed from the form's scores and not from MLlib's.
+"""
+
+import hashlib
+import json
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+
+from jobs.core.errors import DataError, DefinitionError
+from jobs.core.model import SCORE, SCORED, UNUSUAL, Model, Trained, steps
+from jobs.core.scoring import Form, as_words
+from jobs.engine.learning.distributions import distributions
+from jobs.engine.learning.estimators import even_odds, learnt
+from jobs.engine.repair.closed_range import Span
+from jobs.engine.runtime.meter import model_version
+from jobs.engine.storage import model_shelf
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import latest_version
+from jobs.engine.storage.read_version import rows_at
+
+LABEL = "_label"
+LONG_AGO = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+
+DIGITS = 12
+"""Hexadecimal digits of a version's name."""
+
+
+def train(
+    spark: SparkSession, model: Model, lake: Lake, span: Span, at: datetime
+) -> dict[str, Any]:
+    """Train a version, keep it, and return what is known of it; what is promoted does not change.
+
+    Args:
+        spark: The session.
+        model: What is trained.
+        lake: Where its table is.
+        span: The range of event time.
+        at: The time of the training, for the certificate.
+
+    Raises:
+        DefinitionError: The range has no rows, or none to learn from.
+    """
+    lake.refuse_missing(model.of)
+    table_version = latest_version(lake.table(model.of))
+    split = span.since + (span.until - span.since) * (1 - model.held_out)
+    rows = rows_at(spark, lake.table(model.of), table_version)
+    seen = labelled(rows.where(Span(since=span.since, until=split).holds(model.of.event_at)), model)
+    seen = seen.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        _refuse_unlearnable(seen, model, span)
+        form = learnt(seen, [each.exact for each in model.features], model.estimator, LABEL)
+        draft = _trained(model, form, "0")
+        threshold = _threshold(scored(seen, model, draft), model)
+        known = distributions(
+            scored(seen, model, draft), [each.name for each in model.features], SCORE
+        )
+    finally:
+        seen.unpersist()
+    words: dict[str, Any] = {
+        "model": model.name,
+        "features": [{"name": each.name, "sql": each.exact} for each in model.features],
+        "form": as_words(form),
+        "threshold": threshold,
+        "certificate": {
+            "table": model.of.id,
+            "since": span.since.isoformat(),
+            "held_out_from": split.isoformat(),
+            "until": span.until.isoformat(),
+            "versions": {model.of.id: table_version},
+            "code": model_version(model),
+            "label": model.label,
+            "estimator": {"kind": type(model.estimator).__name__, **asdict(model.estimator)},
+            "distributions": known,
+        },
+    }
+    version = hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:DIGITS]
+    words["version"] = version
+    held_out = Span(since=split, until=span.until)
+    words["certificate"]["metrics"] = metrics(
+        rows.where(held_out.holds(model.of.event_at)), model, _trained(model, form, threshold)
+    )
+    words["certificate"]["at"] = at.isoformat(timespec="seconds")
+    model_shelf.keep(lake, model.name, version, words)
+    return model_shelf.version(lake, model.name, version)
+
+
+def everything(spark: SparkSession, model: Model, lake: Lake) -> Span:
+    """Return the range of all rows of a model's table.
+
+    Raises:
+        DefinitionError: It has none.
+    """
+    lake.refuse_missing(model.of)
+    at = f"unix_micros({model.of.event_at})"
+    rows = rows_at(spark, lake.table(model.of), latest_version(lake.table(model.of)))
+    ((first, last),) = rows.selectExpr(f"min({at})", f"max({at})").collect()
+    if first is None:
+        raise DefinitionError(
+            f"{model.of.id} has no row to learn from",
+            hint=f"fill it first: `strandline run {model.of.id}`.",
+            model=model.name,
+        )
+    return Span.of_micros(first, last)
+
+
+def evaluate(
+    spark: SparkSession, model: Model, lake: Lake, version: str, span: Span
+) -> dict[str, float]:
+    """Return the metrics of a version on a range of the table's rows as they are now."""
+    lake.refuse_missing(model.of)
+    rows = rows_at(spark, lake.table(model.of), latest_version(lake.table(model.of)))
+    words = model_shelf.version(lake, model.name, version)
+    trained = model_shelf.trained(words)
+    return metrics(rows.where(span.holds(model.of.event_at)), model, trained)
+
+
+def labelled(rows: DataFrame, model: Model) -> DataFrame:
+    """Add the label, false where it cannot be said, and take away the columns that an older version has filled."""
+    label = f"coalesce({model.label or 'false'}, false)"
+    plain = [f"`{each}`" for each in rows.columns if each not in SCORED]
+    return rows.selectExpr(*plain, f"{label} AS {LABEL}")
+
+
+def scored(rows: DataFrame, model: Model, trained: Trained) -> DataFrame:
+    """Add the columns of a version to rows that have none."""
+    for step in steps([(LONG_AGO, trained)], model.of.event_at):
+        rows = rows.selectExpr("*", *step)
+    return rows
+
+
+def metrics(rows: DataFrame, model: Model, trained: Trained) -> dict[str, float]:
+    """Return how a version does on rows: counts, and of a model with a label how well the threshold finds it."""
+    found = scored(labelled(rows, model), model, trained)
+    (row,) = found.selectExpr(
+        "count(*) AS rows",
+        f"count_if({UNUSUAL}) AS unusual",
+        f"count_if({LABEL}) AS positives",
+        f"count_if({UNUSUAL} AND {LABEL}) AS hits",
+    ).collect()
+    rows_, unusual, positives, hits = (int(value) for value in row)
+    figures: dict[str, float] = {"rows": rows_, "flagged": _share(unusual, rows_)}
+    if model.label is None:
+        return figures
+    precision, recall = _share(hits, unusual), _share(hits, positives)
+    both = _share(2 * precision * recall, precision + recall)
+    return {
+        **figures,
+        "positives": positives,
+        "precision": precision,
+        "recall": recall,
+        "f1": both,
+    }
+
+
+def _threshold(found: DataFrame, model: Model) -> str:
+    """Return the score from which on a row is unusual, as text."""
+    if model.flags is None:
+        return even_odds(model.estimator)
+    at = f"percentile_disc({1 - model.flags}) WITHIN GROUP (ORDER BY {SCORE})"
+    (row,) = found.selectExpr(f"CAST({at} AS DECIMAL(18,6)) AS at").collect()
+    return format(row["at"], "f")
+
+
+def _trained(model: Model, form: Form, threshold: str) -> Trained:
+    features = tuple(each.exact for each in model.features)
+    return Trained(version="trained", features=features, form=form, threshold=threshold)
+
+
+def _refuse_unlearnable(seen: DataFrame, model: Model, span: Span) -> None:
+    (row,) = seen.selectExpr("count(*) AS rows", f"count_if({LABEL}) AS positives").collect()
+    range_ = f"between {span.since.isoformat()} and {span.until.isoformat()}"
+    if not row["rows"]:
+        raise DefinitionError(
+            f"{model.of.id} has no row to learn from {range_}",
+            hint="name another range with --since and --until; `strandline query` shows what there is.",
+            model=model.name,
+        )
+    if model.label is not None and row["positives"] in {0, row["rows"]}:
+        raise DataError(
+            f"of {row['rows']:,} rows {range_} {row['positives']:,} have the label of {model.name}, so there is nothing to learn",
+            hint="name a longer range with --since and --until.",
+            model=model.name,
+        )
+
+
+def _share(part: float, whole: float) -> float:
+    return round(part / whole, 6) if whole else 0.0

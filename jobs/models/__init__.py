@@ -1,0 +1,1 @@
+"""Models of tables; one module a model, found by its ``MODEL`` as tables are found."""

@@ -1,0 +1,187 @@
+"""A model is trained, refused by its check, promoted and rolled back; four modes give each event the same score."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from secrets import token_hex
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.bronze import network_connections as bronze
+from jobs.core.errors import DefinitionError
+from jobs.core.model import Clusters, Demand, Model
+from jobs.core.modes import Batch, RealTime
+from jobs.core.topic import Topic
+from jobs.engine.learning.promote_model import Desk
+from jobs.engine.learning.train_model import train
+from jobs.engine.pipeline import feed_query
+from jobs.engine.pipeline.feed_ledger import FeedLedger
+from jobs.engine.repair.closed_range import Span
+from jobs.engine.storage import model_shelf
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.open_table import opened
+from jobs.models.unusual_traffic import MODEL
+from jobs.rules.live import feeds
+from jobs.rules.model_rule import model_rule
+from jobs.silver import network_connections as silver
+from tests.engine.records import make
+from tests.support import lakes
+from tests.support.feeds import records
+from tests.support.modes import derive, stream
+from tests.support.rows import NOON, Row, at, shown
+from tests.support.traffic import DAY, commits_of, connected, plan, sent
+
+pytestmark = pytest.mark.core
+
+HOUR = timedelta(hours=1)
+FIRST, SECOND = plan(3_000), plan(600, NOON, seed=9, planted=0.2)
+"""The day that is learnt from, and the day that is scored."""
+
+
+def desk(lake: Lake, model: Model = MODEL) -> Desk:
+    return Desk(lake=lake, model=model, clock=lambda: NOON, by="a test")
+
+
+@pytest.fixture(scope="module")
+def learnt(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Return a lake with a day of unscored rows, and three terms of the day after: two versions, and a rollback."""
+    lake = Lake(lakes.place(tmp_path_factory.mktemp("learnt"))).open_for_writing()
+    connected(spark, lake, FIRST)
+    derive(spark, lake, MODEL.of)
+    whole = train(spark, MODEL, lake, Span(since=NOON - DAY, until=NOON), NOON)
+    other = replace(MODEL, estimator=Clusters(count=1), flags=Decimal("0.02"))
+    distance = train(spark, other, lake, Span(since=NOON - DAY, until=NOON), NOON)
+    mine = desk(lake, replace(MODEL, check=(Demand(metric="rows", least=1),)))
+    mine.promote(whole["version"], NOON)
+    mine.promote(distance["version"], NOON + 8 * HOUR)
+    mine.roll_back(NOON + 16 * HOUR)
+    return lake
+
+
+@pytest.fixture(scope="module")
+def batch(spark: SparkSession, learnt: Lake) -> list[Row]:
+    """Return the rows that a batch gives the day after."""
+    lake = beside(learnt, "batch")
+    connected(spark, lake, SECOND)
+    derive(spark, lake, MODEL.of, mode=Batch())
+    return answer(lake)
+
+
+def beside(learnt: Lake, name: str) -> Lake:
+    """Return an empty lake with the same terms."""
+    lake = Lake(learnt.root.parent / f"{learnt.root.name}-{name}").open_for_writing()
+    model_shelf.carry(learnt, lake, [MODEL.name])
+    return lake
+
+
+def answer(lake: Lake) -> list[Row]:
+    return shown(opened(lake.table(MODEL.of)).to_pyarrow_table().to_pylist())
+
+
+def test_each_row_is_scored_by_the_version_of_its_time(batch: list[Row], learnt: Lake) -> None:
+    one, two, back = (each.version for each in model_shelf.terms(learnt, MODEL.name).every)
+    terms = {(at(row["event_at"]) - NOON) // (8 * HOUR): row["model_version"] for row in batch}
+
+    assert back == one != two
+    assert {n: v for n, v in terms.items() if n >= 0} == {0: one, 1: two, 2: one}
+    assert len(batch) == SECOND.events
+    assert {row["is_unusual"] for row in batch} == {"True", "False"}
+
+
+@pytest.mark.parametrize("mode", ["catch-up", "micro-batch"])
+def test_a_stream_gives_the_rows_of_the_batch(
+    spark: SparkSession, learnt: Lake, batch: list[Row], mode: str
+) -> None:
+    """The day comes in three commits, each with a third of it."""
+    lake = beside(learnt, mode)
+    thirds = [*commits_of(SECOND, 3)]
+    if mode == "catch-up":
+        for third in thirds:
+            connected(spark, lake, SECOND, third)
+            derive(spark, lake, MODEL.of)
+    else:
+        connected(spark, lake, SECOND, thirds.pop(0))
+        stream(spark, lake, MODEL.of, thirds, lambda each: connected(spark, lake, SECOND, each))
+
+    assert answer(lake) == batch
+
+
+@pytest.mark.kafka
+def test_real_time_gives_the_scores_of_the_batch(
+    spark: SparkSession, lake: Lake, kafka: str, learnt: Lake, batch: list[Row]
+) -> None:
+    """With a threshold that every score reaches, so that each event is an alert with its score."""
+    mode = RealTime(every=5.0)
+    source, sink = (Topic(name=f"t-{token_hex(4)}", partitions=1) for _ in range(2))
+    make(kafka, source)
+    make(kafka, sink)
+    reached = [
+        (since, trained and replace(trained, threshold="-999999999"))
+        for since, trained in model_shelf.in_force(learnt, MODEL.name)
+    ]
+    rule = model_rule(MODEL, reached)
+    assert rule is not None
+    (plain,) = feeds([rule])
+    table = replace(silver.TABLE, reads=(replace(bronze.TABLE, reads=(source,)),))
+    feed = replace(plain, of=table, to=sink)
+    sent(kafka, source, SECOND)
+    books = FeedLedger(spark, feed, mode, lake, address=kafka, options={})
+    begins = books.begin(from_the_first=True)
+    query = feed_query.start(
+        spark, feed, mode, lake, kafka=feed_query.client(kafka, {}), begins=begins
+    )
+    try:
+        wait(lambda: len(records(kafka, sink)) == SECOND.events)
+    finally:
+        query.stop()
+        books.close()
+
+    events = [json.loads(json.loads(each.value() or b"")["event"]) for each in records(kafka, sink)]
+    assert {
+        each["connection_id"]: (each["model_version"], f"{Decimal(str(each['score'])):.6f}")
+        for each in events
+    } == {row["connection_id"]: (row["model_version"], row["score"]) for row in batch}
+
+
+def test_a_version_that_misses_its_check_is_refused_with_the_reason(
+    spark: SparkSession, learnt: Lake
+) -> None:
+    lake = beside(learnt, "refused")
+    lakes.copy(learnt.table(MODEL.of), lake.table(MODEL.of))
+    short = train(spark, MODEL, lake, Span(since=NOON - 4 * HOUR, until=NOON), NOON)
+
+    with pytest.raises(DefinitionError, match=r"rows is \d+, and the check demands 500 or more"):
+        desk(lake).promote(short["version"], NOON + 20 * HOUR)
+
+    assert [line["what"] for line in model_shelf.history(lake, MODEL.name)] == ["refused"]
+    assert len(model_shelf.terms(lake, MODEL.name).every) == 3
+
+
+def test_a_term_of_time_that_is_scored_is_refused(learnt: Lake) -> None:
+    with pytest.raises(DefinitionError, match="on are written, with the score of their time"):
+        desk(learnt).roll_back(NOON - HOUR)
+
+
+def test_rows_keep_the_score_of_a_version_that_was_rolled_back(
+    spark: SparkSession, learnt: Lake, batch: list[Row]
+) -> None:
+    """A backfill next year gives this year's score."""
+    lake = beside(learnt, "later")
+    later = desk(lake)
+    later.roll_back(NOON + 30 * HOUR)
+    connected(spark, lake, SECOND)
+    derive(spark, lake, MODEL.of, mode=Batch())
+
+    assert model_shelf.terms(lake, MODEL.name).stack == []
+    assert answer(lake) == batch
+
+
+def wait(until: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 300
+    while not until():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

@@ -1,0 +1,107 @@
+"""Versions never change, and of two processes that decide at once one wins; a rollback takes nothing away."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from jobs.core.errors import DefinitionError, TransientError
+from jobs.core.scoring import Linear, as_words
+from jobs.engine.storage import model_shelf
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.model_shelf import Decision, Terms
+from jobs.engine.storage.place import Place
+from tests.support.rows import NOON
+
+NAME = "unusual"
+
+
+@pytest.fixture
+def lake(either: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    """Return an empty lake in a folder, or on a store."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return Lake(either)
+
+
+def keep(lake: Lake, version: str, at: str = "noon") -> None:
+    form = as_words(Linear(intercept="0", weights=("1",)))
+    words = {"version": version, "features": [{"name": "f", "sql": "1"}], "form": form}
+    words |= {"threshold": "0", "certificate": {"at": at}}
+    model_shelf.keep(lake, NAME, version, words)
+
+
+def decide(lake: Lake, was: Terms, what: str, version: str | None) -> Terms:
+    at = NOON.isoformat()
+    decision = Decision(what=what, version=version, since=at, at=at, by="me")
+    return model_shelf.decide(lake, NAME, was, decision)
+
+
+def test_a_version_is_written_once(lake: Lake) -> None:
+    keep(lake, "a", at="noon")
+    keep(lake, "a", at="later")
+
+    assert model_shelf.version(lake, NAME, "a")["certificate"] == {"at": "noon"}
+    with pytest.raises(DefinitionError, match="the model unusual has no version b"):
+        model_shelf.version(lake, NAME, "b")
+
+
+def test_a_rollback_is_one_more_term(lake: Lake) -> None:
+    keep(lake, "a")
+    keep(lake, "b")
+    known = model_shelf.terms(lake, NAME)
+    for what, version in (
+        ("promoted", "a"),
+        ("promoted", "b"),
+        ("rolled back", "a"),
+        ("rolled back", None),
+        ("promoted", "b"),
+    ):
+        known = decide(lake, known, what, version)
+
+    assert model_shelf.terms(lake, NAME).every == known.every
+    assert known.stack == ["b"]
+    held = [trained and trained.version for _, trained in model_shelf.in_force(lake, NAME)]
+    assert held == ["a", "b", "a", None, "b"]
+    assert len([*model_shelf.history(lake, NAME)]) == 5
+
+
+def test_of_two_that_decide_at_once_one_wins(lake: Lake) -> None:
+    was = model_shelf.terms(lake, NAME)
+    refused: list[str] = []
+    begin = threading.Barrier(4)
+
+    def promote(version: str) -> None:
+        begin.wait()
+        try:
+            decide(lake, was, "promoted", version)
+        except TransientError:
+            refused.append(version)
+
+    threads = [threading.Thread(target=promote, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    (held,) = model_shelf.terms(lake, NAME).every
+    assert sorted([*refused, str(held.version)]) == ["a", "b", "c", "d"]
+
+
+def test_another_lake_gets_the_terms_with_their_versions(lake: Lake) -> None:
+    keep(lake, "a")
+    keep(lake, "unused")
+    decide(lake, model_shelf.terms(lake, NAME), "promoted", "a")
+    other = Lake(lake.root.parent / "other")
+
+    model_shelf.carry(lake, other, [NAME, "never trained"])
+
+    assert model_shelf.in_force(other, NAME) == model_shelf.in_force(lake, NAME)
+    assert (other.models / NAME / "versions").names() == ["a.json"]
+
+
+def test_a_plan_has_a_bounded_number_of_terms(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_shelf, "MOST", 1)
+    known = decide(lake, model_shelf.terms(lake, NAME), "promoted", "a")
+
+    with pytest.raises(DefinitionError, match="promoted and rolled back 1 times"):
+        decide(lake, known, "promoted", "b")
