@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 
 from jobs.core.errors import LakeError
 from jobs.core.table import Appended, Judged, Streamed, Upserted, Windowed
+from jobs.core.writer_schema import schemas_from
 from jobs.engine.gates.batch_check import Guard
 from jobs.engine.gates.gate_files import refuse_behind
 from jobs.engine.pipeline.batch_accounting import inputs_of, opened
@@ -29,6 +30,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.lasting_checkpoint import keep_plan, keep_state
 from jobs.engine.storage.ledger import Entry, last_entry
 from jobs.engine.storage.place import Place
+from jobs.engine.storage.schema_shelf import Shelf
 from jobs.engine.storage.spark_checkpoint import planned, stream_id
 from jobs.engine.storage.torn_checkpoint import broken_state
 
@@ -80,7 +82,10 @@ class Writer:
 
     def __call__(self, rows: DataFrame, number: int) -> None:
         """Write a batch, unless it was written."""
-        with self.writing:
+        with (
+            self.writing,
+            schemas_from(Shelf(self._lake.schemas)),
+        ):  # Spark calls from a thread of its own
             self._write(rows, number)
 
     def cause(self, failure: BaseException) -> BaseException:

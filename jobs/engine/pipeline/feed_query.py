@@ -22,9 +22,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from jobs.core.errors import TransientError
+from jobs.core.errors import DefinitionError, TransientError
 from jobs.core.feed import CountingFeed, EventFeed, Feed, topics_of
 from jobs.core.modes import AvailableNow, Continuous, FeedMode, MicroBatch, RealTime
+from jobs.core.parse_registered import Registered
 from jobs.core.received import RECEIVED
 from jobs.core.stateful import fence, watermarked
 from jobs.core.table import Judged
@@ -79,6 +80,7 @@ def start(  # noqa: PLR0913  # what, how, where, and Kafka
     session = for_any_rows(spark) if isinstance(mode, Continuous) else for_rows_alone(spark)
 
     def rows(table: Judged) -> DataFrame:
+        _refuse_registered(feed, topics_of(table))
         records = _records(session, topics_of(table), mode, kafka, begins)
         return believed(records, table)
 
@@ -104,6 +106,21 @@ def start(  # noqa: PLR0913  # what, how, where, and Kafka
             return query.trigger(availableNow=True).start()
         case _:
             assert_never(mode)
+
+
+def _refuse_registered(feed: Feed, topics: Sequence[Topic]) -> None:
+    """Refuse topics whose schemas are in a registry: their ids are learned by bronze, and a feed does not wait for it.
+
+    Raises:
+        DefinitionError: There is one.
+    """
+    for topic in topics:
+        if isinstance(topic.parse, Registered):
+            raise DefinitionError(
+                f"{feed.id} reads {topic.name}, whose schemas are in a registry",
+                hint="raise alerts from topics that are JSON, Avro of one schema or CSV; silver reads any.",
+                topic=topic.name,
+            )
 
 
 def stop(spark: SparkSession, feed: Feed, query: StreamingQuery) -> None:

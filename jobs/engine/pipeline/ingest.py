@@ -22,6 +22,7 @@ from jobs.engine.kafka import topic_log
 from jobs.engine.kafka.beyond_calendar import FEW, as_spark_reads, is_beyond, within_calendar
 from jobs.engine.kafka.slices import Backlog, Bounds, Part, Positions, name_of, range_ends
 from jobs.engine.pipeline.governor import Governor
+from jobs.engine.pipeline.learn_schemas import Learner
 from jobs.engine.pipeline.newest_arrival import newest_before, newest_with
 from jobs.engine.runtime.meter import Meter, code_version
 from jobs.engine.storage import create_table, delta_commit
@@ -77,6 +78,7 @@ class Intake:
         self._newest = newest[1] if newest else None
         self._refuse_another_topic()
         self._make()
+        self._schemas = Learner(table, lake)
 
     def _make(self) -> None:
         """Make the table, or add the columns that one of an older version lacks; they are NULL in its older rows."""
@@ -183,6 +185,7 @@ class Intake:
         if written.rows != span:
             self._prove_complete(start, stops, written.rows)
         self._refuse_recreated()
+        self._schemas.learn(written)
         ranges = {part: (offset, stops.get(part, offset)) for part, offset in start.items()}
         entry = Entry(
             table=self._table.id,

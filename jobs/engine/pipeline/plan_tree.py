@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jobs.core.parse_registered import READER
+
 Json = Mapping[str, Any]
 Texts = Mapping[int, str]
 """For each column its text, by Spark's id."""
@@ -139,7 +141,7 @@ def written(expression: Node, known: Texts) -> str:
             return str(expression.fields["value"])
         case "GetStructField" if expression.fields.get("name"):
             return f"{written(expression.children[0], known)}.{expression.fields['name']}"
-        case kind if kind in DECODERS:
+        case kind if kind in DECODERS or expression.fields.get("name") == READER:
             named = (each for each in expression.walk() if each.kind == "AttributeReference")
             read = sorted({known.get(_id(each), "?") for each in named})
             return f"{kind}({_columns_in(', '.join(read))})"

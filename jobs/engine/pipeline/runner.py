@@ -13,6 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from jobs.core.errors import DefinitionError, LakeError
 from jobs.core.modes import AvailableNow, Batch, MicroBatch, Mode
 from jobs.core.table import Computed, Ingested, Recomputed, Streamed, Table
+from jobs.core.writer_schema import schemas_from
 from jobs.engine.accounting.close_ledger import close_or_reason
 from jobs.engine.gates.batch_check import Guard
 from jobs.engine.gates.gate_files import GateShutError, stops
@@ -35,6 +36,7 @@ from jobs.engine.runtime.retry import Patience, soon
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.locks import lease
+from jobs.engine.storage.schema_shelf import Shelf
 
 POLL = 0.05
 LOOK_AT_GATE = 1.0
@@ -152,7 +154,7 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and four
     else:
         work = partial(_through_gates, job, table, mode)
     record = site.record(site.spark, table, mode.name, lake)
-    with lease(site.spark, table, lake), record as wrote:
+    with lease(site.spark, table, lake), record as wrote, schemas_from(Shelf(lake.schemas)):
         recorded.append(wrote)
         if not isinstance(table, Ingested):
             masked_columns.learn(site.spark, table, lake)

@@ -56,6 +56,11 @@ class Shadow(Lake):
         return self.live.models
 
     @property
+    def schemas(self) -> Place:
+        """Return the live folder: a rebuild reads the live bronze."""
+        return self.live.schemas
+
+    @property
     def journal(self) -> Place:
         """Return the file that records the progress of a promotion."""
         return self.root / "promotion.json"

@@ -23,3 +23,8 @@ class FedLake(Lake):
         """Return the other lake's folder of a bronze table, and the own one of any other."""
         is_bronze = table.layer == Layer.BRONZE
         return self.source.table(table) if is_bronze else Lake.table(self, table)
+
+    @property
+    def schemas(self) -> Place:
+        """Return the other lake's folder with the schemas of its payloads."""
+        return self.source.schemas

@@ -34,6 +34,7 @@ from jobs.engine.storage.horizon import horizon, refuse_expired, whole_from
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries, last_entry, latest_version
 from jobs.engine.storage.pinned_versions import pin_versions
+from jobs.engine.storage.schema_shelf import Shelf
 from jobs.engine.storage.scratch import scratch
 
 Note = Callable[[str], None]
@@ -97,6 +98,7 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
     with pin_versions(lake.root, kept), scratch(lake.scratch) as root:
         pinned()
         cut = Lake(root / "log").open_for_writing()
+        Shelf(lake.schemas).lend(Shelf(cut.schemas))
         for log in logs:
             note(f"{log.table.id}: cutting its log …")
             chance = random.Random(f"{trial.seed} {log.table.id}")  # noqa: S311  # no secret
@@ -114,6 +116,7 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
                 admit(site.spark, table, whole, disordered[table])
         streamed = Lake(root / "stream").open_for_writing()
         model_shelf.carry(whole, streamed, models)
+        Shelf(lake.schemas).lend(Shelf(streamed.schemas))
         open_all(streamed)
         KillTrial(
             tables=derived, log=cut, lake=streamed, kills=trial.kills, seed=trial.seed, note=note

@@ -21,6 +21,7 @@ from jobs import catalog
 from jobs.core.received import PLACE
 from jobs.core.table import Derived, Ingested, Judged, Recomputed, Table
 from jobs.core.verdict import judged
+from jobs.core.writer_schema import schemas_from
 from jobs.engine.gates.gate_files import refuse_behind
 from jobs.engine.quarantine.released_among import released_among
 from jobs.engine.quarantine.resolutions import RECORD
@@ -35,6 +36,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_table
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.read_version import rows_now
+from jobs.engine.storage.schema_shelf import Shelf
 
 SWEPT = "deleted where they could not be computed again; the state of the stream may hold them until it is rebuilt"
 
@@ -99,7 +101,9 @@ class Forgetting:
         self.tables = [table for table in catalog.tables() if lake.exists(table)]
         for table in self.tables:
             refuse_unfit(table, lake)
-        self.branches = [self._branch(table) for table in self.tables if isinstance(table, Judged)]
+        judging = [table for table in self.tables if isinstance(table, Judged)]
+        with schemas_from(Shelf(lake.schemas)):
+            self.branches = list(map(self._branch, judging))
 
     def parts(self) -> Iterator[Part]:
         """Yield what it finds, table by table."""

@@ -27,11 +27,13 @@ from jobs.core.verdict import (
     time_of_a_bad_row,
     with_newest_arrival,
 )
+from jobs.core.writer_schema import schemas_from
 from jobs.engine.accounting.balance_sheet import readable_at
 from jobs.engine.quarantine.write import records
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.read_version import rows_at, rows_now
+from jobs.engine.storage.schema_shelf import Shelf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +66,8 @@ def rejudged(spark: SparkSession, table: Judged, lake: Lake, span: Span) -> Iter
     Raises:
         DefinitionError: By today's code a row would move out of the range, or into it.
     """
-    verdicts = judged(_events(spark, table, lake, span), table, in_any_order=True)
+    with schemas_from(Shelf(lake.schemas)):
+        verdicts = judged(_events(spark, table, lake, span), table, in_any_order=True)
     verdicts = verdicts.persist(StorageLevel.MEMORY_AND_DISK)
     firsts = first_copies(verdicts, DUPLICATE_OF, ORDER).persist(StorageLevel.MEMORY_AND_DISK)
     live = rows_now(spark, table, lake)

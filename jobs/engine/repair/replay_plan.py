@@ -24,10 +24,12 @@ from pyspark.sql import functions as F
 from jobs.core.received import ORDER, PLACE
 from jobs.core.table import Judged
 from jobs.core.verdict import bad_rows, good_rows, judged
+from jobs.core.writer_schema import schemas_from
 from jobs.engine.accounting.balance_sheet import readable_at
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.read_version import rows_at, rows_now
+from jobs.engine.storage.schema_shelf import Shelf
 
 COPY = ("_key", "_time")
 """The columns in which good copies of one event agree."""
@@ -176,7 +178,8 @@ def healing(
         closed: The moment before which every range of the table is closed; None when none is.
     """
     chosen = chosen.select(*PLACE, "_arrived_at", F.col("reasons").alias("_were")).persist()
-    verdicts = judged(_events(spark, table, lake, chosen), table, in_any_order=True)
+    with schemas_from(Shelf(lake.schemas)):
+        verdicts = judged(_events(spark, table, lake, chosen), table, in_any_order=True)
     verdicts = verdicts.persist(StorageLevel.MEMORY_AND_DISK)
     is_closed = F.lit(False) if closed is None else F.col("_time") < F.lit(closed)
     good = verdicts.where(F.col("_reasons").isNull() & is_closed)

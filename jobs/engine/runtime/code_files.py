@@ -63,8 +63,14 @@ def _declared(table: Table) -> list[Path]:
     named += [] if isinstance(table, Ingested) else [table.transform]
     named += [table.dimension.join] if table.dimension else []
     files = [own] if own.exists() else []
-    files += [Path(inspect.getfile(getattr(each, "func", each))) for each in named]
+    files += map(_file_of, named)
     return files + [file for source in table.needs for file in _declared(source)]
+
+
+def _file_of(function: Callable[..., Any]) -> Path:
+    """Return the module of a function, of one with some of its arguments given, or of an object that is called."""
+    named = getattr(function, "func", function)
+    return Path(inspect.getfile(named if inspect.isroutine(named) else type(named)))
 
 
 @cache

@@ -29,7 +29,7 @@ ARCHIVES = (".tar.gz", ".tgz", ".zip")
 LEAST_PARTITIONS = 2
 LEAST_MEMORY = 512
 """Megabytes: Spark refuses a heap of less than 450, and the garbage collector keeps a part of each heap."""
-SECRET = {"kafka_options", "postgres", "webhook"}
+SECRET = {"kafka_options", "schema_registry_options", "postgres", "webhook"}
 """May hold a password, so a refused value is not repeated."""
 
 RECEIVER = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE__TRANSPORT")
@@ -66,6 +66,13 @@ class Settings(BaseSettings):
     kafka_options: Annotated[dict[str, str], NoDecode] = Field(
         default_factory=dict,
         description="client properties of that cluster as JSON: security.protocol, sasl.mechanism, …",
+    )
+    schema_registry: str | None = Field(
+        default=None, pattern=r"^https?://[^\s@]+$", description="address of a schema registry"
+    )
+    schema_registry_options: Annotated[dict[str, str], NoDecode] = Field(
+        default_factory=dict,
+        description="properties of its client as JSON: basic.auth.user.info, …",
     )
     master: str | None = Field(
         default=None,
@@ -161,7 +168,7 @@ class Settings(BaseSettings):
         description="address to which failed runs are posted as JSON; when absent, they are only in the log",
     )
 
-    @field_validator("kafka_options", mode="before")
+    @field_validator("kafka_options", "schema_registry_options", mode="before")
     @classmethod
     def _from_json(cls, options: object) -> object:
         try:

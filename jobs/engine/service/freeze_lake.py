@@ -88,6 +88,7 @@ def frozen(
             versions[table.id] = _freeze(table, lake, held)
             note(f"{table.id}: version {versions[table.id]}")
         freeze_copy(lake.gates, held)
+        freeze_folder(lake.schemas, held)
         freeze_folder(lake.rules, held)
         freeze_folder(lake.models, held)
         freeze_copy(lake.rule_changes, held)

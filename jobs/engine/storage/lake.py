@@ -136,6 +136,11 @@ class Lake:
         return self.root / "quality" / f"report-{day}.html"
 
     @property
+    def schemas(self) -> Place:
+        """Return the folder with the schemas of payloads, by their ids in a registry."""
+        return self.root / "_schemas"
+
+    @property
     def backtest(self) -> Place:
         """Return the file for the page of the last backtest of alert rules."""
         return self.root / "quality" / "backtest.html"
@@ -252,8 +257,7 @@ class Lake:
     def pause(self, seconds: float) -> float:
         """Return the seconds between two looks at what other programs may have changed, of which a folder bears one so often.
 
-        On a store each look is some requests, and each request is money: a stream that looked as often as in a folder, beside
-        three idle tables, cost about 40 $ a month (tests/benchmarks/store_requests.py).
+        On a store each look is some requests, and each request is money: beside three idle tables, about 40 $ a month.
         """
         return seconds if self.root.is_local else max(seconds, LOOK_AT_STORE)
 
@@ -283,7 +287,7 @@ class Lake:
         """Create the folder if it is missing, and check that it can be written, by one writer at a time.
 
         Raises:
-            DefinitionError: The folder cannot be created or written, or its store lets writers overwrite each other.
+            DefinitionError: It cannot be created or written, or its store lets writers overwrite each other.
             TransientError: It is being restored.
         """
         if not self.root.is_local:

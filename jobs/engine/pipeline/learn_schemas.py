@@ -1,0 +1,116 @@
+"""New ids of schemas are asked for while bronze takes their payloads in, before the commit.
+
+Why here and not in silver: a record is taken in by one process, once, and that process has the network and the credentials of
+sources anyway. What is derived from bronze then needs only the lake: executors, a backfill, a rebuild of next year.
+
+The ids are read from the files that were just written, by DuckDB: they are in the page cache, so a slice of 50,000 records
+costs some milliseconds, and the driver gets only ids that it does not know yet. Only these cost a request.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing
+
+from jobs.core.decode import decoder
+from jobs.core.errors import DefinitionError
+from jobs.core.parse_registered import HEAD, Registered
+from jobs.core.table import Table
+from jobs.core.writer_schema import WriterSchema
+from jobs.engine.kafka.schema_registry import EXTRA, Registry
+from jobs.engine.runtime.settings import settings
+from jobs.engine.storage.commit_log import added_file
+from jobs.engine.storage.delta_commit import Written
+from jobs.engine.storage.duckdb_session import literal
+from jobs.engine.storage.duckdb_table import peek_files
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.log_actions import file_of
+from jobs.engine.storage.schema_shelf import Shelf
+
+AT_ONCE = 1_000
+"""Ids that are read at once; a topic full of rubbish may have one in each payload."""
+
+
+class Learner:
+    """Learns the schemas of a bronze table's payloads; does nothing for a table whose topics have none."""
+
+    def __init__(self, table: Table, lake: Lake) -> None:
+        """Look at the table's topics."""
+        self._path = lake.table(table)
+        self._shelf = Shelf(lake.schemas)
+        self._seen: set[int] = set()
+        self._columns: dict[str, list[str]] = {"_payload": [], "_message_key": []}
+        for topic in table.topics:
+            if isinstance(topic.parse, Registered):
+                self._columns["_payload"].append(topic.name)
+                if topic.parse.keys:
+                    self._columns["_message_key"].append(topic.name)
+
+    def learn(self, written: Written) -> None:
+        """Keep the schemas of records that are about to be committed.
+
+        Raises:
+            TransientError: The registry does not answer.
+            DefinitionError: No registry is known, or a schema cannot be used.
+        """
+        if written.is_empty:
+            return
+        files = [file_of(self._path, added_file(each)) for each in written.files]
+        for column, topics in self._columns.items():
+            while topics and (new := list(self._new(files, column, topics))):
+                self._keep([each for each in new if not self._shelf.has(each)])
+                self._seen.update(new)
+
+    def _new(self, files: list[str], column: str, topics: list[str]) -> Iterator[int]:
+        known = ", ".join(map(str, self._seen)) or "-1"
+        of = ", ".join(map(literal, topics))
+        rows = peek_files(files, "records").ask(
+            f"""
+            SELECT DISTINCT ('0x' || hex(array_slice({column}, 2, {HEAD})))::BIGINT AS number
+            FROM records
+            WHERE _topic IN ({of}) AND octet_length({column}) >= {HEAD}
+                AND array_slice({column}, 1, 1) = '\\x00'::BLOB AND number NOT IN ({known})
+            LIMIT {AT_ONCE}
+            """  # noqa: S608  # our own names and numbers
+        )
+        return (int(str(number)) for (number,) in rows)
+
+    def _keep(self, numbers: list[int]) -> None:
+        if not numbers:
+            return
+        with closing(_registry(numbers[0])) as registry:
+            for number in numbers:
+                schema = registry.schema(number)
+                if schema is not None:
+                    _refuse_unusable(schema)
+                self._shelf.keep(number, schema)
+
+
+def _registry(number: int) -> Registry:
+    found = settings()
+    if found.schema_registry is None:
+        raise DefinitionError(
+            f"a record has the schema {number}, which the lake does not know, and no schema registry is named",
+            hint="set STRANDLINE_SCHEMA_REGISTRY; nothing was committed.",
+            schema=number,
+        )
+    return Registry(found.schema_registry, found.schema_registry_options)
+
+
+def _refuse_unusable(schema: WriterSchema) -> None:
+    """Refuse a schema from which no decoder can be made; its payloads would end the stream of silver instead.
+
+    Raises:
+        DefinitionError: None can be made.
+    """
+    try:
+        decoder(schema)
+    except ImportError as error:
+        raise DefinitionError(
+            f"the library that decodes {schema.kind} is not installed: {error}",
+            hint=f"install it: pip install '{EXTRA}'.",
+        ) from error
+    except Exception as error:  # libraries of three formats raise what they like
+        raise DefinitionError(
+            f"the registry's schema {schema.number} cannot be used: {error}",
+            hint="correct it in the registry, or leave the topic out; nothing was committed.",
+            schema=schema.number,
+        ) from error
