@@ -15,13 +15,10 @@ from jobs.engine.storage.place import Place
 from jobs.engine.storage.store_probe import refuse_unsafe
 
 WRITER = "writer"
-
 LOOK_AT_STORE = 10.0
 """Seconds; a sixth of the silence after which a stream counts as dead (jobs/engine/service/stream_health.py)."""
-
 RESTORING = "_restoring.json"
 """The file in a lake on a store that is being restored; in a folder a lake has its name when it is complete."""
-
 ROOM = 1_000_000
 """Bytes; with less the heartbeat cannot be written for long."""
 
