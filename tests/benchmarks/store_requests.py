@@ -138,15 +138,15 @@ def measured(  # noqa: PLR0913, PLR0917  # where the lake lies, what serves it, 
         }
         begun = {name: latest_version(path) for name, path in paths.items()}
         for name, path in paths.items():
-            _send(address)
+            send_rows(address)
             _await_commit(path, begun[name])
         for _ in range(WARM):
-            _send(address)
+            send_rows(address)
             time.sleep(EVERY)
         time.sleep(SETTLED)
         before, first, since = _now(counts), _versions(paths), time.monotonic()
         for number in range(batches):
-            _send(address)
+            send_rows(address)
             time.sleep(max(0.0, since + (number + 1) * EVERY - time.monotonic()))
         time.sleep(3 * EVERY)  # silver and gold follow a trigger later each
         busy, last, until = _now(counts), _versions(paths), time.monotonic()
@@ -181,7 +181,7 @@ def _versions(paths: Mapping[str, Place]) -> dict[str, int]:
     return {name: latest_version(path) for name, path in paths.items()}
 
 
-def _send(address: str) -> None:
+def send_rows(address: str) -> None:
     """Send a hundred readings, each time later than all before."""
     done = events_in(address, bronze.NEWER) // ROWS
     at = SINCE + SPAN + timedelta(seconds=10 * done)

@@ -8,7 +8,8 @@ from jobs import catalog
 from jobs.engine.kafka import local_broker
 from jobs.engine.kafka.admin import create_topic
 from jobs.engine.storage.lake import Lake
-from tests.benchmarks.store_requests import measured
+from tests.benchmarks.store_requests import NAMES, measured, send_rows
+from tests.cli.typed import succeeded
 from tests.support.s3_server import S3Server
 
 BATCHES = 6
@@ -28,8 +29,12 @@ def test_a_micro_batch_takes_no_more_requests_than_it_needs(s3: S3Server, tmp_pa
     try:
         for topic in {topic for table in catalog.tables() for topic in table.topics}:
             create_topic(address, topic.name, topic.partitions, {})
-        empty = Lake(tmp_path / "empty")
-        counted = [*measured(s3, empty, 0, address, tmp_path, BATCHES)]
+        young = Lake(tmp_path / "young")
+        send_rows(address)
+        # A stream refuses to begin where the table that it reads does not exist.
+        env = {"STRANDLINE_KAFKA": address}
+        succeeded("run", *NAMES, "--lake", young.root, env=env)
+        counted = [*measured(s3, young, 0, address, tmp_path, BATCHES)]
     finally:
         local_broker.down(own)
 
