@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup guests demo test prove check fmt bench mutants clean
+.PHONY: help setup guests demo test prove check fmt bench mutants wheel clean
 
 help: ## show these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,7 +75,10 @@ bench: setup ## measure against hand-written jobs and write the report
 mutants: setup ## plant faults in a copy, one at a time; each must turn a test red (ONLY="word word" chooses)
 	@$(BIN)/python -m tests.mutants $(ONLY)
 
-clean: ## stop the broker; remove .venv, .lake and every cache
+wheel: setup ## build the wheel that others install, in dist (infra/docs/package.md)
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+
+clean: ## stop the broker; remove .venv, .lake, dist and every cache
 	@if [ -x $(BIN)/strandline ]; then $(BIN)/strandline down || true; fi
-	@rm -rf .venv .lake .cache .hypothesis
+	@rm -rf .venv .lake .cache .hypothesis dist
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

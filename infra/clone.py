@@ -7,7 +7,8 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+from infra.home import ROOT
+
 CONSTRAINTS = "infra/constraints.txt"
 
 
@@ -48,6 +49,11 @@ class Place:
     def unfinished(self) -> Path:
         """Return the file that exists while the environment is being made or pip runs."""
         return self.venv / "unfinished"
+
+    @property
+    def lock(self) -> Path:
+        """Return the file that one set-up at a time locks: one that always exists, so no lock file is left behind."""
+        return self.root / "pyproject.toml"
 
     @property
     def lean_note(self) -> Path:

@@ -11,10 +11,10 @@ each jar's size. A set without that note, with another list's, or with a jar mis
 import hashlib
 import json
 import shutil
-import sys
 from pathlib import Path
 
 from infra import trust
+from infra.home import home, setup_command, spark_folder
 from infra.logged import Runner, SetupError
 
 LISTS = Path(__file__).parent / "jars"
@@ -34,7 +34,7 @@ def broker_jars(venv: Path | None = None) -> list[Path]:
 
 def jars(name: str, venv: Path | None = None) -> list[Path]:
     """Return the jars of a set if it is complete, else none."""
-    folder = _folder(venv or Path(sys.prefix), name)
+    folder = _folder(venv or home(), name)
     try:
         note = json.loads((folder / NOTE).read_text())
         sizes = {folder / jar: size for jar, size in note["jars"].items()}
@@ -50,9 +50,13 @@ def fetch(name: str, *, venv: Path, java: Path, run: Runner) -> None:
     Raises:
         SetupError: Ivy could not resolve or fetch it.
     """
-    ivy = next(iter(sorted(venv.glob("lib/python3.*/site-packages/pyspark/jars/ivy-*.jar"))), None)
+    spark = spark_folder(venv)
+    ivy = next(iter(sorted(spark.glob("ivy-*.jar"))), None) if spark else None
     if ivy is None:
-        raise SetupError("pyspark brings no Ivy.", hint="remove .venv and type `make setup` again.")
+        raise SetupError(
+            "pyspark brings no Ivy.",
+            hint=f"remove the virtual environment, make it anew, and type `{setup_command()}` again.",
+        )
     folder = _folder(venv, name)
     partial = folder.with_name(f"{name}.partial")
     shutil.rmtree(partial, ignore_errors=True)

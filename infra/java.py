@@ -18,10 +18,11 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from infra.home import home as folder
 
 SUPPORTED = (17, 21)
 VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
@@ -52,7 +53,7 @@ class Java:
 
 def java_home(venv: Path | None = None) -> Path | None:
     """Return the folder for JAVA_HOME: the one that set-up recorded, else the one of the machine."""
-    chosen = recorded(venv or Path(sys.prefix))
+    chosen = recorded(venv or folder())
     if chosen is not None:
         return chosen
     java = find()
@@ -95,7 +96,8 @@ def probe(program: Path) -> Java | None:
 
 def wheel_java(venv: Path) -> Path | None:
     """Return the Java inside the installed wheel."""
-    programs = venv.glob(f"lib/python3.*/site-packages/{WHEEL}/java-runtime/bin/java")
+    inside = f"{WHEEL}/java-runtime/bin/java"
+    programs = [*venv.glob(f"lib/python3.*/site-packages/{inside}"), *venv.glob(f"wheel/{inside}")]
     return next(iter(sorted(programs)), None)
 
 
@@ -113,7 +115,7 @@ def archive(home: Path, jars: Sequence[Path], *more: str) -> Path:
     """Return the path of the archive for a Java, some jars and what else the classes depend on."""
     names = [str(home), *more, *(jar.name for jar in jars)]
     mark = hashlib.sha256("\n".join(names).encode()).hexdigest()[:12]
-    return Path(sys.prefix) / "jvm" / f"{mark}.jsa"
+    return folder() / "jvm" / f"{mark}.jsa"
 
 
 def archive_option(file: Path | None, draft: Path | None) -> list[str]:
@@ -131,5 +133,5 @@ def _candidates() -> Iterator[Path]:
     on_path = shutil.which("java")
     if on_path:
         yield Path(on_path)
-    for folder in USUAL_FOLDERS:
-        yield from sorted(Path(folder).glob("*/bin/java"))
+    for usual in USUAL_FOLDERS:
+        yield from sorted(Path(usual).glob("*/bin/java"))

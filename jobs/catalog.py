@@ -1,10 +1,12 @@
 """Finds every table by itself: a module in a layer's folder that ends with its ``TABLE``.
 
+The folders are those of the project's package, or of the example (jobs/core/project.py).
+
 Reading the catalog starts no JVM, so an error in a declaration is reported before Spark starts.
 """
 
 import ast
-import importlib
+import importlib.util
 import pkgutil
 import re
 import traceback
@@ -17,11 +19,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import get_args
 
-from jobs import bronze, gold, silver
-from jobs import models as learnt
 from jobs.core.errors import DefinitionError, LakeError
 from jobs.core.kind import Layer
 from jobs.core.model import Model
+from jobs.core.project import package, project
 from jobs.core.table import Derived, Table
 
 CORE = Path(__file__).parent / "core"
@@ -34,7 +35,6 @@ INSTEAD = {
     "rules": "declare the rules where the rows are judged; what must hold of the whole table is `expects`. ",
 }
 """What to do instead of a field that the kind has not."""
-LAYERS = {Layer.BRONZE: bronze, Layer.SILVER: silver, Layer.GOLD: gold}
 
 
 @cache
@@ -45,7 +45,7 @@ def tables() -> tuple[Table, ...]:
         DefinitionError: A module cannot be read or has no table of its own name, a declaration is refused, a table
             reads one that no module declares, or tables read each other in a circle.
     """
-    declared = [each for layer in LAYERS for each in _declared(layer)]
+    declared = [each for layer in Layer for each in _declared(layer)]
     found = {table.id: table for table, _ in declared}
     graph = {name: [source.id for source in table.needs] for name, table in found.items()}
     for table, module in declared:
@@ -81,17 +81,18 @@ def find(name: str) -> Table:
 
 @cache
 def models() -> tuple[Model, ...]:
-    """Return all models: the ``MODEL`` of each module in jobs/models.
+    """Return all models: the ``MODEL`` of each module in ``models`` beside the layers of the tables.
 
     Raises:
         DefinitionError: A module has no model of its own name, or a table is scored by one that no module declares.
     """
-    found = {}
-    for module in pkgutil.iter_modules(learnt.__path__):
-        declared = getattr(_imported(f"{learnt.__name__}.{module.name}"), "MODEL", None)
+    found, folder = {}, f"{package()}.models"
+    names = [] if _is_absent(folder) else pkgutil.iter_modules(_imported(folder).__path__)
+    for module in names:
+        declared = getattr(_imported(f"{folder}.{module.name}"), "MODEL", None)
         if not isinstance(declared, Model) or declared.name != module.name:
             raise DefinitionError(
-                f"jobs/models/{module.name}.py does not declare the model {module.name}",
+                f"{folder}.{module.name} does not declare the model {module.name}",
                 hint=f"end the module with MODEL = Model(name={module.name!r}, …).",
             )
         found[declared.name] = declared
@@ -99,7 +100,7 @@ def models() -> tuple[Model, ...]:
         if table.scored_by and table.scored_by not in found:
             raise DefinitionError(
                 f"{table.id} is scored by {table.scored_by}, which no module declares",
-                hint=f"add jobs/models/{table.scored_by}.py, which ends with MODEL = Model(…).",
+                hint=f"add {table.scored_by}.py to {folder}, which ends with MODEL = Model(…).",
                 table=table.id,
             )
     return tuple(found[name] for name in sorted(found))
@@ -115,7 +116,7 @@ def model(name: str) -> Model:
     if name not in known:
         raise DefinitionError(
             f"there is no model {name}",
-            hint=f"the models are {', '.join(known) or 'none yet; add one in jobs/models'}.",
+            hint=f"the models are {', '.join(known) or f'none yet; add one in {package()}.models'}.",
             model=name,
         )
     return known[name]
@@ -143,17 +144,43 @@ def _refuse_strangers(table: Table, found: dict[str, Table], module: ModuleType)
         if source.id not in found:
             raise DefinitionError(
                 f"{_place(module)}: {table.id} reads {source.id}, which no module declares",
-                hint="let `reads` name the TABLE of a module in jobs/bronze, silver or gold.",
+                hint=f"let `reads` name the TABLE of a module in {package()}/bronze, silver or gold.",
                 table=table.id,
                 source=source.id,
             )
 
 
 def _declared(layer: Layer) -> list[tuple[Table, ModuleType]]:
-    package = LAYERS[layer]
-    names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
-    modules = [_imported(f"{package.__name__}.{name}") for name in names]
+    folder = _folder(layer)
+    if _is_absent(folder):
+        return []
+    names = sorted(module.name for module in pkgutil.iter_modules(_imported(folder).__path__))
+    modules = [_imported(f"{folder}.{name}") for name in names]
     return [(_table(module, layer), module) for module in modules]
+
+
+def _folder(layer: Layer) -> str:
+    """Return the package with the modules of a layer."""
+    return f"{package()}.{layer}"
+
+
+def _is_absent(folder: str) -> bool:
+    """Return whether a project has no such layer.
+
+    Raises:
+        DefinitionError: It has no package of tables at all.
+    """
+    above = folder.rpartition(".")[0]
+    try:
+        if not above or importlib.util.find_spec(above) is not None:
+            return importlib.util.find_spec(folder) is None
+    except ModuleNotFoundError:
+        pass
+    found = project()
+    raise DefinitionError(
+        f"there is no package {above}, which should have the tables",
+        hint=f"correct `tables` in {found.file}." if found else "install the engine anew.",
+    )
 
 
 def _imported(name: str) -> ModuleType:
@@ -230,9 +257,9 @@ def _place(module: ModuleType) -> str:
 
 
 def _short(file: str) -> str:
-    path = Path(file)
-    root = Path(__file__).parents[1]
-    return str(path.relative_to(root)) if path.is_relative_to(root) else file
+    path, found = Path(file), project()
+    roots = (Path(__file__).parents[1], *((found.root,) if found else ()))
+    return next((str(path.relative_to(root)) for root in roots if path.is_relative_to(root)), file)
 
 
 def _table(module: ModuleType, layer: Layer) -> Table:

@@ -5,7 +5,6 @@ and no Spark. A table that cannot be done tonight fails the run after the others
 """
 
 from dagster import (
-    DefaultScheduleStatus,
     OpExecutionContext,
     RunRequest,
     SkipReason,
@@ -22,6 +21,7 @@ from jobs.engine.repair.expire import declares, expire, is_due
 from jobs.engine.storage.lake import Lake
 from orchestration.failures import failure
 from orchestration.resources import LakeResource, SparkResource
+from orchestration.switched import by_itself
 
 
 @op(description="Delete the rows that are older than their tables keep them.")
@@ -51,7 +51,7 @@ def expiry() -> None:
     job=expiry,
     cron_schedule="30 1 * * *",
     execution_timezone="UTC",
-    default_status=DefaultScheduleStatus.RUNNING,
+    default_status=by_itself(usually=True),
 )
 def expire_nightly(lake: LakeResource) -> RunRequest | SkipReason:
     """Let old rows expire, where there are any."""

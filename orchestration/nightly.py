@@ -36,6 +36,7 @@ from orchestration.checks import evaluation
 from orchestration.failures import failure
 from orchestration.keys import key
 from orchestration.resources import LakeResource, SparkResource
+from orchestration.switched import by_itself
 from orchestration.vitals import answered
 
 DAYS = 3
@@ -110,11 +111,20 @@ def certify() -> None:
 
 
 CERTIFY_NIGHTLY = ScheduleDefinition(
-    name="certify_nightly", job=certify, cron_schedule="0 3 * * *", execution_timezone="UTC"
+    name="certify_nightly",
+    job=certify,
+    cron_schedule="0 3 * * *",
+    execution_timezone="UTC",
+    default_status=by_itself(usually=False),
 )
 
 
-@schedule(job=RE_READ, cron_schedule="0 2 * * *", execution_timezone="UTC")
+@schedule(
+    job=RE_READ,
+    cron_schedule="0 2 * * *",
+    execution_timezone="UTC",
+    default_status=by_itself(usually=False),
+)
 def re_read_nightly(lake: LakeResource) -> RunRequest | SkipReason:
     """Recompute the last closed days as one range."""
     last = last_closed(lake.lake())

@@ -11,7 +11,6 @@ from datetime import timedelta
 
 from dagster import (
     Config,
-    DefaultScheduleStatus,
     JobDefinition,
     OpExecutionContext,
     ScheduleDefinition,
@@ -23,6 +22,7 @@ from pydantic import Field
 from jobs.cli.place import now
 from orchestration.old_events import old_events
 from orchestration.old_runs import left_files, old_runs, shrunk, size
+from orchestration.switched import by_itself
 
 
 class Policy(Config):
@@ -85,5 +85,5 @@ PURGE_OFTEN = ScheduleDefinition(
     job=PURGE,
     cron_schedule="40 */3 * * *",
     execution_timezone="UTC",
-    default_status=DefaultScheduleStatus.RUNNING,
+    default_status=by_itself(usually=True),
 )

@@ -24,6 +24,7 @@ from jobs.core.errors import LakeError
 from orchestration.failures import failure
 from orchestration.links import linked
 from orchestration.resources import LakeResource
+from orchestration.switched import by_itself
 
 STEP = "make_report"
 
@@ -68,7 +69,12 @@ def _report() -> None:
 REPORT: JobDefinition = _report
 
 
-@schedule(job=REPORT, cron_schedule="0 6 * * *", execution_timezone="UTC")
+@schedule(
+    job=REPORT,
+    cron_schedule="0 6 * * *",
+    execution_timezone="UTC",
+    default_status=by_itself(usually=False),
+)
 def every_morning(context: ScheduleEvaluationContext) -> RunRequest:
     """Report on the day before: it is complete, and most late rows have arrived."""
     day = context.scheduled_execution_time.date() - timedelta(days=1)

@@ -17,6 +17,7 @@ from dagster import (
 from jobs.cli.place import configured, now
 from jobs.engine.service.heartbeat import heartbeat
 from orchestration import catch_up
+from orchestration.switched import by_itself
 
 CATCH_UP = catch_up.job()
 
@@ -36,7 +37,12 @@ def unfinished_run(instance: DagsterInstance, job: str) -> str | None:
     return running[0].dagster_run.run_id if running else None
 
 
-@schedule(job=CATCH_UP, cron_schedule="*/15 * * * *", execution_timezone="UTC")
+@schedule(
+    job=CATCH_UP,
+    cron_schedule="*/15 * * * *",
+    execution_timezone="UTC",
+    default_status=by_itself(usually=False),
+)
 def every_quarter_of_an_hour(context: ScheduleEvaluationContext) -> RunRequest | SkipReason:
     """Catch up, unless a stream runs or the last run is not finished."""
     _, lake = configured(None)

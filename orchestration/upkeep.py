@@ -7,7 +7,6 @@ import os
 
 from dagster import (
     Config,
-    DefaultScheduleStatus,
     OpExecutionContext,
     RunRequest,
     ScheduleEvaluationContext,
@@ -26,6 +25,7 @@ from jobs.engine.service.orphan_files import left, take_away
 from orchestration.failures import failure
 from orchestration.resources import LakeResource
 from orchestration.schedules import unfinished_run
+from orchestration.switched import by_itself
 
 
 class Upkeep(Config):
@@ -64,7 +64,7 @@ def maintenance() -> None:
     job=maintenance,
     cron_schedule="7-59/15 * * * *",
     execution_timezone="UTC",
-    default_status=DefaultScheduleStatus.RUNNING,
+    default_status=by_itself(usually=True),
 )
 def maintain_often(context: ScheduleEvaluationContext) -> RunRequest | SkipReason:
     """Maintain the lake, unless there is none yet or the last run is not finished."""

@@ -3,37 +3,27 @@
 import shlex
 import time
 from datetime import timedelta
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from jobs import catalog
-from jobs.cli import engine, place
+from jobs.cli import place
 from jobs.cli.answers import print_sheets, refuse_imbalance, sheets_of
+from jobs.cli.demo_lake import begin, run_tables, short
 from jobs.cli.graph import picture
 from jobs.cli.screen import draw, note, progress, say
-from jobs.core.errors import DataError, DefinitionError
+from jobs.core.errors import DataError
 from jobs.core.kind import Layer
-from jobs.core.modes import AvailableNow
 from jobs.engine.accounting.balance_sheet import Balance
 from jobs.engine.kafka import admin, local_broker
-from jobs.engine.pipeline.runner import run
 from jobs.engine.runtime.settings import settings
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.place import Place
 from jobs.play.plan import Plan
 from jobs.play.send import send
 from jobs.play.truth import Truth
 from jobs.silver import device_telemetry
-
-MARK = ".strandline-demo"
-"""A file in the demo's lake: a folder that has it may be deleted and made again."""
-
-FORGOTTEN = 600.0
-"""Seconds in which a store must list nothing of what was removed. SeaweedFS lists the names of emptied folders for some minutes, and
-Spark refuses to begin beside one."""
 
 
 def register(app: typer.Typer) -> None:
@@ -60,7 +50,7 @@ def demo(
     """
     found = settings()
     where = Lake(Place.of(lake) if lake else Place.of(found.lake) / "demo")
-    _begin(where)
+    begin(where)
     began = time.monotonic()
     note("starting a Kafka broker …")
     running = local_broker.up(where)
@@ -69,7 +59,7 @@ def demo(
             running.address, catalog.tables()
         )  # that of alerts as well, which nothing sends
         truth = _send(events, running.address)
-        _run(where, running.address)
+        run_tables(where, running.address)
     finally:
         local_broker.down(where)
     sheets = sheets_of(where)
@@ -83,43 +73,6 @@ def demo(
         f"balanced: {events:,} events, each in exactly one place, in {time.monotonic() - began:.0f} s"
     )
     _what_next(where)
-
-
-def _begin(where: Lake) -> None:
-    """Empty the demo's lake.
-
-    Raises:
-        DefinitionError: The folder holds something that no demo made.
-    """
-    if where.root.names():
-        if not (where.root / MARK).exists():
-            raise DefinitionError(
-                f"{where.root} is not empty, and not made by a demo",
-                hint="choose an empty folder with --lake.",
-            )
-        local_broker.down(where)
-        where.root.remove()
-    if (
-        not where.root.is_local
-    ):  # the broker's records are beside a lake on a store, and would be read again
-        local_broker.down(where)
-        where.near.remove()
-        _await_empty(where)
-    where.open_for_writing()
-    (where.root / MARK).put("")
-
-
-def _await_empty(where: Lake) -> None:
-    deadline = time.monotonic() + FORGOTTEN
-    if where.root.names():
-        note(f"waiting until the store lists nothing in {where.root} any more …")
-    while names := where.root.names():
-        if time.monotonic() > deadline:
-            raise DefinitionError(
-                f"the store still lists {', '.join(names)} in {where.root}, which was removed",
-                hint="choose another folder with --lake.",
-            )
-        time.sleep(1)
 
 
 def _send(events: int, address: str) -> Truth:
@@ -141,19 +94,6 @@ def _send(events: int, address: str) -> Truth:
     return sent.truth
 
 
-def _run(where: Lake, address: str) -> None:
-    note("starting Spark …")
-    found = settings(lake=str(where.root))
-    site = engine.site(found, where, address, is_brief=True)
-    for table in catalog.tables():
-
-        def note_batch(entry: Entry) -> None:
-            note(f"{entry.table}: {entry.read:,} rows read in {entry.duration_ms / 1000:.1f} s")
-
-        run(table, AvailableNow(), where, site=site, on_commit=note_batch)
-    site.spark.stop()
-
-
 def _refuse_untruth(sheets: list[Balance], truth: Truth) -> None:
     """Compare the ledger with the events that were sent."""
     for sheet in sheets:
@@ -170,15 +110,9 @@ def _refuse_untruth(sheets: list[Balance], truth: Truth) -> None:
 
 
 def _what_next(where: Lake) -> None:
-    lake = f"--lake {shlex.quote(_short(where.root))}"
+    lake = f"--lake {shlex.quote(short(where.root))}"
     question = "SELECT signal, count(*) AS readings FROM silver.device_telemetry GROUP BY ALL"
     say("\ntry next:")
     say(f'  .venv/bin/strandline query {lake} "{question}"')
     say(f"  .venv/bin/strandline verify {lake} --all")
     say(f"  .venv/bin/strandline up {lake} && .venv/bin/strandline stream {lake} --every 1s")
-
-
-def _short(root: Place) -> str:
-    if not root.is_local or not root.local.is_relative_to(Path.cwd()):
-        return str(root)
-    return str(root.local.relative_to(Path.cwd()))

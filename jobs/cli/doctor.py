@@ -1,16 +1,19 @@
 """``doctor``: check what is needed, and print what to type."""
 
 from dataclasses import asdict
+from typing import Annotated
 
 import typer
 
 from infra import setup
 from jobs import catalog
 from jobs.cli import place
+from jobs.cli.doctor_outside import outside
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, say
 from jobs.core.errors import DefinitionError, LakeError
 from jobs.engine.kafka import admin
+from jobs.engine.runtime.settings import choose_profile, chosen_profile, settings
 from jobs.engine.service import dagster_database
 from jobs.engine.storage.store_probe import refuse_unsafe
 
@@ -20,15 +23,28 @@ def register(app: typer.Typer) -> None:
     app.command("doctor")(doctor)
 
 
-def doctor(lake: LakeOption = None, as_json: JsonOption = False) -> None:
+def doctor(
+    lake: LakeOption = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(metavar="<name>", help="The profile of strandline.toml that is tried."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
     r"""Check everything that Strandline needs and print what is missing.
+
+    Tries each thing that the settings name: lake, Kafka, database, cluster, webhook, rules.
 
     \b
     strandline doctor
+    strandline doctor --profile prod
     strandline doctor --json
     """
-    asked = (_settings, _lake, _kafka, _history)
-    checks = [*setup.state(), _tables(), *(ask(lake) for ask in asked)]
+    if profile is not None:
+        choose_profile(profile)
+    checks = [*setup.state(), _tables(), _settings(lake)]
+    if checks[-1].ok:  # the others would repeat its mistakes
+        checks += [*(ask(lake) for ask in (_lake, _kafka, _history)), *outside(settings(lake=lake))]
     if as_json:
         emit([asdict(check) for check in checks])
     else:
@@ -57,7 +73,9 @@ def _settings(lake: place.LakeOption) -> setup.Check:
         found, _ = place.configured(lake)
     except LakeError as error:
         return setup.Check(name="settings", ok=False, detail=error.message, hint=error.hint)
-    detail = f"{found.cores} cores, {found.memory} of memory"
+    chosen = chosen_profile()
+    of = f"profile {chosen}: " if chosen else ""
+    detail = f"{of}{found.cores} cores, {found.memory} of memory"
     return setup.Check(name="settings", ok=True, detail=detail, hint="")
 
 

@@ -20,6 +20,7 @@ import typer
 from jobs.cli import completion, stopping
 from jobs.cli.ending import UNFORESEEN, foreseen
 from jobs.cli.screen import complain
+from jobs.core import project
 from jobs.core.errors import DefinitionError, LakeError
 
 VERBS = {
@@ -68,12 +69,20 @@ VERBS = {
     "snapshot": "snapshots",
     "restore": "snapshots",
     "new": "new",
+    "init": "init",
+    "setup": "setting_up",
     "doctor": "doctor",
 }
 """The module of each verb. Only that one is imported; with all of them an answer of one second would take two."""
 
 PLAYGROUND = ("demo", "events")
 """Modules that a project deletes together with the tables of the example."""
+
+OWN = {"demo": "own_play", "produce": "own_play"}
+"""Verbs whose module is another one in a project of one's own."""
+
+EXAMPLES = ("rules", "alerts", "deliver")
+"""Verbs about the example's tables of alerts, which a project of one's own has not."""
 
 app = typer.Typer(
     name="strandline",
@@ -96,8 +105,24 @@ def strandline(
         bool,
         typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
     ] = False,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            metavar="<name>",
+            help="The profile of strandline.toml; STRANDLINE_PROFILE, or none, when absent.",
+        ),
+    ] = None,
 ) -> None:
     """A lakehouse in which every event is accounted for."""
+    _choose(profile)
+
+
+def _choose(profile: str | None) -> None:
+    """Choose a profile before anything reads a setting."""
+    if profile is not None:
+        from jobs.engine.runtime.settings import choose_profile  # noqa: PLC0415  # `--version` needs none of it
+
+        choose_profile(profile)
 
 
 def main() -> None:
@@ -151,8 +176,8 @@ def _prepare(words: list[str]) -> None:
 
 def _load(words: list[str]) -> None:
     """Register the verb that was typed; all verbs when there is none, for the help."""
-    verb = next((word for word in words if not word.startswith("-")), "")
-    wanted = [VERBS[verb]] if verb in VERBS else list(dict.fromkeys(VERBS.values()))
+    verb = _verb(words)
+    wanted = _modules(verb)
     for name in wanted:
         try:
             importlib.import_module(f"jobs.cli.{name}").register(app)
@@ -167,6 +192,33 @@ def _load(words: list[str]) -> None:
     for command in chain(*(each.registered_commands for each in (app, *groups) if each)):
         # In a raw docstring \\b is two letters; the formatter wants the one that keeps lines as they are.
         command.help = (inspect.getdoc(command.callback) or "").replace("\\b", "\b")
+
+
+def _verb(words: list[str]) -> str:
+    """Return the verb that was typed; the word after --profile is none."""
+    plain = [word for at, word in enumerate(words) if at == 0 or words[at - 1] != "--profile"]
+    return next((word for word in plain if not word.startswith("-")), "")
+
+
+def _modules(verb: str) -> list[str]:
+    """Return the modules of a verb, or of all when it is none.
+
+    Raises:
+        DefinitionError: It is a verb of the example, and the project has tables of its own.
+    """
+    if project.is_example():
+        known = VERBS
+    elif verb in EXAMPLES:
+        raise DefinitionError(
+            f"`strandline {verb}` is about the alerts of the engine's example, and this project has other tables",
+            hint="a gold table of kind Appended finds rows of one kind; `strandline new gold` writes one.",
+            verb=verb,
+        )
+    else:
+        known = {
+            name: OWN.get(name, module) for name, module in VERBS.items() if name not in EXAMPLES
+        }
+    return [known[verb]] if verb in known else list(dict.fromkeys(known.values()))
 
 
 def _without_playground(verb: str, error: Exception) -> DefinitionError:

@@ -6,22 +6,22 @@ import keyword
 import re
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from string import Template
 from typing import Annotated
 
 import typer
 
-import jobs
+from infra.home import ROOT as CLONE
 from jobs import catalog
 from jobs.cli import drafts
+from jobs.cli.own_drafts import of_a_project
 from jobs.cli.screen import say
 from jobs.core.errors import DefinitionError
 from jobs.core.kind import Layer
+from jobs.core.project import is_example, package, project
 from jobs.core.table import Table
 
 NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
-ROOT = Path(jobs.__file__).parents[1]
 
 NameArgument = Annotated[
     str, typer.Argument(help="Name of module, table, asset and test: small_letters_and_digits.")
@@ -50,7 +50,7 @@ def register(app: typer.Typer) -> None:
 
 @new.command("topic")
 def new_topic(name: NameArgument) -> None:
-    r"""Take in a Kafka topic: writes jobs/bronze/NAME.py and its test.
+    r"""Take in a Kafka topic: writes the module bronze/NAME.py and its test.
 
     \b
     strandline new topic orders
@@ -60,7 +60,7 @@ def new_topic(name: NameArgument) -> None:
 
 @new.command("silver")
 def new_silver(name: NameArgument, reads: ReadsOption) -> None:
-    r"""Parse and judge a bronze table: writes jobs/silver/NAME.py and its test.
+    r"""Parse and judge a bronze table: writes the module silver/NAME.py and its test.
 
     \b
     strandline new silver orders --reads bronze.orders
@@ -71,7 +71,7 @@ def new_silver(name: NameArgument, reads: ReadsOption) -> None:
 
 @new.command("gold")
 def new_gold(name: NameArgument, reads: ReadsOption) -> None:
-    r"""Answer a question from a silver or gold table: writes jobs/gold/NAME.py and its test.
+    r"""Answer a question from a silver or gold table: writes the module gold/NAME.py and its test.
 
     \b
     strandline new gold orders_10m --reads silver.orders
@@ -108,17 +108,22 @@ def _write(layer: Layer, name: str, module: str, test: str, facts: dict[str, str
         )
     if keyword.iskeyword(name) or hasattr(builtins, name):
         raise _taken(name, "a word of Python's own")
-    module, test = (Template(draft).substitute(facts, name=name) for draft in (module, test))
+    if not is_example():
+        module, test = of_a_project(module), of_a_project(test)
+    facts = {**facts, "name": name, "package": package()}
+    module, test = (Template(draft).substitute(facts) for draft in (module, test))
     if max(Counter(_bound(module))[name], Counter([*_bound(test), *_given(test)])[name]) > 1:
         raise _taken(name, "a name that its module or its test needs for something else")
+    found = project()
+    root = found.root if found else CLONE
     files = {
-        ROOT / "jobs" / layer / f"{name}.py": module,
-        ROOT / "tests" / layer / f"test_{name}.py": test,
+        root.joinpath(*package().split("."), layer, f"{name}.py"): module,
+        root / "tests" / layer / f"test_{name}.py": test,
     }
     for path in files:
         if path.exists():
             raise DefinitionError(
-                f"{path.relative_to(ROOT)} exists already",
+                f"{path.relative_to(root)} exists already",
                 hint="choose another name, or change that file.",
                 file=str(path),
             )
@@ -129,13 +134,15 @@ def _write(layer: Layer, name: str, module: str, test: str, facts: dict[str, str
         except OSError as error:
             raise DefinitionError(
                 f"{path} cannot be written: {error.strerror}",
-                hint="run it in a clone of the project, where `make setup` was run.",
+                hint="run it in a project of your own (`strandline init`), or in a clone of the engine.",
                 file=str(path),
             ) from error
-        say(f"wrote {path.relative_to(ROOT)}")
+        say(f"wrote {path.relative_to(root)}")
     say("")
     say("Fill in the lines with FILL IN; `strandline tables` shows the table already.")
-    say("infra/docs/table_fields.md explains the fields of a table.")
+    say(
+        f"{CLONE / 'infra/docs/table_fields.md' if found else 'infra/docs/table_fields.md'} explains the fields of a table."
+    )
 
 
 def _taken(name: str, why: str) -> DefinitionError:

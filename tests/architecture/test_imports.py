@@ -61,6 +61,11 @@ VIOLATIONS = (
         "jobs.engine.pipeline.write_silver -> great_expectations",
     ),
     (
+        "The engine does not import the example domain",
+        {"jobs/engine/storage/commit_log.py": "jobs.silver.devices"},
+        "jobs.engine.storage.commit_log -> jobs.silver.devices",
+    ),
+    (
         "No cycles",
         {"infra/java.py": "infra.jars", "infra/jars.py": "infra.java"},
         "No cycles are allowed in infra",

@@ -40,6 +40,11 @@ PROCESS = {"os", "pathlib"}
 
 EXCEPTIONS = {
     "runtime/settings.py": (PROCESS, "reads the environment; a relative folder becomes absolute"),
+    "runtime/profiles.py": (
+        {"pathlib", "read_text"},
+        "reads secrets that a project's file names, which are in no lake",
+    ),
+    "runtime/trial.py": ({"pathlib"}, "takes a folder of a test for Spark's log"),
     "runtime/spark_session.py": (
         {*PROCESS, "open", "read_bytes", "mkdir", "stat"},
         "starts the JVM, whose output, scratch files and class archive are files of this machine on any store",

@@ -5,7 +5,7 @@ The tables of these tests live in packages that are made for them, in the place 
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from importlib import import_module, invalidate_caches
+from importlib import invalidate_caches
 from pathlib import Path
 from textwrap import dedent
 from typing import TypeAlias
@@ -44,7 +44,6 @@ def declare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Declare
         *, bronze: Modules | None = None, silver: Modules | None = None, gold: Modules | None = None
     ) -> None:
         layers = {Layer.BRONZE: bronze, Layer.SILVER: silver, Layer.GOLD: gold}
-        packages = {}
         for layer, modules in layers.items():
             folder = tmp_path / f"scratch_{layer}"
             folder.mkdir()
@@ -53,9 +52,7 @@ def declare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Declare
                 (folder / f"{name}.py").write_text(dedent(code))
             made.append(folder.name)
         invalidate_caches()
-        for layer in layers:
-            packages[layer] = import_module(f"scratch_{layer}")
-        monkeypatch.setattr(catalog, "LAYERS", packages)
+        monkeypatch.setattr(catalog, "_folder", lambda layer: f"scratch_{layer}")
 
     monkeypatch.syspath_prepend(tmp_path)
     catalog.tables.cache_clear()

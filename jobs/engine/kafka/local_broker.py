@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 
 from infra import broker as recipe
 from infra import jars, java
+from infra.home import setup_command
 from jobs.core.errors import DataError, DefinitionError, TransientError
 from jobs.engine.kafka import admin
 from jobs.engine.runtime import ports, processes
@@ -274,7 +275,7 @@ def _java(archives: Place | None = None) -> list[str]:
     home, found = java.java_home(), jars.broker_jars()
     if home is None or not found:
         missing = "Java 17 or 21 is" if home is None else "the broker's jars are"
-        raise DefinitionError(f"{missing} missing", hint="run `make setup`.")
+        raise DefinitionError(f"{missing} missing", hint=f"run `{setup_command()}`.")
     more = java.archive_option(java.archive(home, found), archives.local if archives else None)
     return recipe.java_with(home, found, more)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.core.model import Model
+from jobs.core.project import package, project
 from jobs.core.table import Ingested, Table
 
 ROOT = Path(__file__).parents[3]
@@ -22,6 +23,13 @@ VOCABULARY = ("jobs/core", "quality")
 ENGINE = ("engine", "cli", "play")
 SHAPING = ("plan.py", "query.py", "stream_frames.py", "make_table.py")
 """Modules of the engine's pipeline that turn a table's function into a query."""
+
+
+def roots() -> dict[str, Path]:
+    """Return where each package is whose modules decide rows: the engine's two, and that of a project of one's own."""
+    found = project()
+    own = {found.tables.partition(".")[0]: found.root} if found else {}
+    return {**own, "jobs": ROOT, "quality": ROOT}
 
 
 @cache
@@ -58,7 +66,9 @@ def contents_of_queries() -> Iterator[bytes]:
 
 def _declared(table: Table) -> list[Path]:
     """Return the modules of a table and of the tables it depends on, with the functions that they name."""
-    own = ROOT / "jobs" / table.layer / f"{table.name}.py"
+    own = roots()[package().partition(".")[0]].joinpath(
+        *package().split("."), table.layer, f"{table.name}.py"
+    )
     named: list[Callable[..., Any]] = [topic.parse for topic in table.topics]
     named += [] if isinstance(table, Ingested) else [table.transform]
     named += [table.dimension.join] if table.dimension else []
@@ -95,14 +105,18 @@ def _names(file: Path) -> Iterator[str]:
 def _package(file: Path, level: int) -> tuple[str, ...]:
     """Return the package at which a relative import begins; imports outside the project are not followed."""
     folder = file.parents[level - 1]
-    return folder.relative_to(ROOT).parts if folder.is_relative_to(ROOT) else ("",)
+    for root in dict.fromkeys(roots().values()):
+        if folder.is_relative_to(root):
+            return folder.relative_to(root).parts
+    return ("",)
 
 
 def _places(parts: list[str]) -> Iterator[Path]:
     """Return the file of a module; none where the name is no module of the project's packages."""
-    if parts[0] not in {"jobs", "quality"} or (parts[1:2] and parts[1] in ENGINE):
+    root = roots().get(parts[0])
+    if root is None or (parts[0] == "jobs" and parts[1:2] and parts[1] in ENGINE):
         return
-    stem = ROOT.joinpath(*parts)
+    stem = root.joinpath(*parts)
     yield from (
         place for place in (stem.with_suffix(".py"), stem / "__init__.py") if place.is_file()
     )

@@ -1,4 +1,4 @@
-"""Typed settings, read from the environment once; all mistakes are reported together.
+"""Typed settings: the environment first, then a profile (profiles.py), then defaults; all mistakes are reported together.
 
 Only this module reads environment variables. A name that starts with STRANDLINE_ and is not a setting is
 a mistake too: a typo in a variable would otherwise be silently ignored.
@@ -7,49 +7,34 @@ a mistake too: a typo in a variable would otherwise be silently ignored.
 import json
 import os
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from jobs.core.errors import DefinitionError
+from jobs.core.project import VARIABLE, project
+from jobs.engine.runtime.addresses import MASTER, POSTGRES, StoreOptions
+from jobs.engine.runtime.profiles import Profile, profile
 
 PREFIX = "STRANDLINE_"
+CHOICE = f"{PREFIX}PROFILE"
 S3A = "s3a"
 """The scheme of a lake on an object store."""
-MASTER = re.compile(
-    r"spark://[^\s:,/@]+:\d{1,5}(?:,[^\s:,/@]+:\d{1,5})*|k8s://(?:https?://)?[^\s:,/@]+(?::\d{1,5})?/?"
-)
-"""Spark's own addresses of a standalone cluster, with all of its masters, and of Kubernetes."""
 ARCHIVES = (".tar.gz", ".tgz", ".zip")
 LEAST_PARTITIONS = 2
 LEAST_MEMORY = 512
 """Megabytes: Spark refuses a heap of less than 450, and the garbage collector keeps a part of each heap."""
 SECRET = {"kafka_options", "schema_registry_options", "postgres", "webhook"}
 """May hold a password, so a refused value is not repeated."""
-
 RECEIVER = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE__TRANSPORT")
 """The beginnings of the variables by which OpenLineage's client finds the receiver of its events."""
-
 COMPLETES = "_STRANDLINE_COMPLETE"
 LINES = ("_TYPER_COMPLETE_ARGS", "COMP_WORDS")
 """Where shells put the line that they want completed: zsh and fish, and bash."""
-
-POSTGRES = re.compile(
-    r"""postgresql://
-    (?P<user>(?:[^\s:@/?#%]|%[0-9A-Fa-f]{2})+)
-    (?::(?P<password>(?:[^\s:@/?#%]|%[0-9A-Fa-f]{2})+))?
-    @(?P<host>[^\s:@/?#%\[\]]+|\[[0-9A-Fa-f:]+\])
-    (?::(?P<port>\d{1,5}))?
-    /(?P<database>(?:[^\s:@/?#%]|%[0-9A-Fa-f]{2})+)
-    (?:\?\S+)?""",
-    re.VERBOSE,
-)
-"""Stricter than the driver, whose error message repeats the part of the address that it cannot parse."""
 
 
 class Settings(BaseSettings):
@@ -167,6 +152,10 @@ class Settings(BaseSettings):
         pattern=r"^https?://\S+$",
         description="address to which failed runs are posted as JSON; when absent, they are only in the log",
     )
+    schedules: bool | None = Field(
+        default=None,
+        description="whether Dagster's schedules run by themselves: all or none; each as its code says when absent",
+    )
 
     @field_validator("kafka_options", "schema_registry_options", mode="before")
     @classmethod
@@ -189,20 +178,27 @@ class Settings(BaseSettings):
 
 
 def settings(**given: object) -> Settings:
-    """Return the settings: given values first, then the environment, then the defaults.
+    """Return the settings: given values first, then the environment, the chosen profile, and the defaults.
 
     Raises:
         DefinitionError: One or more settings are wrong; the message names all of them.
     """
     known = {PREFIX + name.upper() for name in Settings.model_fields}
-    strangers = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
+    strangers = sorted(
+        name
+        for name in os.environ
+        if name.startswith(PREFIX) and name not in {*known, CHOICE, VARIABLE}
+    )
     wrong = [f"{name} is not a setting" for name in strangers]
+    stated = {name: value for name, value in given.items() if value is not None}
+    chosen = _chosen(stated)
+    wrong += chosen.wrong
     found = None
     try:
-        found = Settings(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]  # pydantic checks them
+        found = Settings(**{**chosen.values, **stated})  # type: ignore[arg-type]  # pydantic checks them
     except ValidationError as error:
         wrong += [
-            f"{_variable(e['loc'])}: {e['msg']}"
+            f"{_name(e['loc'], chosen)}: {e['msg']}"
             + ("" if e["loc"][0] in SECRET else f" (got {e['input']!r})")
             for e in error.errors()
         ]
@@ -212,25 +208,29 @@ def settings(**given: object) -> Settings:
             hint="correct or unset them; the settings are " + ", ".join(sorted(known)) + ".",
             wrong=wrong,
         )
+    for name, value in chosen.others.items():
+        os.environ.setdefault(name, value)
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreOptions:
-    """Where the object store is, by the variables that all AWS tools know; the keys stay in the environment.
+def choose_profile(name: str) -> None:
+    """Choose a profile for this process and the programs that it starts."""
+    os.environ[CHOICE] = name
 
-    Args:
-        endpoint: Its address; that of AWS when None.
-        region: Its region.
-    """
 
-    endpoint: str | None
-    region: str
+def chosen_profile() -> str | None:
+    """Return the name of the chosen profile."""
+    return os.environ.get(CHOICE) or None
 
-    @property
-    def is_plain(self) -> bool:
-        """Return whether it is reached without TLS, such as one on loopback."""
-        return self.endpoint is not None and urlsplit(self.endpoint).scheme == "http"
+
+def _chosen(stated: Mapping[str, object]) -> Profile:
+    """Return what the chosen profile says where neither the caller nor the environment does."""
+    name = chosen_profile()
+    if name is None:
+        return Profile()
+    known = list(Settings.model_fields)
+    given = [*stated, *os.environ, *(n for n in known if PREFIX + n.upper() in os.environ)]
+    return profile(name, project(), known, os.environ.get, replaced=given)
 
 
 def lease_seconds() -> float:
@@ -246,10 +246,7 @@ def store_options() -> StoreOptions:
 
 
 def lineage_namespace() -> str | None:
-    """Return the namespace of jobs for OpenLineage; None where its own configuration names no receiver of events.
-
-    Its client is not asked, because its import takes longer than most verbs.
-    """
+    """Return the namespace of jobs for OpenLineage; None without a receiver. Its client is not asked: its import takes long."""
     if os.environ.get("OPENLINEAGE_DISABLED", "").strip().lower() == "true":
         return None
     files = (Path("openlineage.yml"), Path.home() / ".openlineage" / "openlineage.yml")
@@ -296,5 +293,8 @@ def _text(value: object) -> str:
             return str(value)
 
 
-def _variable(location: tuple[int | str, ...]) -> str:
+def _name(location: tuple[int | str, ...], chosen: Profile) -> str:
+    """Return where a wrong value is: in the profile, or in a variable."""
+    if location and location[0] in chosen.values:
+        return f"profile {chosen_profile()}: {'.'.join(str(part) for part in location)}"
     return PREFIX + ".".join(str(part) for part in location).upper()

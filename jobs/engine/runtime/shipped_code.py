@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from zipfile import PyZipFile
 
-from jobs.engine.runtime.code_files import ROOT
+from jobs.engine.runtime.code_files import ROOT, roots
 
 PACKAGES = ("jobs", "quality", "infra")
 
@@ -24,15 +24,25 @@ def archive(folder: Path) -> Path:
     if not file.exists():
         draft = file.with_suffix(f".{os.getpid()}.partial")
         with PyZipFile(str(draft), "w") as made:
-            for package in PACKAGES:
-                made.writepy(str(ROOT / package))
+            for package in _folders():
+                made.writepy(str(package))
         draft.replace(file)
     return file
 
 
+def _folders() -> list[Path]:
+    """Return the folders of the packages: the engine's, and that of a project of one's own."""
+    return [
+        *(ROOT / name for name in PACKAGES),
+        *(root / name for name, root in roots().items() if name not in PACKAGES),
+    ]
+
+
 def _digest() -> str:
     digest = hashlib.sha256()
-    for package in PACKAGES:
-        for module in sorted((ROOT / package).rglob("*.py")):
-            digest.update(str(module.relative_to(ROOT)).encode() + b"\0" + module.read_bytes())
+    for package in _folders():
+        for module in sorted(package.rglob("*.py")):
+            digest.update(
+                str(module.relative_to(package.parent)).encode() + b"\0" + module.read_bytes()
+            )
     return digest.hexdigest()[:16]

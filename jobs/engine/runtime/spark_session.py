@@ -21,6 +21,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from infra import jars, java
+from infra.home import setup_command
 from jobs.core.errors import DefinitionError
 from jobs.engine.runtime import jvm_names, spark_on_cluster, spark_on_store, submitted
 from jobs.engine.runtime.jvm import hadoop, jvm
@@ -154,7 +155,7 @@ def class_path(found: Settings) -> list[str]:
     """
     own = jars.spark_jars()
     if not own:
-        raise DefinitionError("Spark's jars are missing", hint="run `make setup`.")
+        raise DefinitionError("Spark's jars are missing", hint=f"run `{setup_command()}`.")
     return [str(jar) for jar in [*own, *(spark_on_store.jars() if found.is_on_store else ())]]
 
 
@@ -257,7 +258,7 @@ def archive() -> Path | None:
 def _java_home() -> Path:
     home = java.java_home()
     if home is None:
-        raise DefinitionError("no Java 17 or 21 was found", hint="run `make setup`.")
+        raise DefinitionError("no Java 17 or 21 was found", hint=f"run `{setup_command()}`.")
     return home
 
 

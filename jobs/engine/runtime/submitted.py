@@ -13,7 +13,8 @@ from pyspark.java_gateway import launch_gateway
 
 from infra import jars
 from jobs.core.errors import DefinitionError
-from jobs.engine.runtime.settings import MASTER, Settings, is_submitted
+from jobs.engine.runtime.addresses import MASTER
+from jobs.engine.runtime.settings import Settings, is_submitted
 
 THREADS = "local"
 

@@ -14,7 +14,8 @@ from obstore.fsspec import FsspecStore
 from obstore.store import S3Store
 
 from jobs.core.errors import DefinitionError
-from jobs.engine.runtime.settings import S3A, StoreOptions, store_options
+from jobs.engine.runtime.addresses import StoreOptions
+from jobs.engine.runtime.settings import S3A, store_options
 from jobs.engine.runtime.store_away import StoreAwayError
 
 if TYPE_CHECKING:

@@ -1,0 +1,87 @@
+"""The engine's public interface; the name ``strandline`` leads here (infra/docs/package.md).
+
+A promise of stability: what ``__all__`` names keeps its name, its arguments and its meaning within a major version. A name may
+be added, and a function or a kind of table may get an argument with a default. tests/core/api.txt pins names and signatures. All
+else of the engine may change with any version: no other module is imported by a project.
+"""
+
+from jobs.catalog import tables
+from jobs.core.errors import DataError, DefinitionError, LakeError, TransientError
+from jobs.core.fold import Fold, Folded, arrival, latest_per_key
+from jobs.core.kind import Emit, Layer
+from jobs.core.lateness import Lateness
+from jobs.core.parse import parse_json
+from jobs.core.parse_avro import avro
+from jobs.core.parse_csv import parse_csv, parse_raw
+from jobs.core.received import CARRIED
+from jobs.core.record import Record
+from jobs.core.rescue import rescued
+from jobs.core.table import (
+    Appended,
+    Dimension,
+    Ingested,
+    Judged,
+    Recomputed,
+    Table,
+    Upserted,
+    Windowed,
+)
+from jobs.core.topic import Topic
+from jobs.core.unite import united
+from jobs.engine.runtime.trial import judge, trial_spark
+from quality.expectations import Within
+from quality.rules import (
+    OnFail,
+    Rule,
+    Severity,
+    between,
+    matches,
+    no_unknown_fields,
+    not_null,
+    one_of,
+    required,
+)
+
+__all__ = [
+    "CARRIED",
+    "Appended",
+    "DataError",
+    "DefinitionError",
+    "Dimension",
+    "Emit",
+    "Fold",
+    "Folded",
+    "Ingested",
+    "Judged",
+    "LakeError",
+    "Lateness",
+    "Layer",
+    "OnFail",
+    "Recomputed",
+    "Record",
+    "Rule",
+    "Severity",
+    "Table",
+    "Topic",
+    "TransientError",
+    "Upserted",
+    "Windowed",
+    "Within",
+    "arrival",
+    "avro",
+    "between",
+    "judge",
+    "latest_per_key",
+    "matches",
+    "no_unknown_fields",
+    "not_null",
+    "one_of",
+    "parse_csv",
+    "parse_json",
+    "parse_raw",
+    "required",
+    "rescued",
+    "tables",
+    "trial_spark",
+    "united",
+]

@@ -1,0 +1,81 @@
+"""The lake of a demo: emptied at the begin, filled by all tables, with a broker of its own."""
+
+import time
+from pathlib import Path
+
+from jobs import catalog
+from jobs.cli import engine
+from jobs.cli.screen import note
+from jobs.core.errors import DefinitionError
+from jobs.core.modes import AvailableNow
+from jobs.engine.kafka import local_broker
+from jobs.engine.pipeline.runner import run
+from jobs.engine.runtime.settings import settings
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry
+from jobs.engine.storage.place import Place
+
+MARK = ".strandline-demo"
+"""A file in the demo's lake: a folder that has it may be deleted and made again."""
+
+FORGOTTEN = 600.0
+"""Seconds in which a store must list nothing of what was removed. SeaweedFS lists the names of emptied folders for some minutes, and
+Spark refuses to begin beside one."""
+
+
+def begin(where: Lake) -> None:
+    """Empty the demo's lake.
+
+    Raises:
+        DefinitionError: The folder holds something that no demo made.
+    """
+    if where.root.names():
+        if not (where.root / MARK).exists():
+            raise DefinitionError(
+                f"{where.root} is not empty, and not made by a demo",
+                hint="choose an empty folder with --lake.",
+            )
+        local_broker.down(where)
+        where.root.remove()
+    if (
+        not where.root.is_local
+    ):  # the broker's records are beside a lake on a store, and would be read again
+        local_broker.down(where)
+        where.near.remove()
+        _await_empty(where)
+    where.open_for_writing()
+    (where.root / MARK).put("")
+
+
+def _await_empty(where: Lake) -> None:
+    deadline = time.monotonic() + FORGOTTEN
+    if where.root.names():
+        note(f"waiting until the store lists nothing in {where.root} any more …")
+    while names := where.root.names():
+        if time.monotonic() > deadline:
+            raise DefinitionError(
+                f"the store still lists {', '.join(names)} in {where.root}, which was removed",
+                hint="choose another folder with --lake.",
+            )
+        time.sleep(1)
+
+
+def run_tables(where: Lake, address: str) -> None:
+    """Run every table once, over all that is in the topics."""
+    note("starting Spark …")
+    found = settings(lake=str(where.root))
+    site = engine.site(found, where, address, is_brief=True)
+    for table in catalog.tables():
+
+        def note_batch(entry: Entry) -> None:
+            note(f"{entry.table}: {entry.read:,} rows read in {entry.duration_ms / 1000:.1f} s")
+
+        run(table, AvailableNow(), where, site=site, on_commit=note_batch)
+    site.spark.stop()
+
+
+def short(root: Place) -> str:
+    """Return a lake's path as one would type it here."""
+    if not root.is_local or not root.local.is_relative_to(Path.cwd()):
+        return str(root)
+    return str(root.local.relative_to(Path.cwd()))

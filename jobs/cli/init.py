@@ -1,0 +1,108 @@
+"""``init``: make a project of one's own, outside of the engine's repository; it passes its own ``make test``."""
+
+import keyword
+import re
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from infra.home import ROOT
+from jobs.cli.screen import say
+from jobs.core.errors import DefinitionError
+from jobs.core.project import ENGINE
+
+DRAFTS = ROOT / "infra" / "project"
+SUFFIX = ".txt"
+"""A draft is text: tools that look for modules and tests must not find these."""
+
+PACKAGE = "package"
+NAME = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")
+TAKEN = {*ENGINE, "tests", "pyspark", "pytest"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("init")(init)
+
+
+def init(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FOLDER",
+            help="A folder that does not exist or is empty; its name is the project's.",
+        ),
+    ],
+) -> None:
+    r"""Make a project of one's own: a topic, a silver and a gold table with their tests, a Makefile and a CI file.
+
+    \b
+    strandline init shop
+    """
+    root = folder.absolute()
+    name = _name(root)
+    if root.exists() and (not root.is_dir() or any(root.iterdir())):
+        raise DefinitionError(
+            f"{folder} exists and is not empty", hint="name a folder that does not exist yet."
+        )
+    package = name.replace("-", "_")
+    words = {
+        "{{name}}": name,
+        "{{package}}": package,
+        "{{upper}}": package.upper(),
+        "{{version}}": version("strandline"),
+        "{{next}}": str(int(version("strandline").partition(".")[0]) + 1),
+    }
+    try:
+        for draft in sorted(DRAFTS.rglob(f"*{SUFFIX}")):
+            place = root / _target(draft, package)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(_filled(draft.read_text(encoding="utf-8"), words), encoding="utf-8")
+    except OSError as error:
+        raise DefinitionError(
+            f"{error.filename or root} cannot be written: {error.strerror}",
+            hint="name a folder where you may write.",
+        ) from error
+    say(f"made the project {name} in {root}")
+    say("")
+    say("try next:")
+    say(f"  cd {folder}")
+    # The environment that runs this has the engine already.
+    say(f"  make test BIN={Path(sys.prefix) / 'bin'}")
+    say(f"  make demo BIN={Path(sys.prefix) / 'bin'}")
+
+
+def _name(root: Path) -> str:
+    name = root.name
+    package = name.replace("-", "_")
+    if (
+        NAME.fullmatch(name) is None
+        or keyword.iskeyword(package)
+        or package in sys.stdlib_module_names
+    ):
+        raise DefinitionError(
+            f"{name!r} is no name for a project",
+            hint="write it in small letters, digits and single dashes or underscores, such as web-shop; "
+            "a word or a module of Python's own is none.",
+        )
+    if package in TAKEN:
+        raise DefinitionError(
+            f"{name!r} is no name for a project: another package has it",
+            hint=f"choose another name, such as {name}-lake.",
+        )
+    return name
+
+
+def _target(draft: Path, package: str) -> Path:
+    """Return where a draft goes, below the project's folder."""
+    first, *rest = draft.relative_to(DRAFTS).with_suffix("").parts
+    return Path(package if first == PACKAGE else first, *rest)
+
+
+def _filled(text: str, words: dict[str, str]) -> str:
+    for mark, word in words.items():
+        text = text.replace(mark, word)
+    return text

@@ -1,0 +1,67 @@
+"""The public interface is the list that was read in review: names, arguments, members.
+
+Write it anew with ``python -m tests.core.test_api`` and read the difference: within a major version lines are only added,
+or get an argument with a default.
+"""
+
+import inspect
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+
+import strandline
+
+from jobs import api
+
+GOLDEN = Path(__file__).with_name("api.txt")
+
+
+def listed() -> str:
+    """Return a line for each name."""
+    return "".join(f"{line}\n" for name in sorted(api.__all__) for line in described(name))
+
+
+def described(name: str) -> list[str]:
+    """Return what a project may rely on about a name."""
+    value = getattr(api, name)
+    if inspect.isclass(value) and issubclass(value, Enum):
+        return [f"{name}: {', '.join(each.name for each in value)}"]
+    if is_dataclass(value) and inspect.isclass(value):
+        needed = [f"{each.name}{_default(name, each.name)}" for each in fields(value)]
+        return [f"{name}({', '.join(needed)})"]
+    if inspect.isclass(value) and issubclass(value, Exception):
+        return [f"{name}: {value.__mro__[1].__name__}, exit code {value.exit_code}"]  # type: ignore[attr-defined]
+    if inspect.isclass(value):
+        return [f"{name}({', '.join(value._fields)})"]
+    if callable(value):
+        named = inspect.signature(value).parameters.values()
+        return [f"{name}({', '.join(_argument(each) for each in named)})"]
+    return [f"{name}: {type(value).__name__}"]
+
+
+def _default(name: str, argument: str) -> str:
+    found = inspect.signature(getattr(api, name)).parameters[argument]
+    return "" if found.default is inspect.Parameter.empty else "="
+
+
+def _argument(each: inspect.Parameter) -> str:
+    star = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}.get(
+        each.kind, ""
+    )
+    only = "" if each.kind is not inspect.Parameter.KEYWORD_ONLY else "only "
+    return f"{only}{star}{each.name}{'' if each.default is inspect.Parameter.empty else '='}"
+
+
+def test_the_interface_is_the_one_that_was_promised() -> None:
+    """A name that goes, or an argument that is new and needed, breaks the projects of others."""
+    assert listed() == GOLDEN.read_text()
+
+
+def test_the_name_strandline_leads_to_it() -> None:
+    """In a clone as in a wheel: every promised name, and the same values."""
+    assert strandline.__all__ == api.__all__
+    assert all(getattr(strandline, name) is getattr(api, name) for name in api.__all__)
+
+
+if __name__ == "__main__":
+    GOLDEN.write_text(listed())

@@ -1,0 +1,52 @@
+#!/bin/sh
+# From a bare machine to an answer, then to a newer engine: the commands that a stranger types, in their order.
+#
+#   bare_machine.sh PYTHON WHEEL NEWER FOLDER
+#
+# tests/e2e/test_package.py runs it and reads what it leaves in FOLDER: *.json and *.txt.
+set -eux
+python=$1 wheel=$2 newer=$3 folder=$4
+cd "$folder"
+
+# The wheel gives the command.
+"$python" -m venv lakehouse
+lakehouse/bin/pip install --quiet --disable-pip-version-check "$wheel"
+bin=$folder/lakehouse/bin
+PATH=$bin:$PATH
+strandline --version > first_version.txt
+
+# A project of one's own, which passes its own tests.
+strandline init shop
+cd shop
+make test BIN="$bin" > ../first_tests.txt
+
+# An own table, in each layer.
+strandline new topic refunds
+strandline new silver refunds --reads bronze.refunds
+strandline new gold refunds_10m --reads silver.refunds
+
+# Own events: 61 refunds, 5 of them twice, 3 records that are none; and the play events of the project.
+strandline up --json > ../broker.json
+strandline produce --events 2000
+"$bin/python" "$folder/own_events.py" ../broker.json 0
+
+# Every table, then an answer, and the proof that nothing is lost.
+strandline run
+strandline query "SELECT events, count(*) AS windows FROM gold.refunds_10m GROUP BY events" --json > ../first_answer.json
+strandline ledger --json > ../first_ledger.json
+
+# A newer engine. Nothing of the project is touched.
+find . -path ./.lake -prune -o -name '*.py' -type f -exec sha256sum {} + | sort > ../files_before.txt
+find .lake -path '*/metadata' -name metadata -type f -exec sha256sum {} + | sort > ../checkpoints_before.txt
+"$bin/pip" install --quiet --disable-pip-version-check --no-deps "$newer"
+strandline --version > ../second_version.txt
+make test BIN="$bin" > ../second_tests.txt
+
+# The same lake goes on where it was.
+"$bin/python" "$folder/own_events.py" ../broker.json 1
+strandline run --json > ../second_run.json
+strandline query "SELECT events, count(*) AS windows FROM gold.refunds_10m GROUP BY events" --json > ../second_answer.json
+strandline ledger --json > ../second_ledger.json
+find . -path ./.lake -prune -o -name '*.py' -type f -exec sha256sum {} + | sort > ../files_after.txt
+find .lake -path '*/metadata' -name metadata -type f -exec sha256sum {} + | sort > ../checkpoints_after.txt
+strandline down

@@ -1,0 +1,184 @@
+"""A stranger installs the wheel, makes a project of their own, and upgrades the engine under it."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.architecture import tree
+
+HERE = Path(__file__).parent
+NEWER = "1.1.0"
+PYTHON = Path(sys.base_prefix) / "bin" / "python3"
+
+
+def built(source: Path, folder: Path) -> Path:
+    """Build the wheel of a tree, as `make wheel` does, and return it."""
+    words = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation"]
+    typed([sys.executable, "-m", "pip", "wheel", *words, "-w", str(folder), str(source)], folder)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def typed(words: Sequence[str], folder: Path, env: Mapping[str, str] | None = None) -> str:
+    """Run a program as a stranger does, who has none of our settings, and return what it printed."""
+    own = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+    own |= {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "SSL_"))}
+    done = subprocess.run(
+        words,
+        cwd=folder,
+        env={**own, "TZ": "UTC", **(env or {})},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+class Unpacked:
+    """What a wheel holds, unpacked beside the packages of this environment; nothing of the clone is on its path."""
+
+    def __init__(self, folder: Path) -> None:
+        """Build the wheel and unpack it."""
+        folder.mkdir()
+        self.site = folder / "site"
+        with zipfile.ZipFile(built(tree.ROOT, folder)) as wheel:
+            wheel.extractall(self.site)
+            self.names = wheel.namelist()
+
+    def __call__(self, folder: Path, *words: str) -> str:
+        """Run Python in a folder."""
+        return typed([sys.executable, *words], folder, {"PYTHONPATH": str(self.site)})
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Unpacked:
+    """Return the wheel of this clone."""
+    return Unpacked(tmp_path_factory.mktemp("wheel") / "dist")
+
+
+@pytest.fixture(scope="module")
+def shop(wheel: Unpacked, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a project that the wheel's command has made, with an own table beside those of the drafts."""
+    folder = tmp_path_factory.mktemp("stranger")
+    wheel(folder, "-m", "jobs.cli", "init", "shop")
+    root = folder / "shop"
+    for words in (
+        ("topic", "refunds"),
+        ("silver", "refunds", "--reads", "bronze.refunds"),
+        ("gold", "refunds_10m", "--reads", "silver.refunds"),
+    ):
+        wheel(root, "-m", "jobs.cli", "new", *words)
+    return root
+
+
+def test_the_wheel_has_all_that_the_engine_reads(wheel: Unpacked) -> None:
+    """Files that are no modules are forgotten first."""
+    tracked = {str(path.relative_to(tree.ROOT)) for path in tree.tracked()}
+    ours = {name for name in tracked if name.split("/")[0] in tree.PACKAGES}
+    left_out = {name for name in ours if name.startswith(("infra/image/", "infra/package/"))}
+
+    missing = {name for name in ours - left_out if not name.endswith(".png")} - {*wheel.names}
+
+    assert missing == set()
+    assert "strandline/__init__.py" in wheel.names
+
+
+@pytest.mark.slow
+def test_the_project_passes_its_own_tests(wheel: Unpacked, shop: Path) -> None:
+    """Its lint and its tests are what its `make test` runs; Spark's workers find its modules too."""
+    wheel(shop, "-m", "ruff", "check", "--no-cache")
+    wheel(shop, "-m", "ruff", "check", "--no-cache", "--select", "I")
+    words = ["-p", "no:randomly", "-p", "no:cacheprovider"]
+
+    assert "8 passed" in wheel(shop, "-m", "pytest", "-q", *words)
+
+
+def test_its_tables_are_its_own(wheel: Unpacked, shop: Path) -> None:
+    """In the verbs, in Dagster's definitions, and in what decides a table's rows."""
+    script = (
+        "import jobs, json, sys;"
+        "from orchestration.definitions import DEFINITIONS as defs;"
+        "from jobs import catalog; from jobs.engine.runtime.code_files import files_of;"
+        "keys = sorted(key.to_user_string() for key in defs.resolve_all_asset_keys());"
+        "files = [str(file) for file in files_of(catalog.find('gold.sales_10m'))];"
+        "print(json.dumps([keys, files, jobs.__file__]))"
+    )
+
+    keys, files, engine = json.loads(wheel(shop, "-c", script).splitlines()[-1])
+
+    assert engine.startswith(str(wheel.site))
+    assert {"gold/sales_10m", "gold/refunds_10m", "silver/orders"} <= {*keys}
+    assert not [key for key in keys if "device" in key or "alert" in key]
+    own = {str(Path(file).relative_to(shop)) for file in files if Path(file).is_relative_to(shop)}
+    assert {
+        f"shop/{name}.py" for name in ("bronze/orders", "silver/orders", "gold/sales_10m")
+    } <= own
+    assert not [file for file in own if "refunds" in file]
+
+
+def test_a_verb_of_the_example_says_why_it_is_not_here(wheel: Unpacked, shop: Path) -> None:
+    """And the help has the others."""
+    code = "import sys; sys.argv[1:] = ['alerts']; from jobs.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=shop,
+        env={"PATH": os.defpath, "PYTHONPATH": str(wheel.site)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert "this project has other tables" in done.stderr
+    listed = wheel(shop, "-m", "jobs.cli", "--help")
+    assert re.search(r"^ +demo ", listed, re.MULTILINE)
+    assert not re.search(r"^ +alerts ", listed, re.MULTILINE)
+
+
+@pytest.mark.prove(alone="ten minutes: everything is installed anew")
+def test_from_a_bare_machine_to_an_answer_and_to_a_newer_engine(tmp_path: Path) -> None:
+    """The commands are in bare_machine.sh; here is what must have come of them."""
+    (tmp_path / "first").mkdir()
+    first = built(tree.ROOT, tmp_path / "first")
+    source = tree.copied(tmp_path / "source")
+    project = (source / "pyproject.toml").read_text()
+    (source / "pyproject.toml").write_text(
+        re.sub(r'(?m)^version = ".*"$', f'version = "{NEWER}"', project)
+    )
+    # An engine that differs in what decides every table's rows, and not only in its number.
+    with (source / "jobs/core/verdict.py").open("a") as file:
+        file.write("\n# A newer engine.\n")
+    (tmp_path / "second").mkdir()
+    second = built(source, tmp_path / "second")
+    machine = tmp_path / "machine"
+    machine.mkdir()
+    shutil.copy(HERE / "own_events.py", machine)
+
+    script = str(HERE / "bare_machine.sh")
+    typed(["sh", script, str(PYTHON), str(first), str(second), str(machine)], machine)
+
+    found = {file.stem: file.read_text() for file in machine.glob("*.*") if file.suffix != ".py"}
+    assert "5 passed" in found["first_tests"]
+    assert "8 passed" in found["second_tests"]
+    assert found["second_version"].split() == ["strandline", NEWER]
+    assert found["first_version"] != found["second_version"]
+    assert json.loads(found["first_answer"]) == [{"events": 1, "windows": 60}]
+    assert json.loads(found["second_answer"]) == [{"events": 1, "windows": 121}]
+    for name, often in (("first_ledger", 1), ("second_ledger", 2)):
+        sheets = {sheet["table"]: sheet for sheet in json.loads(found[name])}
+        assert all(sheet["balanced"] for sheet in sheets.values())
+        refunds = sheets["silver.refunds"]
+        counted = refunds["good"], refunds["duplicates"], sum(refunds["quarantined"].values())
+        assert counted == (61 * often, 5 * often, 3 * often)
+    assert found["files_before"] == found["files_after"]
+    assert found["checkpoints_before"] == found["checkpoints_after"]
+    assert len(found["checkpoints_before"].splitlines()) >= 4
