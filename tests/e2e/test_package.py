@@ -54,9 +54,10 @@ class Unpacked:
             wheel.extractall(self.site)
             self.names = wheel.namelist()
 
-    def __call__(self, folder: Path, *words: str) -> str:
+    def __call__(self, folder: Path, *words: str, profile: str | None = None) -> str:
         """Run Python in a folder."""
-        return typed([sys.executable, *words], folder, {"PYTHONPATH": str(self.site)})
+        chosen = {"STRANDLINE_PROFILE": profile} if profile else {}
+        return typed([sys.executable, *words], folder, {"PYTHONPATH": str(self.site), **chosen})
 
 
 @pytest.fixture(scope="module")
@@ -110,10 +111,14 @@ def test_its_tables_are_its_own(wheel: Unpacked, shop: Path) -> None:
         "from jobs import catalog; from jobs.engine.runtime.code_files import files_of;"
         "keys = sorted(key.to_user_string() for key in defs.resolve_all_asset_keys());"
         "files = [str(file) for file in files_of(catalog.find('gold.sales_10m'))];"
-        "print(json.dumps([keys, files, jobs.__file__]))"
+        "running = [each.name for each in defs.schedules if each.default_status.value == 'RUNNING'];"
+        "print(json.dumps([keys, files, jobs.__file__, running]))"
     )
 
-    keys, files, engine = json.loads(wheel(shop, "-c", script).splitlines()[-1])
+    answer = wheel(shop, "-c", script, profile="dev")
+
+    keys, files, engine, running = json.loads(answer.splitlines()[-1])
+    assert running == []  # as the drafts' profile of developers says
 
     assert engine.startswith(str(wheel.site))
     assert {"gold/sales_10m", "gold/refunds_10m", "silver/orders"} <= {*keys}
