@@ -98,7 +98,8 @@ def trained(name: str, ends: tuple[str, str], lake: str | None, *, as_json: bool
         emit(words)
         return
     _show_certificate(model, words)
-    say(f"promote it: strandline models promote {name} {words['version']}")
+    if not model.complaints(words["certificate"]["metrics"]):
+        say(f"promote it: strandline models promote {name} {words['version']}")
 
 
 def evaluated(  # each is an option of the command line

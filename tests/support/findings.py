@@ -2,6 +2,7 @@
 
 from quality.report.findings import (
     Day,
+    Drift,
     Failing,
     Findings,
     Flow,
@@ -105,5 +106,17 @@ def findings(odd: str = "", verdict: Verdict = Verdict.HELD) -> TableFindings:
         proof=Proof(standing=f"equal{odd}", at="2026-11-20T00:00:00+00:00", rows=1_100_000),
         rules=(
             {"rule": f"missing:value{odd}", "holds": f"`value` IS NOT NULL{odd}", "owner": odd},
+        ),
+        drift=(
+            Drift(
+                model=f"unusual_traffic{odd}",
+                version=f"704a97af9fe3{odd}",
+                of=f"kilobytes_out{odd}",
+                rows=5_441,
+                psi=0.2512,
+                warns=True,
+                learnt=(0.5, 0.5),
+                shares=(0.25, 0.75),
+            ),
         ),
     )

@@ -13,7 +13,7 @@ What is in neither way is refused: rows that are there keep their score, and a b
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from jobs.core.errors import DefinitionError, TransientError
 from jobs.core.model import Model
@@ -23,6 +23,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.locks import refuse_if_taken
 from jobs.engine.storage.model_shelf import Decision, Terms
 
+SECOND = timedelta(seconds=1)
 SHOWN = 3
 """Complaints of a check that the sentence has; the error has all of them."""
 
@@ -78,11 +79,12 @@ class Desk:
     def _decide(
         self, was: Terms, what: str, version: str | None, since: datetime | None
     ) -> Decision:
-        soonest = self.clock() + self.model.margin
+        soonest = self._soonest()
         begins = (since or soonest).astimezone(soonest.tzinfo)
         is_ahead = begins >= soonest
         if not is_ahead:
-            self._refuse_scored(begins)
+            refuse_if_taken(self.model.of, self.lake)
+        self._refuse_scored(begins)
         decision = Decision(
             what=what,
             version=version,
@@ -98,6 +100,7 @@ class Desk:
     def _take_back_if_late(self, known: Terms, was: Terms, begins: datetime) -> None:
         """Undo a decision about time of which a stream that started meanwhile has scored rows."""
         try:
+            refuse_if_taken(self.model.of, self.lake)
             self._refuse_scored(begins)
         except (DefinitionError, TransientError):
             model_shelf.restore(self.lake, self.model.name, known, was)
@@ -105,15 +108,13 @@ class Desk:
             raise
 
     def _refuse_scored(self, begins: datetime) -> None:
-        """Refuse a term of whose time rows are scored, or may be by a stream that runs.
+        """Refuse a term of whose time rows are scored.
 
         Raises:
             DefinitionError: There are rows.
-            TransientError: A stream runs.
         """
         table, lake = self.model.of, self.lake
-        soonest = self.clock() + self.model.margin
-        refuse_if_taken(table, lake)
+        soonest = self._soonest()
         within = {table.event_at: (begins, None)}
         if look(lake.table(table), Where(within=within, most=1), (table.event_at,)):
             raise DefinitionError(
@@ -122,6 +123,10 @@ class Desk:
                 "without a stream, any moment after the last row.",
                 model=self.model.name,
             )
+
+    def _soonest(self) -> datetime:
+        """Return the first whole second of which no row can be scored yet."""
+        return (self.clock() + self.model.margin).replace(microsecond=0) + SECOND
 
     def _note(self, line: Mapping[str, object]) -> None:
         now = self.clock().isoformat(timespec="seconds")

@@ -16,6 +16,7 @@ from jobs.core.errors import DefinitionError
 from jobs.core.model import Clusters, Demand, Model
 from jobs.core.modes import Batch, RealTime
 from jobs.core.topic import Topic
+from jobs.engine.learning.drift import index
 from jobs.engine.learning.promote_model import Desk
 from jobs.engine.learning.train_model import train
 from jobs.engine.pipeline import feed_query
@@ -24,6 +25,7 @@ from jobs.engine.repair.closed_range import Span
 from jobs.engine.storage import model_shelf
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.open_table import opened
+from jobs.engine.trust import drifts
 from jobs.models.unusual_traffic import MODEL
 from jobs.rules.live import feeds
 from jobs.rules.model_rule import model_rule
@@ -38,7 +40,7 @@ from tests.support.traffic import DAY, commits_of, connected, plan, sent
 pytestmark = pytest.mark.core
 
 HOUR = timedelta(hours=1)
-FIRST, SECOND = plan(3_000), plan(600, NOON, seed=9, planted=0.2)
+FIRST, SECOND = plan(3_000), plan(600, NOON, seed=9, planted=0.4)
 """The day that is learnt from, and the day that is scored."""
 
 
@@ -96,7 +98,7 @@ def test_each_row_is_scored_by_the_version_of_its_time(batch: list[Row], learnt:
 def test_a_stream_gives_the_rows_of_the_batch(
     spark: SparkSession, learnt: Lake, batch: list[Row], mode: str
 ) -> None:
-    """The day comes in three commits, each with a third of it."""
+    """The day comes in three commits, each with a third of it; what is promoted then changes while a stream runs."""
     lake = beside(learnt, mode)
     thirds = [*commits_of(SECOND, 3)]
     if mode == "catch-up":
@@ -104,8 +106,16 @@ def test_a_stream_gives_the_rows_of_the_batch(
             connected(spark, lake, SECOND, third)
             derive(spark, lake, MODEL.of)
     else:
+        known = model_shelf.terms(lake, MODEL.name)
+        model_shelf.restore(lake, MODEL.name, known, replace(known, every=known.every[:2]))
         connected(spark, lake, SECOND, thirds.pop(0))
-        stream(spark, lake, MODEL.of, thirds, lambda each: connected(spark, lake, SECOND, each))
+
+        def take_in(third: range) -> None:
+            if third == [*commits_of(SECOND, 3)][-1]:
+                desk(lake).roll_back(NOON + 16 * HOUR)
+            connected(spark, lake, SECOND, third)
+
+        stream(spark, lake, MODEL.of, thirds, take_in)
 
     assert answer(lake) == batch
 
@@ -178,6 +188,33 @@ def test_rows_keep_the_score_of_a_version_that_was_rolled_back(
 
     assert model_shelf.terms(lake, MODEL.name).stack == []
     assert answer(lake) == batch
+
+
+def test_the_report_warns_of_a_day_that_is_not_like_the_training(
+    learnt: Lake, batch: list[Row]
+) -> None:
+    """Of the day that is scored, two in five carry data off; of the day that was learnt from, three in a hundred."""
+    lake = Lake(learnt.root.parent / f"{learnt.root.name}-batch")
+    first = model_shelf.terms(learnt, MODEL.name).every[0].version
+
+    days = drifts.by_day([MODEL.of], lake, [NOON.date(), NOON.date() + DAY])
+
+    found = {each.of: each for each in days[MODEL.of.id][NOON.date()] if each.version == first}
+    assert {*found} == {"kilobytes_out", "kilobytes_in", "is_remote_shell", "score"}
+    assert found["score"].warns
+    assert found["kilobytes_out"].psi == pytest.approx(
+        index(found["kilobytes_out"].learnt, found["kilobytes_out"].shares), abs=0.001
+    )
+    assert all(each.rows <= len(batch) for each in found.values())
+    assert any(
+        "score of the model unusual_traffic has moved" in why
+        for why in drifts.warnings(days[MODEL.of.id])[NOON.date()]
+    )
+
+
+def test_a_day_like_the_training_has_not_moved() -> None:
+    assert index([0.5, 0.5], [0.5, 0.5]) == 0
+    assert index([0.5, 0.5], [1.0, 0.0]) > 1
 
 
 def wait(until: Callable[[], bool]) -> None:

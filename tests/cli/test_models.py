@@ -1,0 +1,93 @@
+"""A person sees which versions there are, why one is refused, and from when on the others hold."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from jobs.core.scoring import Linear, as_words
+from jobs.engine.storage import model_shelf
+from jobs.engine.storage.lake import Lake
+from jobs.models.unusual_traffic import MODEL
+from tests.cli.inside import strandline, succeeded
+
+GOOD = {"rows": 900, "flagged": 0.02, "positives": 20, "precision": 0.9, "recall": 0.7, "f1": 0.8}
+DAY = {
+    "since": "2026-11-01T00:00:00",
+    "held_out_from": "2026-11-06T00:00:00",
+    "until": "2026-11-08",
+}
+
+
+def keep(lake: Lake, version: str, metrics: Mapping[str, float]) -> None:
+    """Keep a version as a training does."""
+    made = {"metrics": metrics, "table": MODEL.of.id, "versions": {MODEL.of.id: 7}, **DAY}
+    words = {
+        "version": version,
+        "features": [{"name": "f", "sql": "1"}],
+        "form": as_words(Linear(intercept="0", weights=("1",))),
+        "threshold": "0",
+        "certificate": {**made, "code": "abc", "at": "2026-11-08T06:00:00", "distributions": {}},
+    }
+    model_shelf.keep(lake, MODEL.name, version, words)
+
+
+@pytest.fixture
+def versions(lake: Lake) -> Lake:
+    """Return a lake with a version that passes the check and one that does not."""
+    keep(lake, "aaaa00000000", GOOD)
+    keep(lake, "bbbb00000000", {**GOOD, "recall": 0.1, "rows": 12})
+    return lake
+
+
+def test_a_version_that_misses_the_check_is_refused_and_the_refusal_is_kept(versions: Lake) -> None:
+    words = ("--lake", versions.root)
+
+    refused = strandline("models", "promote", MODEL.name, "bbbb", *words)
+    shown = succeeded("models", "show", MODEL.name, *words).out
+
+    assert refused.code == 2
+    assert "recall is 0.1, and the check demands 0.4 or more" in refused.err
+    assert "rows is 12, and the check demands 500 or more" in refused.err
+    assert "refused" in shown
+    assert model_shelf.terms(versions, MODEL.name).every == ()
+
+
+def test_a_version_holds_from_a_moment_on_until_it_is_rolled_back(versions: Lake) -> None:
+    words = ("--lake", versions.root)
+
+    promoted = succeeded(
+        "models", "promote", MODEL.name, "aaaa", "--from", "2026-11-09", *words
+    ).out
+    listed = succeeded("models", "list", *words).out
+    back = succeeded("models", "rollback", MODEL.name, "--json", *words).json
+    certificate = succeeded("models", "show", MODEL.name, "aaaa", *words).out
+    again = strandline("models", "rollback", MODEL.name, *words)
+
+    assert (
+        promoted
+        == "promoted: version aaaa00000000 scores gold.traffic_scores from 2026-11-09T00:00:00+00:00 on\n"
+    )
+    assert "passes  from 2026-11-09T00:00:00" in listed
+    assert (back["what"], back["version"]) == ("rolled back", None)
+    assert "trained on gold.traffic_scores version 7" in certificate
+    assert again.code == 2
+    assert "no version of unusual_traffic is promoted" in again.err
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("train", "other", "--since", "2026-11-01", "--until", "2026-11-02"), "no model other"),
+        (("promote", MODEL.name, "cccc"), "no version begins with cccc"),
+        (("promote", MODEL.name, "aaaa", "--from", "noon"), "--from"),
+        (
+            ("train", MODEL.name, "--since", "2026-11-01", "--until", "2026-11-02"),
+            "gold.traffic_scores does not exist",
+        ),
+    ],
+)
+def test_what_is_not_there_is_said(versions: Lake, words: tuple[str, ...], reason: str) -> None:
+    answer = strandline("models", *words, "--lake", versions.root)
+
+    assert answer.code == 2
+    assert reason in answer.err

@@ -1,0 +1,119 @@
+"""A model from its training to its rollback, typed: four modes give each event the same score, and a certificate says so."""
+
+import json
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jobs.engine.storage.lake import Lake
+from jobs.models.unusual_traffic import MODEL
+from tests.cli.typed import Answer, start, strandline, succeeded
+
+TABLES = ("bronze.network_connections", "silver.network_connections", MODEL.of.id)
+ALERTS = ("bronze.alerts", "silver.alerts", "gold.alerts")
+LEARNT, SCORED = ("2026-11-01", "2026-11-08"), ("2026-11-08", "2026-11-10")
+PATIENCE = 300
+
+RAISED = """
+    SELECT json_extract_string(event_key, '$.connection_id') AS id,
+           json_extract_string(event, '$.model_version') AS version,
+           CAST(json_extract(event, '$.score') AS DECIMAL(18,6)) AS score
+    FROM gold.alerts WHERE rule_id = 'model-unusual_traffic'
+"""
+UNUSUAL = """
+    SELECT connection_id AS id, model_version AS version, score
+    FROM gold.traffic_scores WHERE is_unusual
+"""
+
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    pytest.mark.timeout(1800),
+    pytest.mark.prove(alone="five minutes"),
+]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[Lake]:
+    """Return an empty lake with a broker."""
+    lake = Lake(tmp_path / "lake")
+    succeeded("up", "--lake", lake.root)
+    yield lake
+    strandline("down", "--lake", lake.root)
+
+
+def asked(lake: Lake, sql: str) -> set[tuple[str, ...]]:
+    found = succeeded("query", sql, "--lake", lake.root, "--format", "json").json
+    assert isinstance(found, list)
+    return {tuple(str(value) for value in row.values()) for row in found}
+
+
+def produced(lake: Lake, days: tuple[str, str], seed: int, events: int) -> None:
+    since, until = days
+    words = ("--since", since, "--until", until, "--seed", seed, "--planted", 0.02)
+    succeeded("produce", "--events", events, *words, "--lake", lake.root)
+
+
+def trained(lake: Lake, since: str, until: str) -> str:
+    words = ("--since", since, "--until", until, "--lake", lake.root)
+    found = succeeded("models", "train", MODEL.name, *words, "--json").json
+    assert isinstance(found, dict)
+    return str(found["version"])
+
+
+def promoted(lake: Lake, version: str, since: str) -> Answer:
+    return strandline(
+        "models", "promote", MODEL.name, version, "--from", since, "--lake", lake.root
+    )
+
+
+def test_a_model_is_trained_refused_promoted_scored_in_four_modes_and_rolled_back(
+    lake: Lake, tmp_path: Path
+) -> None:
+    produced(lake, LEARNT, seed=7, events=200_000)
+    succeeded("run", *TABLES, "--lake", lake.root)
+    early = promoted(lake, trained(lake, "2026-11-01", "2026-11-01T06:00"), SCORED[0])
+    version = trained(lake, *LEARNT)
+    at_last = promoted(lake, version, SCORED[0])
+    produced(lake, SCORED, seed=8, events=60_000)
+
+    catching_up = succeeded("run", *TABLES, "--lake", lake.root)
+    raising = start(
+        "alerts", "--from-beginning", "--json", "--lake", lake.root, log=tmp_path / "log"
+    )
+    try:
+        _wait_for_all(lake)
+    finally:
+        raising.send_signal(signal.SIGTERM)
+        raising.wait(60)
+    succeeded("run", *ALERTS, "--lake", lake.root)
+    verified = succeeded("verify", MODEL.of.id, "--lake", lake.root, timeout=1500)
+    back = succeeded("models", "rollback", MODEL.name, "--json", "--lake", lake.root).json
+
+    assert early.code == 2
+    assert "the check demands 500 or more" in early.err
+    assert at_last.code == 0
+    assert "5," in catching_up.out
+    raised = asked(lake, RAISED)
+    assert raised == asked(lake, UNUSUAL)
+    assert len(raised) > 50
+    assert {each[1] for each in raised} == {version}
+    assert "equal" in verified.out
+    assert "NOT" not in verified.out
+    assert isinstance(back, dict)
+    assert (back["what"], back["version"]) == ("rolled back", None)
+
+
+def _wait_for_all(lake: Lake) -> None:
+    """Wait until the feed of the model has read all connections, and committed that it has."""
+    name, deadline = f"live.{MODEL.name}", time.monotonic() + PATIENCE
+    while True:
+        text = lake.feeds_beat.text()
+        feeds = json.loads(text)["tables"] if text else {}
+        if name in feeds and feeds[name]["read"] >= 26_000:
+            return
+        assert time.monotonic() < deadline, text
+        time.sleep(0.5)
