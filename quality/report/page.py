@@ -33,7 +33,11 @@ HTML: tuple[Callable[..., str], ...] = (
 
 def page(findings: Findings) -> str:
     """Return the report as one HTML file."""
-    active = [each for each in findings.tables if each.flow != Flow() or each.because or each.gate]
+    active = [
+        each
+        for each in findings.tables
+        if each.flow != Flow() or each.because or each.gate or each.drift
+    ]
     return (
         environment()
         .get_template("page.html")

@@ -17,7 +17,7 @@ from tests.support.traffic import connected, plan
 pytestmark = pytest.mark.slow
 
 
-def test_a_run_trains_a_version_and_tells_whether_it_may_be_promoted(
+def test_a_run_trains_a_version_and_checks_whether_it_may_be_promoted(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of 300 rows too few are held out, so the check warns and the run succeeds."""
