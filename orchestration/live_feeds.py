@@ -30,6 +30,7 @@ from dagster import (
     sensor,
 )
 
+from jobs import catalog
 from jobs.cli.place import now
 from jobs.core.table import Judged
 from jobs.core.topic import Topic
@@ -37,11 +38,12 @@ from jobs.engine.service.background_stream import Always
 from jobs.engine.service.desired_state import Order
 from jobs.engine.service.stream_health import LOOKS, Ill, Look, is_well, looks, watch
 from jobs.rules.counted_tables import feed_name, sources_of
+from jobs.rules.model_rule import model_source
 from jobs.rules.sources import SOURCES, Source
 from jobs.rules.threshold_rule import ThresholdRule
 from orchestration import alerts_on_call
 from orchestration.feed_checks import answer, keeps_up_check, killed
-from orchestration.keys import topic_key
+from orchestration.keys import model_key, topic_key
 from orchestration.resources import LakeResource
 from orchestration.rule_book import Rule
 from orchestration.watchdog import requests
@@ -77,7 +79,7 @@ class LiveFeed:
 
 
 def live_feeds(rules: Mapping[AssetKey, Rule]) -> list[LiveFeed]:
-    """Return a feed for each table that rules may look at, and for each set of tables that threshold rules count.
+    """Return a feed for each table that rules may look at, each set of tables that threshold rules count, and each model.
 
     A pattern rule about any of the tables may come while the process runs; a new set of them is shown after a reload.
     """
@@ -90,6 +92,10 @@ def live_feeds(rules: Mapping[AssetKey, Rule]) -> list[LiveFeed]:
         else:
             name = rule.source.table.name
         own[name].append(key)
+    for model in catalog.models():
+        if (source := model_source(model)) is not None:
+            named[model.name] = (source,)
+            own[model.name].append(model_key(model.name))
     return [
         LiveFeed(
             id=f"{LIVE}.{name}",

@@ -95,9 +95,9 @@ class RuleFolder:
             return self._refused(str(error))
         if not self.folder.is_dir():
             return self._refused(f"there is no folder {self.folder}")
-        running = {(rule.id, rule.version) for rule in (*self.current.rules, *self.current.muted)}
+        running = {(rule.id, _meaning(rule)) for rule in (*self.current.rules, *self.current.muted)}
         every: list[Rule] = [*found.every, *beside]
-        fresh = [rule for rule in every if (rule.id, rule.version) not in running]
+        fresh = [rule for rule in every if (rule.id, _meaning(rule)) not in running]
         wrong = {rule.id: reason for rule, reason in self._check(fresh)} if fresh else {}
         refused = [
             *found.refused,

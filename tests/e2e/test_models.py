@@ -82,7 +82,14 @@ def test_a_model_is_trained_refused_promoted_scored_in_four_modes_and_rolled_bac
 
     catching_up = succeeded("run", *TABLES, "--lake", lake.root)
     raising = start(
-        "alerts", "--from-beginning", "--json", "--lake", lake.root, log=tmp_path / "log"
+        "alerts",
+        "--from-beginning",
+        "--every",
+        "10s",
+        "--json",
+        "--lake",
+        lake.root,
+        log=tmp_path / "log",
     )
     try:
         _wait_for_all(lake)

@@ -7,6 +7,8 @@ from shutil import copy, rmtree
 from jobs.rules.handover import Rule
 from jobs.rules.rule_folder import MUTED, RuleFolder, RuleSet
 from jobs.rules.sigma.folder import STARTER
+from tests.rules.test_model_rule import ONE, ruled
+from tests.support.rows import NOON
 
 FILES = ("process_certutil_decodes_a_file.yml", "process_backups_deleted.yml")
 
@@ -56,6 +58,21 @@ def test_a_change_names_what_was_added_changed_and_removed(tmp_path: Path) -> No
     }
     (changed,) = changes["changed"]
     assert changed.split()[1] not in {rule.version for rule in before.rules}
+
+
+def test_a_rule_beside_the_folder_runs_and_its_change_is_a_change(tmp_path: Path) -> None:
+    """A promotion of a model changes what its rule computes, and neither its id nor its version."""
+    copy(STARTER / FILES[0], tmp_path)
+    terms = [(NOON, ONE)]
+    found = RuleFolder(tmp_path, sound, lambda: [ruled(*terms)])
+    before = looked(found)
+
+    assert {rule.id for rule in before.rules} > {ruled(*terms).id}
+    assert found.look() is None
+    terms.append((NOON, None))
+    assert looked(found).changes(before) == {
+        "changed": [f"{ruled(*terms).id} {ruled(*terms).version}"]
+    }
 
 
 def test_other_words_about_a_rule_change_nothing_that_is_raised(tmp_path: Path) -> None:
