@@ -8,13 +8,23 @@ version and for the same kind of machine.
 
 import sys
 import tarfile
-from importlib.metadata import distribution
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, PackagePath, distribution
 from pathlib import Path
 
 PACKAGES = (
     *("numpy", "pandas", "protobuf", "pyarrow"),
     *("python-dateutil", "pytz", "six", "tzdata"),  # of pandas
 )
+REGISTERED = (
+    *("fastavro", "jsonschema-rs", "orjson", "googleapis-common-protos"),
+    *("obstore", "fsspec", "pydantic-settings"),  # a schema is read from the lake
+    *("pydantic", "pydantic-core", "annotated-types", "python-dotenv"),  # of the latter
+    *("typing-extensions", "typing-inspection"),
+)
+"""What decodes payloads of a schema registry (jobs/core/parse_registered.py); those that are installed."""
+
 LEFT_OUT = {"__pycache__", "tests", "include", ".."}
 """Folders of no use there; the last holds programs."""
 
@@ -22,10 +32,17 @@ LEFT_OUT = {"__pycache__", "tests", "include", ".."}
 def write(file: Path) -> None:
     """Write the archive."""
     with tarfile.open(file, "w:gz", compresslevel=3) as archive:
-        for name in PACKAGES:
-            for each in distribution(name).files or ():
-                if LEFT_OUT.isdisjoint(each.parts):
-                    archive.add(each.locate(), arcname=str(each), recursive=False)
+        for each in _files():
+            if LEFT_OUT.isdisjoint(each.parts):
+                archive.add(each.locate(), arcname=str(each), recursive=False)
+
+
+def _files() -> Iterator[PackagePath]:
+    for name in PACKAGES:
+        yield from distribution(name).files or ()
+    for name in REGISTERED:
+        with suppress(PackageNotFoundError):
+            yield from distribution(name).files or ()
 
 
 if __name__ == "__main__":

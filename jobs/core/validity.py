@@ -1,0 +1,126 @@
+"""Changes of rows to validity intervals: a row is valid from one of its changes to the next, and a delete ends it.
+
+For changes that a database's log orders (jobs/core/parse_debezium.py). Of changes of one moment the last in the log counts,
+because MySQL's clock has seconds. A change that comes late divides the interval into which it falls.
+
+A delete is an interval as well, which ends as it begins: no moment is in it, so no join finds it. It is there because an
+interval that begins at that moment may have been emitted before a late delete came, and an answer can be replaced and not taken back.
+
+The last change of a row stays in the state for ever, because the next one ends its interval; that of a deleted row does not.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructType
+
+from jobs.core.fold import Answer, Event, Fold, Folded, arrival, time_order
+from jobs.core.parse_debezium import AT, DELETE, OP, POSITION, TOMBSTONE
+from jobs.core.stateful import folded
+from jobs.core.waiting import Memory, Waiting
+
+FROM, UNTIL = "from_us", "until_us"
+GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class _Intervals:
+    """The step of the fold.
+
+    Args:
+        by: The columns that identify a row of the database's table.
+        columns: Its other columns.
+    """
+
+    by: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    def __call__(self, memory: Memory, rows: list[Event], watermark: int) -> Folded:
+        """Emit the intervals that new changes begin or divide."""
+        changes = memory.waiting("changes", _log_order)
+        new = sorted(map(self._remembered, rows), key=_log_order)
+        answers: list[Answer] = []
+        if new:  # intervals that end before the first of them do not change
+            before = changes.before(new[0]["at"]) or memory.head.get("last")
+            known = [*([before] if before else []), *changes.since(new[0]["at"])]
+            emitted = {each[FROM]: each for each in self._intervals(known)}
+            now = self._intervals(sorted([*known, *new], key=_log_order))
+            answers = [each for each in now if emitted.get(each[FROM]) != each]
+            changes.add(new)
+        past = changes.pop(watermark)
+        last = past[-1] if past else memory.head.get("last")
+        memory.head = {"last": last} if last and not last[GONE] else {}
+        return Folded(answers, None if _is_settled(changes, memory) else changes.last)
+
+    def _remembered(self, row: Event) -> dict[str, Any]:
+        names = (*self.by, *self.columns, POSITION, GONE)
+        return {**arrival(row), **{name: row[name] for name in names}}
+
+    def _intervals(self, changes: Sequence[dict[str, Any]]) -> list[Answer]:
+        last_of_moment = list({each["at"]: each for each in changes}.values())
+        ends = (each["at"] for each in last_of_moment[1:])
+        return [
+            {
+                **{name: each[name] for name in (*self.by, *self.columns)},
+                FROM: each["at"],
+                UNTIL: each["at"] if each[GONE] else end,
+            }
+            for each, end in zip_longest(last_of_moment, ends)
+        ]
+
+
+def _is_settled(changes: Waiting, memory: Memory) -> bool:
+    """Return whether nothing can be forgotten before the next change comes."""
+    if len(changes) + len(memory.head) > 1:
+        return False
+    return not any(each[GONE] for each in changes.since(changes.first or 0))
+
+
+def _log_order(change: Any) -> list[Any]:  # noqa: ANN401  # a row or what is remembered of it
+    at, *place = time_order(change)
+    return [at, change[POSITION], *place]
+
+
+def validity(changes: DataFrame, by: Sequence[str], columns: StructType) -> DataFrame:
+    """Return the intervals in which rows of a database's table were valid, with ``valid_from`` and ``valid_until``.
+
+    Args:
+        changes: Rows of a judged table of change events, with ``_arrived_at`` and their place.
+        by: The columns that identify a row.
+        columns: All columns of the rows, with their types.
+    """
+    names = [name for name in columns.fieldNames() if name not in by]
+    rows = changes.where(F.col(OP) != TOMBSTONE).withColumns(
+        {"arrived": F.unix_micros("_arrived_at"), GONE: F.col(OP) == DELETE}
+    )
+    output = StructType([*columns.fields]).add(FROM, LongType()).add(UNTIL, LongType())
+    fold = Fold(
+        by=tuple(by),
+        reads=(*names, POSITION, GONE, "arrived", "_partition", "_offset"),
+        output=output,
+        key=(*by, FROM),
+        step=_Intervals(tuple(by), tuple(names)),
+        form=1,  # 0 is one JSON value of a step that has no queues (jobs/core/waiting.py)
+        migrate=_keep,
+    )
+    intervals = folded(rows, fold, time=AT)
+    return intervals.select(
+        *by,
+        F.timestamp_micros(FROM).alias("valid_from"),
+        F.timestamp_micros(UNTIL).alias("valid_until"),
+        *names,
+    )
+
+
+def ended_on(valid_until: str = "valid_until") -> Column:
+    """Return the day on which an interval ended, and the first day of all for one that goes on: a folder for a table's files."""
+    never = F.lit("1970-01-01").cast("timestamp")
+    return F.coalesce(F.date_trunc("day", valid_until), never)
+
+
+def _keep(_: Memory) -> None:
+    """Migrate nothing: there is one form so far."""
