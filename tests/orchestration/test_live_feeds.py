@@ -84,7 +84,7 @@ def test_one_that_died_is_revived_by_one_run_and_fails_the_check_of_every_feed(
 
     (asked,) = found.run_requests
     assert asked.run_config["ops"][STEP]["config"]["ill"] == "dead"
-    assert len(answers(found)) == 4
+    assert len(answers(found)) == 5
     for each in answers(found).values():
         assert not each.passed
         assert "the process that raises alerts is not running" in str(each.description)
