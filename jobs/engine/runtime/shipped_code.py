@@ -6,6 +6,7 @@ compile it anew. Executors have the driver's Python, of the same minor version, 
 """
 
 import hashlib
+import importlib.util
 import os
 from pathlib import Path
 from zipfile import PyZipFile
@@ -31,11 +32,15 @@ def archive(folder: Path) -> Path:
 
 
 def _folders() -> list[Path]:
-    """Return the folders of the packages: the engine's, and that of a project of one's own."""
-    return [
-        *(ROOT / name for name in PACKAGES),
-        *(root / name for name, root in roots().items() if name not in PACKAGES),
-    ]
+    """Return the folders of the packages: the engine's, and those that a project of one's own adds."""
+    own = [root / name for name, root in roots().items() if name not in PACKAGES]
+    return [*(ROOT / name for name in PACKAGES), *own, *(_interface() if own else ())]
+
+
+def _interface() -> list[Path]:
+    """Return the folder of the public interface's name, which the modules of a project import."""
+    found = importlib.util.find_spec("strandline")
+    return [Path(found.origin).parent] if found and found.origin else []
 
 
 def _digest() -> str:

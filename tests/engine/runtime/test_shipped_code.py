@@ -4,6 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from jobs.engine.runtime import shipped_code
 from jobs.engine.runtime.shipped_code import archive
 
 
@@ -24,3 +27,31 @@ def test_another_python_imports_the_project_from_the_archive_alone(tmp_path: Pat
     assert done.stdout.strip() == f"{file}/jobs/gold/ip_holds.pyc"
     assert archive(tmp_path).stat().st_mtime_ns == made_at
     assert [each.name for each in tmp_path.iterdir()] == [file.name]
+
+
+def test_the_package_of_a_project_of_ones_own_is_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the name that its modules import; an executor elsewhere has neither."""
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "__init__.py").write_text("from strandline import Topic\n")
+    (tmp_path / "made").mkdir()
+    monkeypatch.setattr(
+        shipped_code, "roots", lambda: {"shop": tmp_path, "jobs": shipped_code.ROOT}
+    )
+    file = archive(tmp_path / "made")
+    words = (
+        "import sys; sys.path[:0] = [sys.argv[1]]; import shop, strandline;"
+        "print(shop.Topic is strandline.Topic, shop.__file__, strandline.__file__)"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", words, str(file)],
+        cwd=tmp_path / "made",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    expected = ["True", f"{file}/shop/__init__.pyc", f"{file}/strandline/__init__.pyc"]
+    assert done.stdout.split() == expected
