@@ -47,8 +47,8 @@ Turn: TypeAlias = Callable[[Value], Value]
 
 BITS = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
 DOUBLE_DIGITS = 15
-MOMENT = (10, 13)
-"""Where an ISO text has the letter between date and time, and the colon after the hour."""
+DAY, MOMENT = (4, 7), (10, 13)
+"""Where an ISO text has the dashes of a date; the letter between date and time, and the colon after the hour."""
 
 
 class WrongTypeError(ValueError):
@@ -242,13 +242,17 @@ def _local_moment(value: Value) -> datetime:
 def _iso(text: str) -> datetime:
     """Read a time; the library would also take a date alone, and a day of a week's number."""
     at, colon = MOMENT
-    if len(text) <= colon or text[at] not in "T " or text[colon] != ":":
+    if len(text) <= colon or text[at] not in "T " or text[colon] != ":" or not _has_day(text):
         raise WrongTypeError
     return datetime.fromisoformat(text)
 
 
+def _has_day(text: str) -> bool:
+    return all(text[each] == "-" for each in DAY)
+
+
 def _date(value: Value) -> date:
-    if isinstance(value, str) and len(value) == len("2026-01-01"):
+    if isinstance(value, str) and len(value) == len("2026-01-01") and _has_day(value):
         return date.fromisoformat(value)
     if isinstance(value, date) and not isinstance(value, datetime):
         return value

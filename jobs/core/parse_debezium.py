@@ -1,6 +1,6 @@
 """Change events of Debezium to columns: the row as it is after a change, and what was done to it, when and in which order.
 
-A record has one of four forms, which are told apart by what is there, so a connector may change its converter:
+A record has one of four forms, recognised by what is there, so a connector may change its converter:
 
 * an envelope: ``before``, ``after``, ``source``, ``op``, ``ts_ms``; of an insert, an update, a delete, or a row of a snapshot;
 * an envelope within ``payload``, beside its ``schema``, as Kafka Connect's JSON converter writes both by default;

@@ -1,7 +1,7 @@
 """The schema with which a payload was written, by its id in a schema registry; and where a function finds schemas.
 
 A payload in Confluent's wire format has no field names, only the id of its writer's schema. A table's function is pure: it
-has rows and no lake. So whoever plans a table names the schemas of its lake for the length of the planning
+has rows and no lake. So what plans a table names the schemas of its lake for the length of the planning
 (``schemas_from``), and what is planned keeps them: a stream that runs for a year asks the same shelf for each new id.
 """
 
@@ -39,7 +39,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterSchema:
-    """A schema that an id of a registry stands for; it never changes.
+    """A schema of an id of a registry; it never changes.
 
     Args:
         number: The id.
@@ -70,7 +70,7 @@ Schemas: TypeAlias = Callable[[int], WriterSchema | None]
 
 
 def no_schemas(number: int) -> WriterSchema | None:
-    """Refuse to look up a schema, because nobody has said where.
+    """Refuse to look up a schema, because no place was named.
 
     Raises:
         DefinitionError: Always.

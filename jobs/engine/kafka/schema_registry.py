@@ -1,6 +1,6 @@
 """Schemas from a registry with Confluent's interface, by Confluent's own client.
 
-A registry that does not answer is an outage, and whoever asks waits as for a broker (jobs/engine/runtime/retry.py). An id that it
+A registry that does not answer is an outage, and its caller waits as for a broker (jobs/engine/runtime/retry.py). An id that it
 does not know is an answer. Its client is imported where a registry is asked, because it takes a third of a second and is
 part of an extra.
 """
@@ -22,7 +22,7 @@ NO_SCHEMA = 40403
 
 DENIED, ABSENT, TOO_MANY, BROKEN = frozenset({401, 403}), 404, 429, 500
 TIMEOUT = 5
-"""Seconds; whoever asks tries again after a pause."""
+"""Seconds; the caller tries again after a pause."""
 SERIALIZED = "serialized"
 """The form in which Protobuf's schemas are asked for: a library reads it, and a text only a compiler."""
 

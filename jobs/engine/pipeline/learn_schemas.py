@@ -7,7 +7,7 @@ The ids are read from the files that were just written, by DuckDB: they are in t
 costs some milliseconds, and the driver gets only ids that it does not know yet. Only these cost a request.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 
 from jobs.core.decode import decoder
@@ -55,23 +55,9 @@ class Learner:
             return
         files = [file_of(self._path, added_file(each)) for each in written.files]
         for column, topics in self._columns.items():
-            while topics and (new := list(self._new(files, column, topics))):
+            while topics and (new := list(new_ids(files, column, topics, self._seen))):
                 self._keep([each for each in new if not self._shelf.has(each)])
                 self._seen.update(new)
-
-    def _new(self, files: list[str], column: str, topics: list[str]) -> Iterator[int]:
-        known = ", ".join(map(str, self._seen)) or "-1"
-        of = ", ".join(map(literal, topics))
-        rows = peek_files(files, "records").ask(
-            f"""
-            SELECT DISTINCT ('0x' || hex(array_slice({column}, 2, {HEAD})))::BIGINT AS number
-            FROM records
-            WHERE _topic IN ({of}) AND octet_length({column}) >= {HEAD}
-                AND array_slice({column}, 1, 1) = '\\x00'::BLOB AND number NOT IN ({known})
-            LIMIT {AT_ONCE}
-            """  # noqa: S608  # our own names and numbers
-        )
-        return (int(str(number)) for (number,) in rows)
 
     def _keep(self, numbers: list[int]) -> None:
         if not numbers:
@@ -82,6 +68,31 @@ class Learner:
                 if schema is not None:
                     _refuse_unusable(schema)
                 self._shelf.keep(number, schema)
+
+
+def new_ids(
+    files: Sequence[str], column: str, topics: Sequence[str], seen: Collection[int]
+) -> Iterator[int]:
+    """Yield ids of schemas in files of bronze that were not seen before, some at a time.
+
+    Args:
+        files: The files.
+        column: The column with payloads in the wire format.
+        topics: The topics whose payloads are.
+        seen: The ids that are left out.
+    """
+    known = ", ".join(map(str, seen)) or "-1"
+    of = ", ".join(map(literal, topics))
+    rows = peek_files(files, "records").ask(
+        f"""
+        SELECT DISTINCT ('0x' || hex(array_slice({column}, 2, {HEAD})))::BIGINT AS number
+        FROM records
+        WHERE _topic IN ({of}) AND octet_length({column}) >= {HEAD}
+            AND array_slice({column}, 1, 1) = '\\x00'::BLOB AND number NOT IN ({known})
+        LIMIT {AT_ONCE}
+        """  # noqa: S608  # our own names and numbers
+    )
+    return (int(str(number)) for (number,) in rows)
 
 
 def _registry(number: int) -> Registry:

@@ -1,7 +1,7 @@
 """The schemas with which the payloads of a lake were written: a small file for each id of the registry, never changed.
 
 With them the rows of bronze are all that a rebuild needs: next year's asks no registry, which may be gone by then. A file is
-written before the rows that need it are committed, so whoever reads a row finds its schema.
+written before the rows that need it are committed, so a reader of a row finds its schema.
 
 That the registry did not know an id is kept as well. Otherwise an id that is registered later would make a row of a record
 that a stream has quarantined, and a batch over the same log would give another answer than the stream.
