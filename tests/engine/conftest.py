@@ -5,13 +5,16 @@ from pathlib import Path
 from secrets import token_hex
 
 import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
 from pyspark.sql import SparkSession
 
 from jobs.core.topic import Topic
 from jobs.engine.kafka.local_broker import down, up
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
+from tests.support import schema_registry
 from tests.support.morning import MORNING, streamed
+from tests.support.schema_registry import SchemaRegistry
 from tests.support.seeds import copied
 
 
@@ -21,6 +24,20 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     lake = Lake(tmp_path_factory.mktemp("kafka"))
     yield up(lake).address
     down(lake)
+
+
+@pytest.fixture(scope="session")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SchemaRegistry]:
+    """Start a schema registry."""
+    with schema_registry.running(tmp_path_factory.mktemp("registry")) as found:
+        yield found
+
+
+@pytest.fixture
+def client(registry: SchemaRegistry) -> Iterator[SchemaRegistryClient]:
+    """Return Confluent's client of the registry."""
+    with SchemaRegistryClient({"url": registry.address}) as found:
+        yield found
 
 
 @pytest.fixture

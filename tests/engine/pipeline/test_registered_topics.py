@@ -33,7 +33,7 @@ from jobs.engine.repair.rebuild import rebuild
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_table
 from tests.engine.records import NOON, make
-from tests.support.schema_registry import SchemaRegistry, running
+from tests.support.schema_registry import SchemaRegistry
 
 pytestmark = pytest.mark.kafka
 
@@ -55,20 +55,6 @@ VERSIONS = (
     [ID, AT, {"name": "value", "type": "double"}, UNIT],  # one is removed, one promoted
 )
 PATIENCE = 60.0
-
-
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SchemaRegistry]:
-    """Start a registry."""
-    with running(tmp_path_factory.mktemp("registry")) as found:
-        yield found
-
-
-@pytest.fixture
-def client(registry: SchemaRegistry) -> Iterator[SchemaRegistryClient]:
-    """Return Confluent's client of the registry."""
-    with SchemaRegistryClient({"url": registry.address}) as found:
-        yield found
 
 
 @pytest.fixture
