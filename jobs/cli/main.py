@@ -45,6 +45,7 @@ VERBS = {
     "accept-loss": "accepting",
     "query": "asking",
     "shell": "shell",
+    "notebook": "notebook",
     "compare": "answers",
     "gate": "gate",
     "rules": "rules",

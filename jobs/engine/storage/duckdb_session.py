@@ -1,7 +1,7 @@
 """DuckDB as the program uses it: in memory, with times in UTC and nothing on standard output."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TypeAlias
@@ -28,7 +28,8 @@ def session() -> Duck:
     """Open an empty database."""
     duck = duckdb.connect()
     duck.execute("SET TimeZone = 'UTC'")
-    duck.execute("SET enable_progress_bar = false")  # it would be printed among the rows
+    with suppress(duckdb.InvalidInputException):  # in a notebook without its widgets there is none
+        duck.execute("SET enable_progress_bar = false")  # it would be printed among the rows
     return duck
 
 

@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 from jobs import catalog
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Table
+from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.runtime import spark_session
 from jobs.engine.runtime.settings import Settings, settings
 from jobs.engine.storage.duckdb_session import Duck, Relation, session
@@ -36,6 +37,8 @@ from jobs.engine.trace.masked_views import Source, names, sources
 from jobs.engine.trace.sql_query import opened
 from jobs.engine.trace.sql_text import Question, Reference, view_of
 from jobs.engine.trace.unmasked_log import write_down
+from jobs.engine.trace.verdict import Finding, World
+from jobs.engine.trace.why import why
 
 if TYPE_CHECKING:
     import polars as pl
@@ -93,6 +96,33 @@ class Readable:
         """Return the rows of one SELECT over these tables, as ``strandline query`` answers it."""
         return Rows(self, sql_text.read(session(), text), text)
 
+    def why(self, event: str, table: str | None = None) -> Finding:
+        """Return where an event is and why, as ``strandline why`` does without asking Kafka.
+
+        Args:
+            event: TOPIC/PARTITION/OFFSET, or the value of a table's key.
+            table: The table that it should be in; the one that judges it when absent.
+        """
+        wanted = catalog.find(table) if table else None
+        return why(event, wanted, World(lake=self.place, now=_now()))
+
+    def ledger(self) -> list[dict[str, object]]:
+        """Return the balance sheet of each table that exists, as ``strandline ledger`` shows it."""
+        sheets = [balance(table, self.place) for table in self.all if self.place.exists(table)]
+        return [
+            {
+                "table": sheet.table,
+                "read": sheet.read,
+                "good": sheet.good,
+                "duplicates": sheet.duplicates,
+                "quarantined": sum(sheet.quarantined.values()),
+                "dropped": sheet.dropped_by_watermark,
+                "healed": sheet.healed,
+                "balanced": sheet.balanced,
+            }
+            for sheet in sheets
+        ]
+
     def __getitem__(self, name: str) -> "Readings":
         known = self.tables()
         if name not in known:
@@ -123,8 +153,7 @@ class Readable:
     def write_down(self, what: str) -> None:
         """Log what is read unmasked, before it is."""
         if self.unmasked is not None:
-            now = datetime.fromtimestamp(time.time(), tz=UTC)
-            write_down(self.place, {"python": what}, who=_login(), at=now, why=self.unmasked)
+            write_down(self.place, {"python": what}, who=_login(), at=_now(), why=self.unmasked)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -210,6 +239,15 @@ class Readings:
         relation = self.duckdb()
         return dict(zip(relation.columns, map(str, relation.types), strict=True))
 
+    @property
+    def masked(self) -> list[str]:
+        """Return its columns that are masked."""
+        question, unmasked = self._rows(None).question, self.of.unmasked is not None
+        with opened(
+            question, self.of.all, self.of.place, unmasked=unmasked, duck=session()
+        ) as views:
+            return views.masked[self.name]
+
     def duckdb(self, at: int | datetime | None = None) -> Relation:
         """Return its rows as a relation of DuckDB; at a version, or as they were at a moment, or now."""
         return self._rows(at).duckdb()
@@ -267,6 +305,11 @@ def _masked(rows: DataFrame, columns: list[str]) -> DataFrame:
         for name in columns
     }
     return rows.withColumns(hashes)
+
+
+def _now() -> datetime:
+    """Read the clock: who calls ``lake()`` has none to give."""
+    return datetime.fromtimestamp(time.time(), tz=UTC)
 
 
 def _login() -> str:

@@ -1,0 +1,141 @@
+"""The tour runs from its first cell to its last in a session that can write nothing of the lake."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobs.cli.notebook import NAMES, TOUR
+from tests.cli import typed
+from tests.cli.inside import strandline
+
+pytestmark = pytest.mark.slow
+
+WRITES = """
+import os, shutil, subprocess, sys
+from pathlib import Path
+from jobs.engine.storage.write_barrier import bar_writes
+lake, own = Path(sys.argv[1]), Path(sys.argv[2])
+if not bar_writes([own, Path("/dev")]):
+    sys.exit(77)
+table = lake / "silver" / "device_telemetry"
+file = next(table.glob("*.parquet"))
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+def child():
+    subprocess.run([sys.executable, "-c", f"open({str(table / 'x')!r}, 'w')"], check=True, stderr=subprocess.DEVNULL)
+ways = {
+    "a new file": lambda: (table / "x").write_text("x"),
+    "an old file": lambda: file.open("r+b").write(b"x"),
+    "cut": lambda: os.truncate(file, 0),
+    "delete": file.unlink,
+    "rename": lambda: file.rename(own / "moved.parquet"),
+    "link": lambda: os.link(file, own / "linked.parquet"),
+    "a folder": lambda: (lake / "x").mkdir(),
+    "all": lambda: shutil.rmtree(table),
+    "delta-rs": lambda: write_deltalake(str(table), pa.table({"x": [1]}), mode="overwrite", schema_mode="overwrite"),
+    "delta-rs deletes": lambda: DeltaTable(str(table)).delete(),
+    "another program": child,
+}
+for name, way in ways.items():
+    try:
+        way()
+    except BaseException as refused:
+        continue
+    print(name, "was possible")
+(own / "mine.txt").write_text("allowed")
+print(len(list(table.glob("*.parquet"))), file.stat().st_size, "read" if file.read_bytes() else "")
+"""
+
+
+def outputs(file: Path) -> str:
+    """Return what the cells of a notebook show."""
+    cells = json.loads(file.read_text())["cells"]
+    return json.dumps([cell["outputs"] for cell in cells if cell["cell_type"] == "code"])
+
+
+def test_the_tour_runs_without_a_page(filled: Path, tmp_path: Path) -> None:
+    """Each of its notebooks, in a kernel of its own, on a lake of five events; what it shows is kept in it."""
+    folder = tmp_path / "mine"
+    before = {path: path.stat().st_mtime_ns for path in filled.rglob("*") if path.is_file()}
+    words = [word for name in NAMES for word in ("--run", name)]
+
+    answer = typed.succeeded("notebook", "--folder", folder, *words, "--lake", filled)
+
+    assert [line.split(":")[0] for line in answer.out.splitlines()] == [*NAMES]
+    shown = {name: outputs(folder / f"{name}.ipynb") for name in NAMES}
+    assert "silver.device_telemetry" in shown["explore"]
+    assert "Exception" in shown["explore"]
+    assert "late - " in shown["why"]
+    assert "in the table - " in shown["why"]
+    assert "alerts at version 0" in shown["backtest"]
+    assert "silver.device_telemetry 5 = 5" in shown["quality"]
+    after = {path: path.stat().st_mtime_ns for path in filled.rglob("*") if path.is_file()}
+    assert after == before
+
+
+def test_a_cell_that_fails_is_an_error_with_its_notebook(filled: Path, tmp_path: Path) -> None:
+    """It writes to the lake, which the session may not."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    book = json.loads((TOUR / "explore.ipynb").read_text())
+    book["cells"][1]["source"] = [f"open('{filled}/silver/x', 'w')"]
+    (folder / "explore.ipynb").write_text(json.dumps(book))
+
+    answer = typed.strandline("notebook", "--folder", folder, "--run", "explore", "--lake", filled)
+
+    assert answer.code == 4
+    assert "explore.ipynb failed: PermissionError" in answer.err
+    assert not (filled / "silver" / "x").exists()
+
+
+def test_a_session_writes_to_its_own_folder_and_nowhere_in_the_lake(
+    filled: Path, tmp_path: Path
+) -> None:
+    """By Python, the shell, delta-rs or another program."""
+    done = subprocess.run(
+        [sys.executable, "-c", WRITES, str(filled), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    if done.returncode == 77:
+        pytest.skip("no Landlock here")
+
+    assert done.returncode == 0, done.stderr
+    assert "was possible" not in done.stdout
+    assert done.stdout.strip().endswith("read")
+    assert (tmp_path / "mine.txt").read_text() == "allowed"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--run", "nothing"), "there is no notebook"),
+        (("--folder", "{above}"), "lies in the folder of the notebooks"),
+    ],
+)
+def test_what_cannot_be_opened_is_refused(
+    words: tuple[str, ...], message: str, filled: Path, tmp_path: Path
+) -> None:
+    folder = () if "--folder" in words else ("--folder", tmp_path / "mine")
+    typed_words = [word.format(above=filled.parent) for word in words]
+
+    answer = (typed.strandline if "--run" in words else strandline)(
+        "notebook", *typed_words, *folder, "--lake", filled
+    )
+
+    assert answer.code == 2
+    assert message in answer.err
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_notebook_is_shipped_without_what_it_showed(name: str) -> None:
+    """An output in the repository is old the next day."""
+    cells = json.loads((TOUR / f"{name}.ipynb").read_text())["cells"]
+
+    assert cells[0]["cell_type"] == "markdown"
+    assert all(not cell.get("outputs") and not cell.get("execution_count") for cell in cells)
