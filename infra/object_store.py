@@ -1,15 +1,13 @@
 """The class path that a lake on an object store needs beside Spark's own, made when the first such lake is opened.
 
 Two parts: the jars of Hadoop's file system s3a, fetched by Ivy like the others, and how Delta's log and Spark's checkpoints are
-written there, compiled from ``infra/spark/*.scala``. Why Scala: pyspark ships Scala's compiler, which runs on a Java without a compiler of
-its own, such as that of a wheel, so nothing else is fetched. It takes three seconds, once.
+written there, compiled from ``infra/spark/*.scala`` (infra/scala.py).
 """
 
 import fcntl
-import hashlib
 from pathlib import Path
 
-from infra import home, jars, java
+from infra import home, jars, java, scala
 from infra.logged import Runner, SetupError
 
 SOURCES = sorted((Path(__file__).parent / "spark").glob("*.scala"))
@@ -18,8 +16,7 @@ LOG_STORE = "strandline.ConditionalLogStore"
 """The class by which Delta writes its log."""
 CHECKPOINT_FILES = "strandline.ConditionalCheckpointFiles"
 """The class by which Spark writes the files of a checkpoint."""
-COMPILER = ("scala-compiler", "scala-reflect", "scala-library", "jline")
-"""Jars of pyspark that the compiler consists of."""
+NAME = "log-store"
 
 
 def class_path(venv: Path | None = None) -> list[Path]:
@@ -43,7 +40,7 @@ def class_path(venv: Path | None = None) -> list[Path]:
         if not jars.jars(SET, venv):
             jars.fetch(SET, venv=venv, java=program, run=run)
         if not _log_store(venv).exists():
-            _compile(venv, program, run)
+            scala.compile_jar(NAME, SOURCES, venv=venv, java=program, run=run, sets=[SET])
     return complete(venv)
 
 
@@ -54,33 +51,5 @@ def complete(venv: Path) -> list[Path]:
 
 
 def _log_store(venv: Path) -> Path:
-    """Return the file of the compiled log store; its name changes with its source and with the versions it is compiled for."""
-    parts = [
-        *(each.read_bytes() for each in SOURCES),
-        *(str(jar.name).encode() for jar in jars.spark_jars(venv)),
-    ]
-    return venv / "jars" / f"log-store-{hashlib.sha256(b' '.join(parts)).hexdigest()[:16]}.jar"
-
-
-def _compile(venv: Path, program: Path, run: Runner) -> None:
-    spark = home.spark_folder(venv)
-    if spark is None:
-        raise SetupError("pyspark is not installed.", hint=f"run `{home.setup_command()}`.")
-    compiler = [jar for name in COMPILER for jar in sorted(spark.glob(f"{name}-*.jar"))]
-    against = [*sorted(spark.glob("*.jar")), *jars.spark_jars(venv), *jars.jars(SET, venv)]
-    target = _log_store(venv)
-    draft = target.with_name(f"{target.stem}.partial.jar")
-    run(
-        [
-            *(program / "bin" / "java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
-            *("-cp", ":".join(map(str, compiler)), "scala.tools.nsc.Main", "-nowarn"),
-            *("-classpath", ":".join(map(str, against)), "-d", draft),
-            *SOURCES,
-        ],
-        doing="compiling the log store",
-        hint=f"type `{home.setup_command()}` again; the whole log is {venv / 'setup.log'}.",
-    )
-    for former in target.parent.glob("log-store-*.jar"):
-        if former not in {draft, target}:
-            former.unlink()
-    draft.rename(target)
+    """Return the file of the compiled log store."""
+    return scala.jar_of(NAME, SOURCES, venv)

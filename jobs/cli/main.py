@@ -46,6 +46,7 @@ VERBS = {
     "query": "asking",
     "shell": "shell",
     "notebook": "notebook",
+    "serve": "serve",
     "compare": "answers",
     "gate": "gate",
     "rules": "rules",

@@ -32,6 +32,8 @@ SCRUBBED = "whole files, each the same when it is done again; after a kill close
 
 
 REASONS = {
+    "jobs.engine.runtime.low_priority:let_give_way": "a file of the kernel, about a process that runs",
+    "jobs.engine.service.sql_users:_write": AGAIN,
     "jobs.engine.pipeline.governor:_keep": MARK,
     "jobs.engine.pipeline.radar:keep": AGAIN,
     "jobs.engine.pipeline.spark_plan:refusal": "a copy of a checkpoint, thrown away with its folder",

@@ -26,6 +26,7 @@ from jobs.core.errors import DefinitionError
 from jobs.engine.runtime import jvm_names, spark_on_cluster, spark_on_store, submitted
 from jobs.engine.runtime.jvm import hadoop, jvm
 from jobs.engine.runtime.settings import Settings
+from jobs.engine.runtime.spark_added import NOTHING, Added
 
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 FILE_MANAGER = (
@@ -89,7 +90,12 @@ TUNED = {
 
 
 def start(
-    settings: Settings, log: Path, *, is_brief: bool = False, archives: Path | None = None
+    settings: Settings,
+    log: Path,
+    *,
+    is_brief: bool = False,
+    archives: Path | None = None,
+    added: Added = NOTHING,
 ) -> SparkSession:
     """Start Spark, or return the session that runs in this process already.
 
@@ -101,6 +107,7 @@ def start(
         is_brief: Whether it will run for a minute at most; then the quick compiler beats the thorough one
             (100,000 cold events on 2 busy cores: 80 s against 135 s).
         archives: Where to write an archive of the loaded classes, instead of using one.
+        added: What one kind of program needs beside all that.
 
     Raises:
         DefinitionError: Java or a jar is missing.
@@ -110,18 +117,16 @@ def start(
         return running
     gateway = submitted.gateway()
     found = submitted.placed(settings, gateway) if gateway else settings
-    conf = SparkConf(loadDefaults=False)
     archived = java.archive_option(archive(), archives)
-    chosen = options(found, log, [*(QUICK if is_brief else ()), *archived])
-    for name, value in chosen.items():
-        conf.set(name, value)
+    chosen = options(found, log, [*(QUICK if is_brief else ()), *archived]) | added.options
+    conf = SparkConf(loadDefaults=False).setAll(list(chosen.items()))
     os.environ["JAVA_HOME"] = str(_java_home())
     os.environ.setdefault("SPARK_LOCAL_IP", chosen["spark.driver.host"])
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    if found.is_on_store:
+    if last := [*(spark_on_store.jars() if found.is_on_store else ()), *added.jars]:
         # At the end of the class path: the archive of classes fits every class path that begins with its own, and Spark's own
         # setting puts jars at the begin. (`spark.jars` is too late: file systems are loaded before.)
-        os.environ[LAST_JARS] = ":".join(str(jar) for jar in spark_on_store.jars())
+        os.environ[LAST_JARS] = ":".join(map(str, last))
     if found.master:
         os.environ.update(spark_on_cluster.environment(found, os.environ))
     with _own_interrupts():

@@ -1,0 +1,62 @@
+"""Compiles Scala with the compiler that pyspark ships.
+
+It runs on a Java without a compiler of its own, such as that of a wheel, so nothing else is fetched. It takes some seconds, once: the
+name of a jar changes with its source and with the versions it is compiled for.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from infra import home, jars
+from infra.logged import Runner, SetupError
+
+COMPILER = ("scala-compiler", "scala-reflect", "scala-library", "jline")
+"""Jars of pyspark that the compiler consists of."""
+
+
+def jar_of(name: str, sources: Sequence[Path], venv: Path) -> Path:
+    """Return the file that sources are compiled into, whether or not it exists."""
+    parts = [
+        *(each.read_bytes() for each in sources),
+        *(str(jar.name).encode() for jar in jars.spark_jars(venv)),
+    ]
+    return venv / "jars" / f"{name}-{hashlib.sha256(b' '.join(parts)).hexdigest()[:16]}.jar"
+
+
+def compile_jar(  # noqa: PLR0913  # what a compiler needs
+    name: str,
+    sources: Sequence[Path],
+    *,
+    venv: Path,
+    java: Path,
+    run: Runner,
+    sets: Sequence[str] = (),
+) -> Path:
+    """Compile sources against Spark and sets of jars, and remove what was compiled of older ones.
+
+    Raises:
+        SetupError: They cannot be compiled.
+    """
+    spark = home.spark_folder(venv)
+    if spark is None:
+        raise SetupError("pyspark is not installed.", hint=f"run `{home.setup_command()}`.")
+    compiler = [jar for part in COMPILER for jar in sorted(spark.glob(f"{part}-*.jar"))]
+    others = [jar for each in sets for jar in jars.jars(each, venv)]
+    against = [*sorted(spark.glob("*.jar")), *jars.spark_jars(venv), *others]
+    target = jar_of(name, sources, venv)
+    draft = target.with_name(f"{target.stem}.partial.jar")
+    run(
+        [
+            *(java / "bin" / "java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+            *("-cp", ":".join(map(str, compiler)), "scala.tools.nsc.Main", "-nowarn"),
+            *("-classpath", ":".join(map(str, against)), "-d", draft),
+            *sources,
+        ],
+        doing=f"compiling the {name}",
+        hint=f"type `{home.setup_command()}` again; the whole log is {venv / 'setup.log'}.",
+    )
+    for former in target.parent.glob(f"{name}-*.jar"):
+        if former not in {draft, target}:
+            former.unlink()
+    return draft.rename(target)

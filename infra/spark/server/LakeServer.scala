@@ -1,0 +1,175 @@
+package org.apache.spark.sql.hive.thriftserver
+
+import java.util.{HashMap => JHashMap, List => JList, Map => JMap}
+import java.util.concurrent.{CountDownLatch, LinkedBlockingQueue, TimeUnit}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.hadoop.hive.conf.HiveConf
+import org.apache.hive.service.cli._
+import org.apache.hive.service.cli.thrift.ThriftBinaryCLIService
+import org.apache.hive.service.rpc.thrift.{TProtocolVersion, TRowSet}
+import org.apache.hive.service.server.HiveServer2
+import strandline.{Admission, Refused, Roots, Users}
+
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.hive.thriftserver.ReflectionUtils._
+import org.apache.spark.sql.hive.thriftserver.server.SparkSQLOperationManager
+import org.apache.spark.sql.hive.thriftserver.ui.HiveThriftServer2EventManager
+
+/** Spark's Thrift server with a service in front that lets through what a reader needs. */
+class LakeServer extends HiveServer2 with ReflectedCompositeService {
+  override def init(conf: HiveConf): Unit = {
+    val service = new LakeService(this)
+    setSuperField(this, "cliService", service)
+    addService(service)
+    val thrift = new ThriftBinaryCLIService(service)
+    setSuperField(this, "thriftCLIService", thrift)
+    addService(thrift)
+    initCompositeService(conf)
+  }
+
+  override def start(): Unit = startCompositeService()
+}
+
+object LakeServer {
+
+  /** Let a session, and a second one of the same Spark with a catalog of its own, be those that make views. */
+  def begin(session: org.apache.spark.sql.SparkSession): Unit = {
+    val first = session.asInstanceOf[SparkSession]
+    Roots.begin(first, new SparkSession(first.sparkContext))
+  }
+
+  /** Start a server.
+    *
+    * @param options Hive's options of its server: address, port, TLS, folders.
+    */
+  def listen(options: JMap[String, String]): LakeServer = {
+    HiveThriftServer2.eventManager = new HiveThriftServer2EventManager(Roots.masked.sparkContext)
+    val conf = new HiveConf(Roots.masked.sessionState.newHadoopConf(), classOf[HiveConf])
+    options.asScala.foreach { case (name, value) => conf.set(name, value) }
+    // Hive makes the check of passwords from a configuration of its own, which begins with the properties of the JVM.
+    val users = "hive.server2.custom.authentication.class"
+    System.setProperty(users, options.get(users))
+    val server = new LakeServer
+    server.init(conf)
+    server.start()
+    server
+  }
+}
+
+/** Questions of those who see sensitive columns: each waits until it is written down. */
+object Unmasked {
+  final class Question(val who: String, val why: String, val sql: String) {
+    private val isWritten = new CountDownLatch(1)
+
+    def written(): Unit = isWritten.countDown()
+
+    private[thriftserver] def await(): Unit = if (!isWritten.await(30, TimeUnit.SECONDS)) {
+      throw new HiveSQLException("the log of unmasked access cannot be written, so nothing is shown unmasked")
+    }
+  }
+
+  private val waiting = new LinkedBlockingQueue[Question]()
+
+  private[thriftserver] def ask(who: String, why: String, sql: String): Unit = {
+    val question = new Question(who, why, sql)
+    waiting.put(question)
+    question.await()
+  }
+
+  /** The next question that waits, or null. */
+  def next(): Question = waiting.poll()
+}
+
+/** The calls of a client. What a client sends beside a statement is dropped: it could set options of Spark, of Hive and of
+  * the JVM.
+  */
+class LakeService(server: HiveServer2) extends CLIService(server) with ReflectedCompositeService {
+  override def init(conf: HiveConf): Unit = {
+    setSuperField(this, "hiveConf", conf)
+    val manager = new SparkSQLSessionManager(server, Roots.masked)
+    setSuperField(this, "sessionManager", manager)
+    addService(manager)
+    initCompositeService(conf)
+  }
+
+  override def start(): Unit = startCompositeService()
+
+  override def openSession(
+      protocol: TProtocolVersion, user: String, password: String, ip: String, asked: JMap[String, String]): SessionHandle = {
+    val found = Users.find(user).getOrElse(throw new HiveSQLException(s"there is no user $user"))
+    val handle = super.openSession(protocol, user, password, ip, new JHashMap[String, String]())
+    val session = (if (found.unmasked.isEmpty) Roots.masked else Roots.clear).newSession()
+    contexts.put(handle, session)
+    Option(asked).flatMap(options => Option(options.get("use:database"))).filter(_ != "default").foreach { database =>
+      try session.sql(s"USE `${database.replace("`", "``")}`")
+      catch {
+        case error: Exception =>
+          closeSession(handle)
+          throw new HiveSQLException(s"there is no database $database: ${error.getMessage}")
+      }
+    }
+    handle
+  }
+
+  override def openSessionWithImpersonation(
+      protocol: TProtocolVersion, user: String, password: String, ip: String, asked: JMap[String, String],
+      token: String): SessionHandle = throw new HiveSQLException("a user asks for itself only")
+
+  override def executeStatement(
+      handle: SessionHandle, text: String, overlay: JMap[String, String], timeout: Long): OperationHandle = {
+    note(handle, text)
+    super.executeStatement(handle, text, new JHashMap[String, String](), timeout)
+  }
+
+  override def executeStatement(handle: SessionHandle, text: String, overlay: JMap[String, String]): OperationHandle =
+    executeStatement(handle, text, overlay, 0)
+
+  override def executeStatementAsync(
+      handle: SessionHandle, text: String, overlay: JMap[String, String], timeout: Long): OperationHandle = {
+    note(handle, text)
+    super.executeStatementAsync(handle, text, new JHashMap[String, String](), timeout)
+  }
+
+  override def executeStatementAsync(handle: SessionHandle, text: String, overlay: JMap[String, String]): OperationHandle =
+    executeStatementAsync(handle, text, overlay, 0)
+
+  override def getInfo(handle: SessionHandle, kind: GetInfoType): GetInfoValue = kind match {
+    case GetInfoType.CLI_SERVER_NAME | GetInfoType.CLI_DBMS_NAME => new GetInfoValue("Spark SQL")
+    case GetInfoType.CLI_DBMS_VER => new GetInfoValue(Roots.masked.sparkContext.version)
+    case _ => super.getInfo(handle, kind)
+  }
+
+  /** An answer of more rows than allowed fails instead of being cut, so a part is never taken for the whole. */
+  override def fetchResults(
+      operation: OperationHandle, order: FetchOrientation, most: Long, kind: FetchType): TRowSet = {
+    val found = super.fetchResults(operation, order, most, kind)
+    val end = found.getStartRowOffset + sizeOf(found)
+    if (end > Admission.rows) {
+      throw new HiveSQLException(
+        s"the answer has more than ${Admission.rows} rows; add up, or say LIMIT (strandline serve --rows sets the most)")
+    }
+    found
+  }
+
+  private def sizeOf(found: TRowSet): Int =
+    if (found.getColumnsSize > 0) {
+      val column = found.getColumns.get(0).getFieldValue.asInstanceOf[AnyRef]
+      column.getClass.getMethod("getValues").invoke(column).asInstanceOf[JList[_]].size
+    } else found.getRowsSize
+
+  private def contexts = getSessionManager.getOperationManager.asInstanceOf[SparkSQLOperationManager].sessionToContexts
+
+  /** Refuse one whose account or role was taken away since, and have a question about sensitive columns written down. */
+  private def note(handle: SessionHandle, text: String): Unit = {
+    val name = getSessionManager.getSession(handle).getUsername
+    val user = Users.find(name).getOrElse(throw new HiveSQLException(s"there is no user $name any more"))
+    val seesClear = contexts.get(handle).asInstanceOf[SparkSession].sharedState eq
+      Roots.clear.sharedState
+    if (seesClear) {
+      val why = user.unmasked.getOrElse(throw new HiveSQLException("your role has changed: connect again"))
+      Unmasked.ask(name, why, text)
+    }
+  }
+}

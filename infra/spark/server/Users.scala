@@ -1,0 +1,79 @@
+package strandline
+
+import java.nio.file.{Files, Path, Paths}
+import java.nio.file.attribute.FileTime
+import java.security.MessageDigest
+import java.util.HexFormat
+import javax.crypto.SecretKeyFactory
+import javax.crypto.spec.PBEKeySpec
+import javax.security.sasl.AuthenticationException
+
+import scala.jdk.CollectionConverters._
+import scala.util.Try
+
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+import org.apache.hive.service.auth.PasswdAuthenticationProvider
+
+/** Who may ask, from a file that `strandline serve add-user` writes; a change applies at once. */
+object Users {
+  final case class User(salt: Array[Byte], hash: Array[Byte], rounds: Int, unmasked: Option[String])
+
+  /** How long a wrong password is answered later, so that few are tried. */
+  private val Pause = 500L
+  private val Unknown = User(new Array[Byte](16), new Array[Byte](32), 300000, None)
+
+  @volatile var file: Path = _
+  @volatile private var read: (FileTime, Map[String, User]) = (null, Map.empty)
+  /** Digests of passwords that were right, under a key that only this process knows: the slow hash is needed once a user. */
+  private val known = new java.util.concurrent.ConcurrentHashMap[String, Array[Byte]]()
+  private val key = { val drawn = new Array[Byte](32); new java.security.SecureRandom().nextBytes(drawn); drawn }
+
+  def readFrom(path: String): Unit = file = Paths.get(path)
+
+  def find(name: String): Option[User] = {
+    val written = Try(Files.getLastModifiedTime(file)).getOrElse(FileTime.fromMillis(0))
+    if (written != read._1) {
+      known.clear()
+      read = (written, Try(parsed(new ObjectMapper().readTree(file.toFile))).getOrElse(Map.empty))
+    }
+    read._2.get(name)
+  }
+
+  def isRight(name: String, password: String): Boolean = {
+    val found = find(name)
+    val user = found.getOrElse(Unknown)
+    val quick = digest(name, password)
+    val former = known.get(name)
+    if (found.nonEmpty && former != null && MessageDigest.isEqual(former, quick)) return true
+    val spec = new PBEKeySpec(password.toCharArray, user.salt, user.rounds, user.hash.length * 8)
+    val hash = SecretKeyFactory.getInstance("PBKDF2WithHmacSHA256").generateSecret(spec).getEncoded
+    val right = MessageDigest.isEqual(hash, user.hash) && found.nonEmpty
+    if (right) known.put(name, quick)
+    right
+  }
+
+  private def digest(name: String, password: String): Array[Byte] = {
+    val sha = MessageDigest.getInstance("SHA-256")
+    sha.update(key)
+    sha.update(s"$name\u0000$password".getBytes("UTF-8"))
+    sha.digest()
+  }
+
+  private def parsed(tree: JsonNode): Map[String, User] = tree.fields().asScala.map { each =>
+    val user = each.getValue
+    def bytes(field: String) = HexFormat.of().parseHex(user.get(field).asText)
+    val why = Option(user.get("unmasked")).filter(_.isTextual).map(_.asText)
+    each.getKey -> User(bytes("salt"), bytes("hash"), user.get("rounds").asInt, why)
+  }.toMap
+
+  private[strandline] def refuse(): Nothing = {
+    Thread.sleep(Pause)
+    throw new AuthenticationException("no user has this name and this password")
+  }
+}
+
+/** Hive's server makes one of these for each connection. */
+class Users extends PasswdAuthenticationProvider {
+  override def Authenticate(user: String, password: String): Unit =
+    if (user == null || password == null || password.isEmpty || !Users.isRight(user, password)) Users.refuse()
+}
