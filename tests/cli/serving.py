@@ -35,12 +35,18 @@ class Served:
     Args:
         lake: Its lake.
         outside: A folder beside it, with a file that no client may read.
-        url: Its address.
+        url: Its address, without a database.
+        options: What its TLS needs in an address.
     """
 
     lake: Lake
     outside: Path
     url: str
+    options: str
+
+    def at(self, database: str = "", more: str = "") -> str:
+        """Return the address of a database, with more options."""
+        return f"{self.url}{database}{self.options}{more}"
 
 
 def asked_lake(root: Path) -> Lake:
@@ -79,7 +85,7 @@ def files(served: Served) -> dict[str, int]:
 
 
 @contextmanager
-def serving(lake: Lake, log: Path, *words: object, options: str = "") -> Iterator[str]:
+def serving(lake: Lake, log: Path, *words: object) -> Iterator[str]:
     """Serve a lake to ana, and to eve unmasked; yield the address, and see that a signal ends the server in order."""
     sql_users.add(lake, "ana", PASSWORD)
     sql_users.add(lake, "eve", PASSWORD, unmasked="fraud team")
@@ -87,7 +93,7 @@ def serving(lake: Lake, log: Path, *words: object, options: str = "") -> Iterato
     process = start("serve", "--lake", lake.root, "--port", port, *words, log=log)
     try:
         _await(process, log)
-        yield f"jdbc:hive2://127.0.0.1:{port}/{options}"
+        yield f"jdbc:hive2://127.0.0.1:{port}/"
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0, log.read_text()
         assert log.read_text().splitlines()[-1] == "stopped"

@@ -13,6 +13,7 @@ from tests.cli.attempts import ATTEMPTS
 from tests.cli.serving import PASSWORD, Served, asked_lake, files, serving
 from tests.cli.typed import PROGRAM, strandline
 from tests.engine.written import SILVER, entry, numbers, small_lake, written
+from tests.support import certificate
 from tests.support.jdbc import Connection, Driver, SqlError, beeline, driver
 
 
@@ -23,9 +24,23 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     lake = asked_lake(folder / "lake")
     (folder / "outside").mkdir()
     (folder / "outside" / "secret.csv").write_text("the moon is made of it\n")
-    words = ("--rows", 1000, "--timeout", "4s", "--memory", "768m", "--nice", 0)
+    tls = certificate.made(folder)
+    words = (
+        "--tls-cert",
+        tls.certificate,
+        "--tls-key",
+        tls.key,
+        "--rows",
+        1000,
+        "--timeout",
+        "8s",
+        "--memory",
+        "768m",
+        "--nice",
+        0,
+    )
     with serving(lake, folder / "out.log", *words) as url:
-        yield Served(lake=lake, outside=folder / "outside", url=url)
+        yield Served(lake=lake, outside=folder / "outside", url=url, options=tls.options)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +53,7 @@ def jdbc() -> Iterator[Driver]:
 @pytest.fixture(scope="module")
 def ana(served: Served, jdbc: Driver) -> Iterator[Connection]:
     """Connect as one who sees no sensitive column."""
-    with jdbc.connected(served.url, "ana", PASSWORD) as connection:
+    with jdbc.connected(served.at(), "ana", PASSWORD) as connection:
         yield connection
 
 
@@ -116,11 +131,11 @@ def test_a_dashboard_finds_its_way(ana: Connection) -> None:
 
 def test_a_database_is_used(served: Served, jdbc: Driver) -> None:
     """By the address, and by a statement."""
-    with jdbc.connected(f"{served.url}silver", "ana", PASSWORD) as connection:
+    with jdbc.connected(served.at("silver"), "ana", PASSWORD) as connection:
         assert connection.value("SELECT count(*) FROM user_actions") == "3"
         connection.rows("USE gold")
         assert connection.value("SELECT count(*) FROM device_signal_10m") == "1"
-    with pytest.raises(SqlError), jdbc.connected(f"{served.url}elsewhere", "ana", PASSWORD):
+    with pytest.raises(SqlError), jdbc.connected(served.at("elsewhere"), "ana", PASSWORD):
         pass
 
 
@@ -153,7 +168,7 @@ def test_sensitive_values_are_masked(served: Served, jdbc: Driver, ana: Connecti
     log = served.lake.log("unmasked")
     assert not log.exists()
 
-    with jdbc.connected(served.url, "eve", PASSWORD) as connection:
+    with jdbc.connected(served.at(), "eve", PASSWORD) as connection:
         shown = connection.rows(asked)
 
     assert shown == [("alice",), ("alice",), ("bob",)]
@@ -185,25 +200,31 @@ def test_a_query_that_takes_too_long_is_ended(ana: Connection) -> None:
 )
 def test_a_stranger_is_refused(user: str, password: str, served: Served, jdbc: Driver) -> None:
     """Before any statement."""
-    with pytest.raises(SqlError), jdbc.connected(served.url, user, password):
+    with pytest.raises(SqlError), jdbc.connected(served.at(), user, password):
+        pass
+
+
+def test_a_client_without_tls_is_refused(served: Served, jdbc: Driver) -> None:
+    """A password is never sent in the clear."""
+    with pytest.raises(SqlError), jdbc.connected(served.url, "ana", PASSWORD):
         pass
 
 
 def test_what_an_address_sets_is_dropped(served: Served, jdbc: Driver) -> None:
     """An address may set options of Spark and of Hive, and name another user."""
     options = "?spark.sql.variable.substitute=true;hive.exec.post.hooks=x;spark.sql.session.timeZone=Asia/Tokyo"
-    with jdbc.connected(served.url + options, "ana", PASSWORD) as connection:
+    with jdbc.connected(served.at(more=options), "ana", PASSWORD) as connection:
         assert connection.value("SELECT '${env:HOME}'") == "${env:HOME}"
         assert connection.value("SELECT current_timezone()") == "UTC"
         assert "alice" not in str(connection.rows("SELECT user_id FROM silver.user_actions"))
-    posing = served.url + ";hive.server2.proxy.user=eve"
+    posing = served.at(more=";hive.server2.proxy.user=eve")
     with pytest.raises(SqlError), jdbc.connected(posing, "ana", PASSWORD):
         pass
 
 
 def test_beeline_is_answered(served: Served) -> None:
     """Hive's own program."""
-    done = beeline(served.url, "ana", PASSWORD, "SELECT count(*) AS n FROM silver.user_actions")
+    done = beeline(served.at(), "ana", PASSWORD, "SELECT count(*) AS n FROM silver.user_actions")
 
     assert "n\n3\n" in done.stdout, done.stderr
 
@@ -218,7 +239,7 @@ def test_who_is_removed_is_refused_at_once(served: Served, jdbc: Driver) -> None
         check=False,
     )
     assert added.returncode == 0, added.stderr
-    with jdbc.connected(served.url, "tom", PASSWORD) as connection:
+    with jdbc.connected(served.at(), "tom", PASSWORD) as connection:
         assert connection.value("SELECT 1") == "1"
         sql_users.remove(served.lake, "tom")
         with pytest.raises(SqlError, match="no user tom"):
