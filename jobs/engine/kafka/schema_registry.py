@@ -75,7 +75,7 @@ class Registry:
             found = self._client.get_schema(number)
             kind = _format(number, found.schema_type)
             if kind is Format.PROTOBUF:
-                self._client.clear_caches()  # it would return what it knows of the id, in whichever form
+                self._client.clear_caches()  # type: ignore[no-untyped-call]  # it would return what it knows of the id, in whichever form
                 found = self._client.get_schema(number, fmt=SERIALIZED)
             references = tuple(self._references(found, kind, {}))
         if unknown:

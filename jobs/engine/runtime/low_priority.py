@@ -7,6 +7,7 @@ most distributions), and each JVM of the project has a session of its own. So th
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -17,7 +18,7 @@ nine programs each."""
 
 def let_give_way(spark: SparkSession, nice: int = NICE) -> None:
     """Let the JVM of a session give way, with all of its threads, and as a group where the kernel has groups."""
-    gateway = spark.sparkContext._gateway  # noqa: SLF001  # there is no public way
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001  # there is no public way
     with suppress(OSError, AttributeError):
         pid = gateway.proc.pid
         for thread in Path(f"/proc/{pid}/task").iterdir():

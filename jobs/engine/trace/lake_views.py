@@ -45,7 +45,7 @@ def views(tables: tuple[Table, ...], lake: Lake, *, salt: str | None) -> Iterato
     """
     for table in tables:
         secret = hidden(table, lake) | hidden_in_bronze(table, tables) if salt else frozenset()
-        places = {table.layer: lake.table(table)}
+        places = {str(table.layer): lake.table(table)}
         if isinstance(table, Judged):
             places["resolutions"] = lake.resolutions(table)
             if is_table(lake.quarantine(table)):
