@@ -37,9 +37,8 @@ def begin(where: Lake) -> None:
             )
         local_broker.down(where)
         where.root.remove()
-    if (
-        not where.root.is_local
-    ):  # the broker's records are beside a lake on a store, and would be read again
+    if not where.root.is_local:
+        # The broker's records are beside a lake on a store, and would be read again.
         local_broker.down(where)
         where.near.remove()
         _await_empty(where)

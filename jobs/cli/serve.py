@@ -24,7 +24,7 @@ PORT = 10000
 TURN = 0.1
 """Seconds between two looks at the questions of those who see sensitive columns."""
 
-HELP = r"""Answer SQL over JDBC and ODBC, beside a running stream; nothing can be changed.
+HELP = """Answer SQL over JDBC and ODBC, beside a running stream; nothing can be changed.
 
 The databases are bronze, silver, gold, quarantine (open rows), resolutions, ledger and quality (history).
 Sensitive columns are masked; a user who was added with --unmasked sees them, and each question is written down.

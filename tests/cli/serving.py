@@ -18,7 +18,7 @@ from tests.engine.written import entry, small_lake, written
 from tests.support import by_hand
 from tests.support.rows import NOON
 
-PASSWORD = "correct horse"  # noqa: S105  # of users that exist in these tests only
+PASSWORD = "correct-horse"  # noqa: S105  # of users that exist in these tests only
 PATIENCE = 180.0
 
 

@@ -1,7 +1,4 @@
-"""The Spark session, each setting with its reason.
-
-The figures were measured on 2 cores with warm batches of 100 rows.
-"""
+"""The Spark session, each setting with its reason; the figures are of warm batches of 100 rows on 2 cores."""
 
 import os
 import shlex

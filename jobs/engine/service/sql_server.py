@@ -31,11 +31,11 @@ from jobs.engine.runtime.spark_added import Added
 from jobs.engine.service.sql_users import place_of
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
-from jobs.engine.trace.lake_views import View, views
+from jobs.engine.trace.lake_views import views
 from jobs.engine.trace.unmasked_log import write_down
 
-LOOK = timedelta(seconds=5)
-"""How often a new table, or a changed one, is looked for; rows of known ones are fresh at once."""
+LOOK = timedelta(seconds=30)
+"""How often a new table, or a changed one, is looked for; rows of known ones are fresh at once. A look opens each table once."""
 
 PASSWORD = "strandline"  # noqa: S105  # of a key store in a folder that only this user reads, made anew at each start
 
@@ -92,6 +92,7 @@ class SqlServer:
         self._spark = self._started(found, terms)
         self._own: Any = jvm(self._spark).strandline
         self._inside: Any = jvm(self._spark).org.apache.spark.sql.hive.thriftserver
+        self._questions = self._inside.Unmasked
         self._inside.LakeServer.begin(classic(self._spark))
         self._own.Admission.limit(terms.rows)
         self._own.Users.readFrom(str(place_of(lake)))
@@ -102,7 +103,7 @@ class SqlServer:
 
     def turn(self, now: datetime) -> None:
         """Write down the questions that wait for it, and look for new tables now and then."""
-        for question in iter(self._inside.Unmasked.next, None):
+        for question in iter(self._questions.next, None):
             asked = {"sql": question.sql(), "over": "jdbc"}
             write_down(self._lake, asked, who=question.who(), at=now, why=question.why())
             question.written()
@@ -113,21 +114,21 @@ class SqlServer:
 
     def renew(self) -> None:
         """Make the views of new tables, and those of tables that have other columns than before."""
-        for is_clear, salt in ((False, self._salt), (True, None)):
-            for view in views(self._tables, self._lake, salt=salt):
+        for view in views(self._tables, self._lake, self._salt):
+            for is_clear, text in ((False, view.masked), (True, view.clear)):
                 key = (is_clear, view.database, view.name)
-                if self._made.get(key) != view.text:
-                    self._made[key] = view.text
-                    self._make(view, is_clear=is_clear)
+                if self._made.get(key) != text:
+                    self._made[key] = text
+                    self._make(key, text)
 
-    def _make(self, view: View, *, is_clear: bool) -> None:
+    def _make(self, key: tuple[bool, str, str], text: str) -> None:
         """Make a view; one table that cannot be read takes no other away."""
         try:
-            self._own.Roots.view(is_clear, view.database, view.name, view.text)
+            self._own.Roots.view(*key, text)
         except (PySparkException, Py4JJavaError) as error:
             if loss(error):
                 raise
-            self._note(f"{view.database}.{view.name} cannot be shown: {first_line(error)}")
+            self._note(f"{key[1]}.{key[2]} cannot be shown: {first_line(error)}")
 
     @property
     def _scratch(self) -> Place:
@@ -176,6 +177,8 @@ class SqlServer:
             "hive.exec.scratchdir": str(scratch / "scratch"),
             "hive.exec.local.scratchdir": str(scratch / "local"),
             "hive.downloaded.resources.dir": str(scratch / "resources"),
+            # Otherwise the first call for metadata starts a metastore, to ask it for rights that no user has.
+            "hive.internal.ss.authz.settings.applied.marker": "true",
             "javax.jdo.option.ConnectionURL": "jdbc:derby:memory:none;create=true",
         }
         if terms.certificate and terms.key:

@@ -22,51 +22,68 @@ HISTORY = ("quality", "history")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """A view.
+    """A view, for those who do not see sensitive columns and for those who do.
 
     Args:
         database: Its database.
         name: Its name there.
-        text: Its SQL.
+        masked: Its SQL, with sensitive columns masked.
+        clear: Its SQL, with all columns as they are.
     """
 
     database: str
     name: str
-    text: str
+    masked: str
+    clear: str
 
 
-def views(tables: tuple[Table, ...], lake: Lake, *, salt: str | None) -> Iterator[View]:
+def views(tables: tuple[Table, ...], lake: Lake, salt: str) -> Iterator[View]:
     """Yield a view for each table of a lake that exists.
 
     Args:
         tables: All tables of the lake.
         lake: The lake.
-        salt: Makes the hashes of sensitive values; None to show them in the clear.
+        salt: Makes the hashes of sensitive values.
     """
     for table in tables:
-        secret = hidden(table, lake) | hidden_in_bronze(table, tables) if salt else frozenset()
-        places = {str(table.layer): lake.table(table)}
+        known = [(str(table.layer), lake.table(table))]
         if isinstance(table, Judged):
-            places["resolutions"] = lake.resolutions(table)
-            if is_table(lake.quarantine(table)):
-                text = _open_rows(table, lake, secret, salt)
-                yield View(database="quarantine", name=table.name, text=text)
-        for database, path in places.items():
-            if is_table(path):
-                columns = _masked(list(kinds(path)), secret, salt)
-                yield View(database=database, name=table.name, text=_select(columns, _rows(path)))
-    for (database, name), path in ((LEDGER, lake.closed_entries), (HISTORY, lake.history)):
+            known += [
+                ("quarantine", lake.quarantine(table)),
+                ("resolutions", lake.resolutions(table)),
+            ]
+        there = [(database, path) for database, path in known if is_table(path)]
+        secret = hidden(table, lake) | hidden_in_bronze(table, tables) if there else frozenset()
+        for database, path in there:
+            columns, rows = list(kinds(path)), _rows(path)
+            if database == "quarantine":
+                columns, rows = _open_rows(table, lake, columns)
+            yield _view((database, table.name), columns, rows, secret, salt)
+    for name, path in ((LEDGER, lake.closed_entries), (HISTORY, lake.history)):
         if is_table(path):
-            yield View(database=database, name=name, text=_select("*", _rows(path)))
+            yield _view(name, list(kinds(path)), _rows(path), (), salt)
 
 
-def _open_rows(table: Judged, lake: Lake, secret: Collection[str], salt: str | None) -> str:
+def _view(
+    name: tuple[str, str], columns: list[str], rows: str, secret: Collection[str], salt: str
+) -> View:
+    clear = [_quoted(each) for each in columns]
+    masked = [_mask(each, salt) if each in secret else _quoted(each) for each in columns]
+    return View(
+        database=name[0],
+        name=name[1],
+        masked=_select(", ".join(masked), rows),
+        clear=_select(", ".join(clear), rows),
+    )
+
+
+def _open_rows(table: Table, lake: Lake, columns: list[str]) -> tuple[list[str], str]:
+    """Return the columns and the source of the rows of a quarantine that are open."""
     rows, decisions = lake.quarantine(table), lake.resolutions(table)
     if not is_table(decisions):
-        return _select(_masked(list(kinds(rows)), secret, salt), _rows(rows))
-    columns = _masked(QUARANTINE.fieldNames(), secret, salt)
+        return columns, _rows(rows)
     records = statement(_rows(rows), _rows(decisions), generation(rows))
-    return _select(columns, f"({records}) WHERE _state = '{State.OPEN}'")
+    return QUARANTINE.fieldNames(), f"({records}) WHERE _state = '{State.OPEN}'"
 
 
 def _select(columns: str, source: str) -> str:
@@ -75,12 +92,6 @@ def _select(columns: str, source: str) -> str:
 
 def _rows(path: Place) -> str:
     return f"delta.{_quoted(str(path))}"
-
-
-def _masked(columns: Collection[str], secret: Collection[str], salt: str | None) -> str:
-    return ", ".join(
-        _mask(each, salt) if salt and each in secret else _quoted(each) for each in columns
-    )
 
 
 def _mask(column: str, salt: str) -> str:
