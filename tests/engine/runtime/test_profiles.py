@@ -13,6 +13,7 @@ from jobs.engine.runtime import settings as door
 from jobs.engine.runtime.settings import CHOICE, Settings, settings
 
 Write = Callable[..., None]
+USER = "ann:hunter2"
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def test_secrets_are_read_from_where_they_are_named(
         ({"kafka_options": {"sasl.jaas.config": "hunter2"}}, "sasl.jaas.config is written"),
         ({"environment": {"AWS_SECRET_ACCESS_KEY": "hunter2"}}, "AWS_SECRET_ACCESS_KEY is written"),
         (
-            {"environment": {"OPENLINEAGE_URL": f"http://{'ann'}:hunter2@localhost"}},
+            {"environment": {"OPENLINEAGE_URL": f"http://{USER}@localhost"}},
             "OPENLINEAGE_URL is written",
         ),
     ],
