@@ -13,6 +13,8 @@ from jobs.core.lateness import Lateness
 from jobs.core.parse import parse_json
 from jobs.core.parse_avro import avro
 from jobs.core.parse_csv import parse_csv, parse_raw
+from jobs.core.parse_debezium import changes_of, debezium
+from jobs.core.parse_registered import registered
 from jobs.core.received import CARRIED
 from jobs.core.record import Record
 from jobs.core.rescue import rescued
@@ -28,6 +30,7 @@ from jobs.core.table import (
 )
 from jobs.core.topic import Topic
 from jobs.core.unite import united
+from jobs.core.validity import ended_on, validity
 from jobs.engine.runtime.trial import judge, trial_spark
 from quality.expectations import Within
 from quality.rules import (
@@ -70,6 +73,9 @@ __all__ = [
     "arrival",
     "avro",
     "between",
+    "changes_of",
+    "debezium",
+    "ended_on",
     "judge",
     "latest_per_key",
     "matches",
@@ -79,9 +85,11 @@ __all__ = [
     "parse_csv",
     "parse_json",
     "parse_raw",
+    "registered",
     "required",
     "rescued",
     "tables",
     "trial_spark",
     "united",
+    "validity",
 ]

@@ -5,8 +5,7 @@ its file, and the record. The declared fields are the reader's schema: a payload
 evolution (jobs/core/evolution.py).
 
 Why a Python function and not ``from_avro`` for each id: a stream's plan is fixed when it starts, and the ids of tomorrow are
-not known then. The function looks an id up when it first meets it. Why Arrow's: half of the cost of a pandas function is
-that of making its frames.
+not known then. The function looks an id up when it first meets it.
 
 A payload is no row for one of three reasons. ``malformed``: it is not in the wire format, or not exactly one record of its
 schema. ``unknown_schema``: no registry knew its id when it came into the lake. ``wrong_type``: a value is not of the declared
@@ -25,9 +24,15 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StringType, StructField, StructType
 
-from jobs.core.decode import Decode, MalformedError, decoder
+from jobs.core.decode import decoder
 from jobs.core.evolution import Turn, WrongTypeError, evolved
-from jobs.core.writer_schema import Schemas, WriterSchema, schemas_of_today
+from jobs.core.writer_schema import (
+    Decode,
+    MalformedError,
+    Schemas,
+    WriterSchema,
+    schemas_of_today,
+)
 
 MAGIC, HEAD = 0, 5
 READER = "registered_payload"

@@ -6,12 +6,12 @@ has rows and no lake. So what plans a table names the schemas of its lake for th
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from jobs.core.errors import DefinitionError
 
@@ -64,6 +64,19 @@ class WriterSchema:
         references = tuple(Reference(**each) for each in found["references"])
         return cls(**{**found, "kind": Format(found["kind"]), "references": references})
 
+
+class MalformedError(ValueError):
+    """Bytes that are not exactly one record of their schema."""
+
+
+Record: TypeAlias = Mapping[str, Any]
+"""A decoded record, by the names of its fields."""
+
+Decode: TypeAlias = Callable[[bytes], Record]
+"""Returns the record that bytes are; what follows the id of their schema.
+
+Raises ``MalformedError`` where they are none.
+"""
 
 Schemas: TypeAlias = Callable[[int], WriterSchema | None]
 """Returns the schema of an id; None where no registry knows the id. Spark sends it to its Python workers."""
