@@ -85,6 +85,25 @@ def _log_order(change: Any) -> list[Any]:  # noqa: ANN401  # a row or what is re
     return [at, change[POSITION], *place]
 
 
+def fold_of(by: Sequence[str], columns: StructType) -> Fold:
+    """Return the fold of changes to intervals.
+
+    Args:
+        by: The columns that identify a row.
+        columns: All columns of the rows, with their types.
+    """
+    others = _others(by, columns)
+    return Fold(
+        by=tuple(by),
+        reads=(*others, POSITION, GONE, "arrived", "_partition", "_offset"),
+        output=StructType([*columns.fields]).add(FROM, LongType()).add(UNTIL, LongType()),
+        key=(*by, FROM),
+        step=_Intervals(tuple(by), others),
+        form=1,  # 0 is one JSON value of a step that has no queues (jobs/core/waiting.py)
+        migrate=_keep,
+    )
+
+
 def validity(changes: DataFrame, by: Sequence[str], columns: StructType) -> DataFrame:
     """Return the intervals in which rows of a database's table were valid, with ``valid_from`` and ``valid_until``.
 
@@ -93,27 +112,20 @@ def validity(changes: DataFrame, by: Sequence[str], columns: StructType) -> Data
         by: The columns that identify a row.
         columns: All columns of the rows, with their types.
     """
-    names = [name for name in columns.fieldNames() if name not in by]
     rows = changes.where(F.col(OP) != TOMBSTONE).withColumns(
         {"arrived": F.unix_micros("_arrived_at"), GONE: F.col(OP) == DELETE}
     )
-    output = StructType([*columns.fields]).add(FROM, LongType()).add(UNTIL, LongType())
-    fold = Fold(
-        by=tuple(by),
-        reads=(*names, POSITION, GONE, "arrived", "_partition", "_offset"),
-        output=output,
-        key=(*by, FROM),
-        step=_Intervals(tuple(by), tuple(names)),
-        form=1,  # 0 is one JSON value of a step that has no queues (jobs/core/waiting.py)
-        migrate=_keep,
-    )
-    intervals = folded(rows, fold, time=AT)
+    intervals = folded(rows, fold_of(by, columns), time=AT)
     return intervals.select(
         *by,
         F.timestamp_micros(FROM).alias("valid_from"),
         F.timestamp_micros(UNTIL).alias("valid_until"),
-        *names,
+        *_others(by, columns),
     )
+
+
+def _others(by: Sequence[str], columns: StructType) -> tuple[str, ...]:
+    return tuple(name for name in columns.fieldNames() if name not in by)
 
 
 def ended_on(valid_until: str = "valid_until") -> Column:

@@ -1,10 +1,12 @@
 """A record of Debezium becomes the row as it is after the change, in whichever form a connector writes it."""
 
+import io
 import json
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+import fastavro
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -12,8 +14,11 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from jobs.core.errors import DefinitionError
 from jobs.core.parse_debezium import changes_of, debezium
+from jobs.core.parse_registered import registered
+from jobs.core.writer_schema import Format, WriterSchema, schemas_from
 from tests.support.debezium import MOMENT, mysql, postgres
 from tests.support.events import Event, frame
+from tests.support.rows import NOON
 
 CUSTOMER = (
     StructType().add("id", LongType()).add("email", StringType()).add("first_name", StringType())
@@ -39,6 +44,13 @@ def read(
     payloads = [None if row["_payload"] is None else row["_payload"].decode() for row in found]
     assert payloads == list(records), "the quarantine needs the payload as it came"
     return [row.asDict() for row in found]
+
+
+def registered_bytes(number: int, schema: Any, record: Any) -> bytes:  # noqa: ANN401  # Avro's own values
+    """Return a record in the wire format of a registry."""
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), record)
+    return b"\0" + number.to_bytes(4, "big") + stream.getvalue()
 
 
 def changes(found: list[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
@@ -130,6 +142,53 @@ def test_a_tombstone_is_a_row_by_its_key(spark: SparkSession) -> None:
     found = changes(read(spark, None, None, keys=keys), "change_op", "id", "email")
 
     assert found == [("tombstone", 1004, None), ("tombstone", 1005, None)]
+
+
+def test_a_converter_with_a_registry_writes_the_same_changes(spark: SparkSession) -> None:
+    """As Avro, whose records have no wrapper, and whose keys have a schema of their own."""
+    row = {
+        "type": "record",
+        "name": "Value",
+        "fields": [{"name": "id", "type": "int"}, {"name": "email", "type": ["null", "string"]}],
+    }
+    source = {
+        "type": "record",
+        "name": "Source",
+        "fields": [{"name": "ts_ms", "type": "long"}, {"name": "lsn", "type": ["null", "long"]}],
+    }
+    envelope = {
+        "type": "record",
+        "name": "Envelope",
+        "fields": [
+            {"name": "before", "type": ["null", row]},
+            {"name": "after", "type": ["null", "Value"]},
+            {"name": "source", "type": source},
+            {"name": "op", "type": "string"},
+        ],
+    }
+    key = {"type": "record", "name": "Key", "fields": row["fields"][:1]}
+    schemas = {
+        number: WriterSchema(number=number, kind=Format.AVRO, text=json.dumps(text))
+        for number, text in ((1, envelope), (2, key))
+    }
+    change = {
+        "before": {"id": 1004, "email": None},
+        "after": None,
+        "source": {"ts_ms": MOMENT, "lsn": 1016},
+        "op": "d",
+    }
+    events = frame(
+        spark, [Event(payload=registered_bytes(1, envelope, change)), Event(payload=None)]
+    )
+    events = events.withColumn("_message_key", F.lit(registered_bytes(2, key, {"id": 1004})))
+
+    with schemas_from(schemas.get):
+        found = debezium(parse=registered())(events, FIELDS).orderBy("_offset").collect()
+
+    assert changes([each.asDict() for each in found], "change_op", "id", "changed_at") == [
+        ("d", 1004, AT),
+        ("tombstone", 1004, NOON.replace(tzinfo=None)),
+    ]
 
 
 def test_what_changes_no_row_has_its_reason(spark: SparkSession) -> None:

@@ -6,7 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import LongType, StringType, StructType
 
+from jobs.core import validity
 from jobs.core.fold import Event, Fold
 from jobs.core.replayed import FOREVER, SLICE, replayed
 from jobs.core.waiting import InMemory
@@ -51,10 +53,27 @@ def change(chance: random.Random, number: int, at: int) -> Event:
     return {"device_id": "d", **attributes, **place}
 
 
+def logged(chance: random.Random, number: int, at: int) -> Event:
+    """Return a change of a database's row; its log is in the order of its clock, which has seconds."""
+    place = {"arrived": at + chance.randrange(4), "_partition": 0, "_offset": number}
+    position = f"{at:020}/{chance.randrange(100)}/{number:09}"
+    is_gone = chance.random() < 0.3
+    return {
+        "id": 7,
+        "site": chance.choice("ab"),
+        "change_position": position,
+        "gone": is_gone,
+        **place,
+    }
+
+
+CUSTOMER = StructType().add("id", LongType()).add("site", StringType())
+
 FOLDS: dict[str, tuple[Fold, tuple[Callable[[random.Random, int, int], Event], ...]]] = {
     "holds": (ip_holds.FOLD, (act,)),
     "attributed": (attributed_connections.FOLD, (act, connection, connection, connection)),
     "devices": (devices.FOLD, (change,)),
+    "logged": (validity.fold_of(("id",), CUSTOMER), (logged,)),
 }
 
 

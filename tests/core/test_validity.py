@@ -1,4 +1,4 @@
-"""Changes of a database's table become validity intervals, the same in every mode."""
+"""Changes of a database's table become validity intervals; tests/core/test_replayed.py has their fold cut in any way."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ from jobs.core.table import Ingested, Judged, Upserted
 from jobs.core.topic import Topic
 from jobs.core.validity import ended_on, validity
 from tests.support.debezium import mysql, postgres
-from tests.support.literal import in_every_way
+from tests.support.literal import TWO, in_every_way
 from tests.support.rows import Row, rows
 
 CUSTOMER = StructType().add("id", LongType()).add("site", StringType())
@@ -83,7 +83,8 @@ def log(batches: Sequence[Sequence[str | None]], minutes: Sequence[int]) -> str:
 
 
 def intervals(spark: SparkSession, root: Path, text: str) -> list[Row]:
-    found = in_every_way(spark, root, CUSTOMERS, {BRONZE: (RECEIVED, text)}, through=(CHANGES,))
+    source = {BRONZE: (RECEIVED, text)}
+    found = in_every_way(spark, root, CUSTOMERS, source, through=(CHANGES,), ways=TWO)
     names = ("id", "valid_from", "valid_until", "site")
     return sorted(({name: row[name] for name in names} for row in found), key=str)
 
