@@ -16,8 +16,17 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StructType
+from pyspark.sql.types import (
+    BooleanType,
+    ByteType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructType,
+)
 
+from jobs.core.errors import DefinitionError
 from jobs.core.fold import Answer, Event, Fold, Folded, arrival, time_order
 from jobs.core.parse_debezium import AT, DELETE, OP, POSITION, TOMBSTONE
 from jobs.core.stateful import folded
@@ -25,6 +34,8 @@ from jobs.core.waiting import Memory, Waiting
 
 FROM, UNTIL = "from_us", "until_us"
 GONE = "gone"
+PLAIN = (StringType, BooleanType, ByteType, ShortType, IntegerType, LongType)
+"""The types of columns that state holds, which is JSON (jobs/core/fold.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +102,17 @@ def fold_of(by: Sequence[str], columns: StructType) -> Fold:
     Args:
         by: The columns that identify a row.
         columns: All columns of the rows, with their types.
+
+    Raises:
+        DefinitionError: A column is of a type that state cannot hold.
     """
+    for field in columns:
+        if not isinstance(field.dataType, PLAIN):
+            raise DefinitionError(
+                f"column {field.name} is {field.dataType.simpleString()}, and intervals are kept as texts and integers",
+                hint="cast it to a text in the table of changes, and back above the intervals.",
+                field=field.name,
+            )
     others = _others(by, columns)
     return Fold(
         by=tuple(by),

@@ -5,14 +5,15 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import LongType, StringType, StructType
+from pyspark.sql.types import DecimalType, LongType, StringType, StructType
 
+from jobs.core.errors import DefinitionError
 from jobs.core.kind import Layer
 from jobs.core.parse_debezium import changes_of, debezium
 from jobs.core.received import CARRIED, RECEIVED
 from jobs.core.table import Ingested, Judged, Upserted
 from jobs.core.topic import Topic
-from jobs.core.validity import ended_on, validity
+from jobs.core.validity import ended_on, fold_of, validity
 from tests.support.debezium import mysql, postgres
 from tests.support.literal import TWO, in_every_way
 from tests.support.rows import Row, rows
@@ -87,6 +88,12 @@ def intervals(spark: SparkSession, root: Path, text: str) -> list[Row]:
     found = in_every_way(spark, root, CUSTOMERS, source, through=(CHANGES,), ways=TWO)
     names = ("id", "valid_from", "valid_until", "site")
     return sorted(({name: row[name] for name in names} for row in found), key=str)
+
+
+def test_a_column_that_state_cannot_hold_is_refused() -> None:
+    """With a way out; a decimal or a time would fail in the first batch."""
+    with pytest.raises(DefinitionError, match=r"column price is decimal\(9,2\)"):
+        fold_of(("id",), StructType().add("id", LongType()).add("price", DecimalType(9, 2)))
 
 
 @pytest.mark.slow
