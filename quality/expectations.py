@@ -59,7 +59,7 @@ Expectation: TypeAlias = Share | Within
 Bounds: TypeAlias = Mapping[str, tuple[float | None, float | None]]
 """The lower and the upper bound of figures, from history."""
 
-UNREAD = ("malformed", "wrong_type")
+UNREAD = ("malformed", "wrong_type", "unknown_schema")
 """Reasons of payloads that could not be read as a row at all."""
 
 ALWAYS: tuple[Within, ...] = (
