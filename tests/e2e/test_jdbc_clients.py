@@ -28,7 +28,7 @@ CLIENTS = 20
 RATE = 100
 """Events a second to all topics."""
 TABLES = ("bronze.device_telemetry", "silver.device_telemetry", "gold.device_signal_10m")
-WARM = 60
+WARM = 30
 """Seconds in which the JVMs compile what they do all the time."""
 PAUSE = 1.0
 """Seconds between two questions of a client: a dashboard that a person looks at asks less often."""
