@@ -1,4 +1,4 @@
-"""``ledger``, ``tables``, ``compare``: verbs that only read, and need no Spark."""
+"""``ledger`` and ``tables``: verbs that only read, and need no Spark."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -8,18 +8,16 @@ import typer
 from jobs import catalog
 from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
-from jobs.cli.screen import emit, note, say, show, yes
-from jobs.core.errors import DataError, DefinitionError
+from jobs.cli.screen import emit, say, show, yes
+from jobs.core.errors import DataError
 from jobs.core.table import Ingested, Judged
 from jobs.engine.accounting.balance_sheet import Balance, balance, held_rows
 from jobs.engine.accounting.feed_balance import LIVE, feed_balances
 from jobs.engine.gates import gate_files
 from jobs.engine.proof.certificate import status
-from jobs.engine.proof.compare import Comparison, compare
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import last_entry
 from jobs.engine.storage.open_table import live_rows
-from jobs.engine.storage.place import Place
 
 SHEET = (
     "table",
@@ -40,7 +38,6 @@ def register(app: typer.Typer) -> None:
     """Add the verbs."""
     app.command("tables")(tables_)
     app.command("ledger")(ledger)
-    app.command("compare")(compare_)
 
 
 AuditOption = Annotated[
@@ -60,6 +57,7 @@ def ledger(
 ) -> None:
     r"""Prove where every event is: read = good + duplicates + quarantined + dropped, hop by hop.
 
+    ``imported`` are the rows read that came from files and not from Kafka (`strandline import`).
     ``healed`` counts the good rows that were quarantined or dropped until a backfill or a replay brought them in.
     Exits with 4 when the sums differ, and names the batch.
     ``lost`` are offsets that expired in Kafka before they were read, and whose loss was accepted
@@ -111,6 +109,8 @@ def print_sheets(sheets: list[Balance]) -> None:
             say(f"quarantined by {sheet.table}: {listed}")
         if sheet.lost:
             say(f"lost to {sheet.table}: {_lost(sheet)}")
+        if sheet.imported:
+            say(f"imported to {sheet.table}: {sheet.imported:,} of the rows read came from files")
 
 
 def _lost(sheet: Balance) -> str:
@@ -168,64 +168,6 @@ def tables_(lake: LakeOption = None, as_json: JsonOption = False) -> None:
         emit(rows)
     else:
         show(None, tuple(rows[0]) if rows else ("table",), [tuple(row.values()) for row in rows])
-
-
-def compare_(
-    first: Annotated[str, typer.Argument(metavar="LAKE", help="A lake's folder or address.")],
-    second: Annotated[
-        str, typer.Argument(metavar="LAKE", help="Another lake's folder or address.")
-    ],
-    as_json: JsonOption = False,
-) -> None:
-    r"""Compare silver, quarantine and gold of two lakes row for row; exits with 4 when they differ.
-
-    \b
-    strandline compare .lake /tmp/second-opinion
-    """
-    left, right = Lake(Place.of(first)), Lake(Place.of(second))
-    derived = [table for table in catalog.tables() if not isinstance(table, Ingested)]
-    shared = [table for table in derived if left.exists(table) and right.exists(table)]
-    if not shared:
-        raise DefinitionError(
-            f"{left.root} and {right.root} have no silver or gold table in common",
-            hint="name two lakes in which the same tables were run.",
-        )
-    for table in derived:
-        if left.exists(table) != right.exists(table):
-            note(f"{table.id} is in one of the lakes only and is not compared")
-    found = [result for table in shared for result in compare(table, left, right)]
-    if as_json:
-        emit([{**asdict(one), "equal": one.equal} for one in found])
-    else:
-        _print_comparison(found)
-    different = [one.table for one in found if not one.equal]
-    if different:
-        raise DataError(
-            f"the lakes differ in {', '.join(different)}",
-            hint="were they filled from the same topic, up to the same offset? `strandline ledger`.",
-        )
-
-
-def _print_comparison(found: list[Comparison]) -> None:
-    columns = ("table", "rows", "rows there", "only here", "only there", "equal")
-    show(
-        None,
-        columns,
-        [
-            (
-                one.table,
-                one.left_rows,
-                one.right_rows,
-                one.only_left,
-                one.only_right,
-                yes(one.equal),
-            )
-            for one in found
-        ],
-    )
-    for one in found:
-        for sample in one.samples:
-            say(f"{one.table} {sample}")
 
 
 def _row(sheet: Balance) -> tuple[object, ...]:

@@ -55,6 +55,13 @@ def log(lake: Place) -> Path:
     return lakes.beside(lake, ".stream.log")
 
 
+def family_killed(process: "Popen[bytes]") -> None:
+    """Kill a process and all that it has started, and wait for its end."""
+    for one in family(process.pid):
+        kill(one)
+    process.wait()
+
+
 def kill(process: psutil.Process) -> None:
     """Kill, as the kernel does when memory is short."""
     if process.is_running():

@@ -31,9 +31,15 @@ ACCEPTED = "one commit without rows, accepted once however often typed: test_los
 SCRUBBED = "whole files, each the same when it is done again; after a kill closed books may be added up again"
 
 
+IMPORTED = "a small file, whole or not there; killed and typed again in test_import_killed.py"
+
 REASONS = {
     "jobs.engine.runtime.low_priority:let_give_way": "a file of the kernel, about a process that runs",
     "jobs.engine.service.sql_users:_write": AGAIN,
+    "jobs.engine.proof.add_imported:add_imported": "in the scratch lake of a verification, which a kill ends as a whole",
+    "jobs.engine.repair.import_files:import_file": "one commit a slice; killed between two in test_import_killed.py",
+    "jobs.engine.storage.import_notes:note_range": IMPORTED,
+    "jobs.engine.storage.import_notes:write": IMPORTED,
     "jobs.engine.pipeline.governor:_keep": MARK,
     "jobs.engine.pipeline.radar:keep": AGAIN,
     "jobs.engine.pipeline.spark_plan:refusal": "a copy of a checkpoint, thrown away with its folder",
@@ -88,7 +94,7 @@ REASONS = {
     "jobs.engine.proof.certificate:keep": AGAIN,
     "jobs.engine.proof.resplit_log:_append": "in the scratch lake of a verification, which a kill ends as a whole",
     "jobs.engine.quarantine.export:export": AGAIN,
-    "jobs.engine.repair.replay:_bring": "the commit into a table without rows; the same as that of a batch",
+    "jobs.engine.repair.write_healed:write_healed": "the commit into a table without rows; the same as that of a batch",
     "jobs.engine.runtime.processes:child": PROGRAM,
     "jobs.engine.runtime.spark_session:_launched": PROGRAM,
     "jobs.engine.service.class_archive:_make": "an archive of classes, made anew when it is missing or torn",

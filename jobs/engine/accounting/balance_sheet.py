@@ -15,6 +15,8 @@ from jobs.core.table import Ingested, Judged, Recomputed, Table, Upserted
 from jobs.engine.accounting.audit_books import audit
 from jobs.engine.accounting.table_books import Books
 from jobs.engine.quarantine.resolutions import REPLAY, released, unfinished, unfollowed
+from jobs.engine.storage.import_marks import IMPORT
+from jobs.engine.storage.import_notes import range_to_follow
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, between, is_passed_over, latest_version
 from jobs.engine.storage.ledger_snapshot import sums_of
@@ -40,6 +42,8 @@ class Balance:
     dropped_by_watermark: int = 0
     healed: int = 0
     """Good rows that a backfill or a replay added; they were held back or dropped before."""
+    imported: int = 0
+    """Of the rows read, those that came from files and not from Kafka."""
     expired: int = 0
     """Rows that retention deleted, of the table and of its quarantine; what was read and where it went stays counted."""
     forgotten: int = 0
@@ -90,6 +94,7 @@ def _drawn(table: Table, lake: Lake, *, audited: bool) -> Balance:
         quarantined=dict(sums.held),
         dropped_by_watermark=sums.dropped - healed,
         healed=sums.healed,
+        imported=sum(sums.imported.values()),
         expired=sum(each.expired for each in removals),
         forgotten=sum(each.forgotten for each in removals),
         rows=live_rows(lake.table(table)),
@@ -208,10 +213,15 @@ def _quarantine_faults(table: Table, lake: Lake, sheet: Balance) -> Iterator[str
     half, unled = unfinished(table, lake), unfollowed(table, lake)
     if half is not None:
         again = f": `strandline quarantine replay {table.id}`" if half.mode == REPLAY else ""
-        what = "replay" if half.mode == REPLAY else "backfill"
+        what = half.mode if half.mode in {REPLAY, IMPORT} else "backfill"
         yield f"the {what} from {half.since} to {half.until} was interrupted; repeat it{again}"
     elif held != kept:
         yield f"the quarantine holds {kept} rows, but {held} were sent there"
+    if (reach := range_to_follow(table, lake)) is not None:
+        yield (
+            f"the import from {reach[0]} to {reach[1]} was interrupted before the tables above were computed again; "
+            "repeat it"
+        )
     if unled is not None:
         yield (
             f"the replay from {unled.since} to {unled.until} was interrupted before the tables above were computed "

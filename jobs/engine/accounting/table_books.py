@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any
 
-from jobs.core.table import Ingested, Recomputed, Table
+from jobs.core.table import Ingested, Judged, Recomputed, Table
 from jobs.engine.accounting.plain_books import PlainBooks
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, between
@@ -122,7 +122,16 @@ class Books(PlainBooks):
         total = sum(
             _latest(sums, self.sheet.sources.get(n)).total(counting) for n, sums in sources.items()
         )
+        if counting is Counting.APPENDED:  # no stream reads what was imported
+            total += sum(self.pending(sums) for sums in sources.values()) + self.sums.brought
         return total - self.sums.read
+
+    def pending(self, source: Sums) -> int:
+        """Return how many imported rows a source has and a table of its rows has not."""
+        if not isinstance(self.table, Judged):
+            return 0
+        mine = self.sums.imported
+        return sum(end - mine.get(part, 0) for part, end in source.imported.items())
 
     def _counting(self) -> Counting:
         default = Counting.WHOLE if isinstance(self.table, Recomputed) else Counting.APPENDED
@@ -188,7 +197,7 @@ class Books(PlainBooks):
             sheet.sources[name] = sheet.sources.get(name, Source()).at(self._source(name), last)
             sheet.read += [name] if name not in sheet.read else []
         held = sum(sheet.sources[name].total(self._counting()) for name in sheet.read)
-        if self.sums.read != held:
+        if self.sums.read - self.sums.brought != held:
             names = " and ".join(source.id for source in self.table.upstream)
             lasts = ", ".join(str(last) for _, last in entry.versions.values())
             yield (

@@ -20,6 +20,7 @@ from jobs.core.verdict import judged
 from jobs.engine.runtime.meter import code_version
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
+from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.log_actions import Added
 from jobs.engine.storage.spark_checkpoint import Planned
 
@@ -57,6 +58,17 @@ def opened(  # noqa: PLR0913, PLR0917  # what is known before a batch runs
         watermark=_text(plan.watermark_ms),
         code=code_version(table),
     )
+
+
+def imported_until(
+    table: Judged, lake: Lake, versions: Mapping[str, int]
+) -> dict[str, tuple[int, int]]:
+    """Return the imported rows that a reader of all rows finds in its sources at some versions, by topic."""
+    return {
+        part: (0, end)
+        for source in table.upstream
+        for part, end in sums_of(lake.table(source), versions[source.id]).imported.items()
+    }
 
 
 def _dropped(spark: SparkSession, table: Streamed, plan: Planned, parts: Parts) -> int:

@@ -17,7 +17,7 @@ from jobs.core.table import Appended, Judged, Streamed, Upserted, Windowed
 from jobs.core.writer_schema import schemas_from
 from jobs.engine.gates.batch_check import Guard
 from jobs.engine.gates.gate_files import refuse_behind
-from jobs.engine.pipeline.batch_accounting import inputs_of, opened
+from jobs.engine.pipeline.batch_accounting import imported_until, inputs_of, opened
 from jobs.engine.pipeline.dimension_lookup import beside
 from jobs.engine.pipeline.trigger_limit import ReplanError, TriggerLimit
 from jobs.engine.pipeline.write_gold import Windows, append
@@ -136,6 +136,9 @@ class Writer:
         self._limit.refuse(plan, rows_read)
         self._limit.begins(number, rows_read)
         entry = opened(spark, table, stream, plan, inputs, self._mode, self._limit.chosen())
+        if plan.whole and isinstance(table, Judged):
+            began_at = {name: first for name, (first, _) in entry.versions.items()}
+            entry = replace(entry, imported=imported_until(table, lake, began_at))
         path = lake.table(table)
         write: Callable[..., Entry | None]
         match table:

@@ -3,6 +3,8 @@
 The commit removes every file and adds the new ones, so a reader sees the old rows or the new ones, never a mix.
 """
 
+from dataclasses import replace
+
 from pyspark.sql import SparkSession
 
 from jobs.core.errors import DefinitionError
@@ -10,6 +12,7 @@ from jobs.core.table import Computed, Judged, Recomputed
 from jobs.engine.accounting.balance_sheet import rows_until
 from jobs.engine.gates.batch_check import Guard
 from jobs.engine.gates.gate_files import refuse_behind
+from jobs.engine.pipeline.batch_accounting import imported_until
 from jobs.engine.pipeline.dimension_lookup import adorned
 from jobs.engine.pipeline.make_table import make
 from jobs.engine.pipeline.plan import shaped
@@ -72,6 +75,8 @@ def compute(
         code=code_version(table),
     )
     if isinstance(table, Judged):
+        at = {source.id: version for source, version in versions.items()}
+        entry = replace(entry, imported=imported_until(table, lake, at))
         quarantine = lake.quarantine(table)
         fork = Fork(table=table, path=path, quarantine=quarantine, guard=guard, replaces=True)
         return fork.write(result, entry, meter) or entry

@@ -163,6 +163,7 @@ def summed(path: Place, mark: str, until: int | None = None) -> Entry:
         batch=last.batch,
         source=last.source,
         versions={name: (begun.get(name, (0, 0))[0], end) for name, end in ends.items()},
+        imported={part: (0, end) for part, end in sums.imported.items()},
         read=sums.read,
         good=sums.good,
         duplicates=sums.duplicates + back,

@@ -83,6 +83,7 @@ def compare(  # noqa: PLR0913  # two sides, and their names
     may_differ: bool = False,
     span: Range | None = None,
     kept: Kept = ALL,
+    without: Collection[str] = (),
 ) -> list[Comparison]:
     """Compare a table, and its quarantine if it has one.
 
@@ -95,6 +96,7 @@ def compare(  # noqa: PLR0913  # two sides, and their names
         may_differ: Whether the two may have different columns.
         span: The range of event time to compare; a quarantined row without event time counts by its arrival.
         kept: What retention has left.
+        without: Columns that are left out, such as the place in Kafka where one lake was filled from files.
 
     Raises:
         DefinitionError: One of the lakes has no such table, or the columns differ although they may not.
@@ -105,7 +107,7 @@ def compare(  # noqa: PLR0913  # two sides, and their names
             _offer_rows(duck, side, table, lake, version)
         within = _within(f'"{table.event_at}"', span, kept.events)
         secret = hidden(table, left)
-        results = [_compared(table.id, table.key, duck, sides, within, secret)]
+        results = [_compared(table.id, table.key, duck, sides, within, secret, without)]
     if isinstance(table, Judged):
         with spilling() as duck:
             for side, lake, versions in (
@@ -116,7 +118,7 @@ def compare(  # noqa: PLR0913  # two sides, and their names
             moment = _within("coalesce(event_at, _arrived_at)", span)
             moment += f" AND {_within('_arrived_at', None, kept.arrivals)}"
             name = f"quarantine.{table.name}"
-            results.append(_compared(name, PLACE, duck, sides, moment, secret))
+            results.append(_compared(name, PLACE, duck, sides, moment, secret, without))
     for one in results:
         if one.apart and not may_differ:
             raise _apart(one.table, one.apart)
@@ -169,6 +171,7 @@ def _compared(  # noqa: PLR0913, PLR0917  # the table, the names of the sides, a
     sides: tuple[str, str],
     within: str,
     secret: Collection[str],
+    without: Collection[str],
 ) -> Comparison:
     for side in SIDES:
         duck.execute(f"CREATE VIEW {side} AS SELECT * FROM all_{side} WHERE {within}")  # noqa: S608  # no user's text
@@ -176,7 +179,7 @@ def _compared(  # noqa: PLR0913, PLR0917  # the table, the names of the sides, a
         [str(row[0]) for row in duck.execute(f"DESCRIBE {side}").fetchall()] for side in SIDES
     )
     apart = tuple(sorted({*names} ^ {*others}))
-    shared = [column for column in names if column in others]
+    shared = [column for column in names if column in others and column not in without]
     if not shared:
         raise _apart(name, apart)
     differing = difference(duck, shared, key if {*key} <= {*shared} else ())

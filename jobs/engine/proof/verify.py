@@ -21,12 +21,14 @@ from jobs.engine.accounting.balance_sheet import readable_at, waiting
 from jobs.engine.gates.gate_files import open_all
 from jobs.engine.pipeline.query import is_settled
 from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.proof.admit_disordered import admit, admitted
+from jobs.engine.proof.add_imported import add_imported
+from jobs.engine.proof.admit_disordered import ALWAYS, admit, admitted
 from jobs.engine.proof.certificate import Certificate, keep
 from jobs.engine.proof.compare import Kept, Range, compare
 from jobs.engine.proof.fed_lake import FedLake
 from jobs.engine.proof.kill_trial import KillTrial
 from jobs.engine.proof.resplit_log import Log, resplit
+from jobs.engine.repair.bring_imported import bring
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.runtime.meter import code_version
 from jobs.engine.storage import model_shelf
@@ -105,8 +107,17 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
             rows = resplit(site.spark, log, cut, commits=trial.splits, chance=chance)
             note(f"{log.table.id}: {sum(rows):,} rows, cut into {len(rows)} commits")
         models = [each.scored_by for each in derived if each.scored_by]
+        streamed = Lake(root / "stream").open_for_writing()
+        model_shelf.carry(lake, streamed, models)
+        Shelf(lake.schemas).lend(Shelf(streamed.schemas))
+        open_all(streamed)
+        KillTrial(
+            tables=derived, log=cut, lake=streamed, kills=trial.kills, seed=trial.seed, note=note
+        ).run()
+        for log in logs:  # after the stream, which would begin with them
+            add_imported(site.spark, log, (cut, streamed))
         whole = FedLake(root / "batch", cut).open_for_writing()
-        model_shelf.carry(lake, whole, models)
+        model_shelf.carry(streamed, whole, models)  # one look: a model may be promoted meanwhile
         open_all(whole)
         for table in derived:
             note(f"{table.id}: computing it as one batch …")
@@ -114,13 +125,11 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
             note(f"{table.id}: as one batch in {done.seconds:.1f} s")
             if isinstance(table, Judged) and table in disordered:
                 admit(site.spark, table, whole, disordered[table])
-        streamed = Lake(root / "stream").open_for_writing()
-        model_shelf.carry(whole, streamed, models)
-        Shelf(lake.schemas).lend(Shelf(streamed.schemas))
-        open_all(streamed)
-        KillTrial(
-            tables=derived, log=cut, lake=streamed, kills=trial.kills, seed=trial.seed, note=note
-        ).run()
+        for table in derived:
+            if isinstance(table, Judged) and (
+                came := bring(site.spark, table, streamed, closed=ALWAYS)
+            ):
+                note(f"{table.id}: brought {came:,} imported rows, as in the live table")
         for judged, places in disordered.items():
             came = admit(site.spark, judged, streamed, places)
             note(f"{judged.id}: admitted {came:,} disordered rows, as in the live table")

@@ -27,9 +27,11 @@ from jobs.core.received import QUARANTINE
 from jobs.core.table import Judged, Table
 from jobs.engine.storage.duckdb_session import Duck, session
 from jobs.engine.storage.duckdb_view import register
+from jobs.engine.storage.import_marks import IMPORT
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, entries, entry_at, is_table
 from jobs.engine.storage.ledger_snapshot import sums_of
+from jobs.engine.storage.ledger_sums import Sums
 from jobs.engine.storage.place import Place
 
 REPLAY = "replay"
@@ -116,15 +118,30 @@ def unfinished(table: Table, lake: Lake) -> Entry | None:
     """
     if not isinstance(table, Judged):
         return None
-    done = sums_of(lake.table(table)).repairs
+    sums = sums_of(lake.table(table))
     commits = (*resolved(table, lake), *_repairs(lake.quarantine(table)))
-    half = [entry for entry in commits if entry.is_backfill and entry.stream not in done]
+    half = [entry for entry in commits if entry.is_backfill and not _is_done(entry, sums)]
     if not half:
         return None
     held: Counter[str] = Counter()
     for entry in half:
         held.update(entry.quarantined)
     return replace(half[-1], quarantined=dict(held))
+
+
+def half_imported(table: Table) -> DefinitionError:
+    """Return the error of a change while an import has written the quarantine and not the table."""
+    return DefinitionError(
+        f"an import to {table.id} was interrupted before its end",
+        hint="finish it first: type the same `strandline import` again.",
+        table=table.id,
+    )
+
+
+def _is_done(entry: Entry, sums: Sums) -> bool:
+    if entry.mode == IMPORT:
+        return all(sums.imported.get(part, 0) >= end for part, (_, end) in entry.imported.items())
+    return entry.stream in sums.repairs
 
 
 def _repairs(path: Place) -> Iterator[Entry]:

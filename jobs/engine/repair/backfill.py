@@ -34,12 +34,13 @@ from jobs.engine.gates.batch_check import Guard, counted
 from jobs.engine.gates.gate_files import refuse_behind
 from jobs.engine.pipeline.dimension_lookup import adorned
 from jobs.engine.pipeline.shadow_lake import refuse_half_done
-from jobs.engine.quarantine.resolutions import REPLAY, Status, unfinished
+from jobs.engine.quarantine.resolutions import REPLAY, Status, half_imported, unfinished
 from jobs.engine.quarantine.write import UNSIGNED, Signed, append_entry, hold, resolve
 from jobs.engine.repair.closed_range import Span, is_open, left_until, refuse_open
 from jobs.engine.repair.rejudge_range import rejudged
 from jobs.engine.runtime.meter import Meter, code_version
 from jobs.engine.storage.horizon import refuse_expired
+from jobs.engine.storage.import_marks import IMPORT
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.locks import lease
@@ -179,6 +180,8 @@ def _interrupted(table: Table, lake: Lake, span: Span) -> Entry | None:
         DefinitionError: Another range, or a replay, was interrupted and must be finished first.
     """
     half = unfinished(table, lake)
+    if half is not None and half.mode == IMPORT:
+        raise half_imported(table)
     if half is not None and half.mode == REPLAY:
         raise DefinitionError(
             f"a replay of {table.id} was interrupted before its end",

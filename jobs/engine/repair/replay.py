@@ -34,6 +34,7 @@ from jobs.engine.quarantine.resolutions import (
     REPLAY,
     Status,
     generation,
+    half_imported,
     refuse_unheld,
     unfinished,
     unfollowed,
@@ -41,7 +42,6 @@ from jobs.engine.quarantine.resolutions import (
 from jobs.engine.quarantine.write import (
     UNSIGNED,
     Signed,
-    append_entry,
     hold,
     open_records,
     records,
@@ -58,13 +58,13 @@ from jobs.engine.repair.downstream import (
     refuse_behind_above,
 )
 from jobs.engine.repair.replay_plan import Choice, Fate, Healing, Replayed, healing
+from jobs.engine.repair.write_healed import write_healed
 from jobs.engine.runtime.meter import Meter, code_version
 from jobs.engine.storage import delta_commit
+from jobs.engine.storage.import_marks import IMPORT
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, last_entry, latest_version
 from jobs.engine.storage.locks import lease
-from jobs.engine.storage.open_table import live_rows
-from jobs.engine.storage.replace_rows import Exchange, swap
 
 OnTable = Callable[[Table, Entry | None], None]
 
@@ -82,12 +82,18 @@ def refuse_unfit(table: Table, lake: Lake) -> Judged:
         DefinitionError: The table has no quarantine, no stream made it or a table above, or a promotion or a
             backfill was interrupted.
     """
+    judged = refuse_unled(table, lake)
+    refuse_half_backfilled(table, lake)
+    return judged
+
+
+def refuse_unled(table: Table, lake: Lake) -> Judged:
+    """Refuse the same, whatever was interrupted in the table itself."""
     judged = refuse_unheld(table, lake)
     refuse_half_done(table, lake)
     for each in (table, *led(table, lake)):
         if each == table or last_entry(lake.table(each)) is not None:
             refuse_streamless(each, lake)
-    refuse_half_backfilled(table, lake)
     return judged
 
 
@@ -98,6 +104,8 @@ def refuse_half_backfilled(table: Table, lake: Lake) -> None:
         DefinitionError: A backfill was interrupted.
     """
     half = unfinished(table, lake)
+    if half is not None and half.mode == IMPORT:
+        raise half_imported(table)
     if half is not None and half.mode != REPLAY:
         raise DefinitionError(
             f"a backfill of {table.id} was interrupted before its end",
@@ -231,23 +239,7 @@ def _bring(work: Work, healed: Healing, begun: Entry, released: Mapping[str, int
         good=came - gone, held={why: count for why, count in held.items() if count}, dropped=0
     )
     final = entry.closed(written=came - gone, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
-    if not came and not gone:
-        append_entry(spark, table, lake, final)
-    elif not live_rows(lake.table(table)):  # no stream has read a row of it yet
-        commit = delta_commit.Commit(spark, lake.table(table))
-        commit.write(healed.rows)
-        commit.commit(final.encoded())
-    else:
-        places = healed.gone
-        exchange = Exchange(
-            at=table.event_at,
-            goes=lambda rows: rows.join(places, [*PLACE], "left_semi"),
-            stays=lambda rows: rows.join(places, [*PLACE], "left_anti"),
-            come=healed.rows,
-            coming=came,
-            **({"reach": healed.touched.in_micros()} if healed.touched else {}),
-        )
-        swap(spark, lake.table(table), exchange, final.encoded())
+    write_healed(spark, table, lake, healed, final)
     work.on_table(table, final)
     return final
 

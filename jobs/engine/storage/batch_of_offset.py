@@ -3,6 +3,7 @@
 A row says which offset it came from, so its batch is found also where its file was put together with others.
 """
 
+from jobs.engine.storage.import_marks import is_imported
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.ledger_search import first_reaching
 from jobs.engine.storage.ledger_snapshot import sums_of
@@ -35,8 +36,20 @@ def reading_batch(table: Place, source: str, version: int) -> tuple[int, Entry] 
     return found if has_read else None
 
 
+def bringing_commit(table: Place, part: str, offset: int) -> tuple[int, Entry] | None:
+    """Return the commit that brought an imported row to a table that judges it; None if none has."""
+
+    def brought_until(entry: Entry) -> int | None:
+        return entry.imported[part][1] if part in entry.imported else None
+
+    return first_reaching(table, offset + 1, brought_until, max(sums_of(table).replaced_at, 0))
+
+
 def batch_of(table: Place, bronze: Place, part: str, offset: int) -> int | None:
     """Return the version with which a table read an offset of its bronze table; None if it has not."""
+    if is_imported(part):
+        found = bringing_commit(table, part, offset)
+        return found[0] if found else None
     taken = commit_with(bronze, part, offset)
     read = reading_batch(table, f"{bronze.parent.name}.{bronze.name}", taken[0]) if taken else None
     return read[0] if read else None

@@ -48,6 +48,7 @@ class Entry:
         offsets: For a topic, the range of each partition.
         sent: For a feed, the range of each partition of its topic in which the records that it wrote were counted; a
             range begins where that of the entry before ended.
+        imported: Of the rows read, the ranges that came from files (jobs/engine/storage/import_marks.py).
         versions: For each table that was read, the first version and the last, both included; none without rows.
         most: The most rows that a batch should have when this one was planned; a single commit may have more.
         read: Rows read.
@@ -96,6 +97,7 @@ class Entry:
     source: str
     offsets: Offsets = field(default_factory=dict)
     sent: Offsets = field(default_factory=dict)
+    imported: Offsets = field(default_factory=dict)
     versions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     most: int = 0
     read: int = 0
@@ -284,7 +286,7 @@ def entry_in(info: Mapping[str, Any], path: Place, version: int) -> Entry | None
         name if "/" in name else f"{source}/{name}": (a, b)
         for name, (a, b) in found["offsets"].items()
     }
-    for ranges in ("sent", "lost"):
+    for ranges in ("sent", "imported", "lost"):
         values[ranges] = {name: (a, b) for name, (a, b) in found.get(ranges, {}).items()}
     try:
         return Entry(**values)

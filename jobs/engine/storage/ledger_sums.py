@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from jobs.engine.storage.commit_log import Kind, actions, is_commit
+from jobs.engine.storage.import_marks import IMPORT
 from jobs.engine.storage.ledger import EXPIRE, FORGET, LOOKED_AGAIN, Entry, entry_at
 from jobs.engine.storage.place import Place
 
@@ -70,7 +71,9 @@ class Sums:
         seen: The last version read of each source.
         lost: For each partition of a topic the ranges of offsets that expired before they were read. All are kept: a
             person accepted each.
-        repairs: Backfills and replays, by their streams.
+        repairs: Backfills and replays, by their streams; of imports the last one.
+        imported: How many rows of files it has, by the partition of their topic.
+        brought: How many rows imports have read, in force; no stream reads them.
     """
 
     version: int = -1
@@ -96,6 +99,8 @@ class Sums:
     seen: dict[str, int] = field(default_factory=dict)
     lost: dict[str, list[list[int]]] = field(default_factory=dict)
     repairs: dict[str, Repair] = field(default_factory=dict)
+    imported: dict[str, int] = field(default_factory=dict)
+    brought: int = 0
 
     @property
     def begun(self) -> int:
@@ -142,6 +147,8 @@ class Sums:
             self.seen[source] = max(last, self.seen.get(source, 0))
         for part, reach in entry.lost.items():
             self.lost.setdefault(part, []).append([*reach])
+        for part, (_, end) in entry.imported.items():
+            self.imported[part] = end
         self._look(entry)
         if entry.is_backfill:
             self._repair(version, entry)
@@ -159,7 +166,7 @@ class Sums:
     def _begin_again(self, version: int, entry: Entry) -> None:
         self.batches = self.read = self.good = self.duplicates = self.dropped = self.written = 0
         self.healed = self.back = self.expired = self.forgotten = self.released = 0
-        self.held = {}
+        self.held, self.imported, self.brought = {}, {}, 0
         self.replaced_at = version
         if (entry.promoted or "").startswith(UNDO) and len(self.generations) > 1:
             self.generations.pop()
@@ -175,6 +182,11 @@ class Sums:
     def _repair(self, version: int, entry: Entry) -> None:
         moved = entry.came + entry.gone
         self.moved += moved
+        if entry.mode == IMPORT:
+            self.brought += entry.read
+            self.repairs.pop(IMPORT, None)
+            self.repairs[IMPORT] = self._noted(version, entry, moved)
+            return
         self.healed += max(0, entry.good)
         self.back += min(max(0, -entry.duplicates), entry.came)
         if entry.mode in {LOOKED_AGAIN, EXPIRE, FORGET}:
@@ -182,9 +194,14 @@ class Sums:
         before = self.repairs.pop(entry.stream, None)
         if before and before.generation != self.begun:
             before = None
+        self.repairs[entry.stream] = self._noted(version, entry, moved, before)
+
+    def _noted(
+        self, version: int, entry: Entry, moved: int, before: Repair | None = None
+    ) -> Repair:
         held = dict(before.held) if before else {}
         _count(held, entry.quarantined)
-        self.repairs[entry.stream] = Repair(
+        return Repair(
             generation=self.begun,
             first=before.first if before else version,
             last=version,

@@ -14,9 +14,11 @@ from jobs.core.table import Judged
 from jobs.engine.accounting.balance_sheet import read_until
 from jobs.engine.quarantine.record_state import done_about, still_held
 from jobs.engine.quarantine.resolutions import Status
-from jobs.engine.storage.batch_of_offset import reading_batch
+from jobs.engine.storage.batch_of_offset import bringing_commit, reading_batch
 from jobs.engine.storage.dead_files import EXPLAINED, swept
 from jobs.engine.storage.find_rows import Found, Where, look, typed
+from jobs.engine.storage.import_marks import IMPORT, is_imported
+from jobs.engine.storage.import_notes import origin
 from jobs.engine.storage.ledger import Entry, entry_at
 from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.open_table import kinds
@@ -73,13 +75,19 @@ def explain_spot(silver: Judged, spot: Spot, world: World) -> Explained:
             "file": taken.record.file.name,
         },
     }
+    if taken.entry.mode == IMPORT:
+        evidence["imported"] = origin(bronze, world.lake, taken.entry, spot.offset)
     row = silver_row(silver, world.lake, record)
     if row is not None:
         return _explain_present(silver, row, world).also(**evidence), row
     kept = held_record(silver, world.lake, record)
     if kept is not None:
         return _explain_held(silver, kept, world).also(**evidence), None
-    read = reading_batch(world.lake.table(silver), bronze.id, taken.version)
+    path = world.lake.table(silver)
+    if is_imported(spot.part):
+        read = bringing_commit(path, spot.part, spot.offset)
+    else:
+        read = reading_batch(path, bronze.id, taken.version)
     if read is None:
         return explain_waiting(silver, bronze, world).also(**evidence), None
     return _explain_absent(silver, record, read, world).also(**evidence), None

@@ -10,6 +10,7 @@ from jobs.engine.gates import gate_files
 from jobs.engine.kafka import admin
 from jobs.engine.kafka.lag import ends
 from jobs.engine.kafka.slices import Backlog, Bounds
+from jobs.engine.storage.import_marks import is_imported
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import last_entry
 from jobs.engine.trace.locate import Spot, offsets_read, rows_per_second, rows_since
@@ -56,6 +57,9 @@ def explain_not_in_bronze(table: Table, bronze: Table, spot: Spot, world: World)
             else f"{bronze.id} skipped it between two batches: it had expired in Kafka by then"
         )
         return make_finding(table, Verdict.EXPIRED, sentence, **evidence)
+    if is_imported(spot.part):
+        sentence = f"{held[1] if held else 0:,} rows of files were imported for {spot.topic}, and it is none of them"
+        return make_finding(table, Verdict.NEVER_PRODUCED, sentence, **evidence)
     asked = _kafka_bounds(bronze, spot.topic, world)
     if isinstance(asked, str):
         known = f"offsets up to {held[1] - 1}" if held else "no offset"

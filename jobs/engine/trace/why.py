@@ -51,7 +51,7 @@ def _spot(what: str, table: Table | None) -> Spot | None:
     """Return the offset that was typed; None if a key was typed."""
     topic, _, rest = what.partition("/")
     partition, _, offset = rest.partition("/")
-    if not (topic and partition.isdigit() and offset.isdigit()):
+    if not (topic and partition.removeprefix("-").isdigit() and offset.isdigit()):
         return None
     known = [each.name for every in catalog.tables() for each in every.topics]
     if topic in known:

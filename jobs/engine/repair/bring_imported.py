@@ -1,0 +1,219 @@
+"""Imported rows of bronze to silver and gold, beside the streams, which pass over them.
+
+A stream's watermark has passed the time of history: it would drop these rows, or hold each as disordered. So they come
+as a replay's rows do: judged in any order by the table's own function, ranked among all copies in bronze's order, and
+written where they belong, each slice in one commit of silver whose ledger entry counts what it read. Only a time that
+the table's stream and those above have left is brought, so no state of a stream is concerned.
+
+The order of the commits of a slice: the quarantine, then the table. What has been brought is the offset that the table's
+own ledger has reached, so a process that is killed anywhere goes on there. The tables above are computed again once,
+after all slices; until that is done a note names their range.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from jobs import catalog
+from jobs.core.errors import DefinitionError, TransientError
+from jobs.core.received import PLACE
+from jobs.core.table import Ingested, Judged, Table
+from jobs.engine.accounting.balance_sheet import readable_at
+from jobs.engine.kafka.slices import part_of
+from jobs.engine.quarantine.resolutions import unfinished
+from jobs.engine.quarantine.write import hold
+from jobs.engine.repair.backfill import ROLE
+from jobs.engine.repair.closed_range import Span
+from jobs.engine.repair.downstream import (
+    backfill_above,
+    closed_above,
+    furthest_behind,
+    possible_above,
+    refuse_behind_above,
+)
+from jobs.engine.repair.replay import refuse_half_backfilled, refuse_unled
+from jobs.engine.repair.replay_plan import Fate, healing
+from jobs.engine.repair.write_healed import write_healed
+from jobs.engine.runtime.meter import Meter, code_version
+from jobs.engine.storage.batch_of_offset import commit_with
+from jobs.engine.storage.import_marks import IMPORT
+from jobs.engine.storage.import_notes import forget_range, note_range, range_to_follow
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry
+from jobs.engine.storage.ledger_snapshot import sums_of
+from jobs.engine.storage.locks import lease
+from jobs.engine.storage.read_version import rows_at
+
+PATIENCE, AGAIN = 120.0, 0.5
+"""Seconds to wait for the stream to pass over a commit of bronze, and between two looks."""
+
+OnTable = Callable[[Table, Entry | None], None]
+
+
+def judges_of(bronze: Ingested, lake: Lake) -> list[Judged]:
+    """Return the tables of the lake that judge the rows of a bronze table."""
+    tables = (each for each in catalog.tables() if isinstance(each, Judged))
+    return [each for each in tables if bronze in each.upstream and lake.exists(each)]
+
+
+def refuse_open_time(bronze: Ingested, lake: Lake, span: Span) -> None:
+    """Refuse history that lies, in whole or in part, in a time that a stream still owns.
+
+    Raises:
+        DefinitionError: A stream above the table has not left it, or none reads it yet.
+        GateShutError: A shut gate keeps a downstream table from following.
+    """
+    judges = judges_of(bronze, lake)
+    if not judges:
+        raise DefinitionError(
+            f"no table of {lake.root} judges the rows of {bronze.id} yet, so nothing could follow an import",
+            hint="let the stream read what the topic has (`strandline run`), then import what was before it.",
+            table=bronze.id,
+        )
+    for judge in judges:
+        refuse_unled(judge, lake)
+        half = unfinished(judge, lake)
+        if half is not None and half.mode != IMPORT:
+            refuse_half_backfilled(judge, lake)
+        refuse_behind_above(judge, lake)
+        until, closed = span.until + judge.lateness.early, closed_above(judge, lake)
+        if closed is None or until > closed:
+            behind, possible = furthest_behind(judge, lake), possible_above(judge, lake, until)
+            past = f"everything before {closed.isoformat()}" if closed else "nothing yet"
+            raise DefinitionError(
+                f"history up to {span.until.isoformat()} still belongs to the streams above {bronze.id}: "
+                f"that of {behind.id} has left {past}",
+                hint=f"import what is older; this much can come when events of {possible.isoformat()} were read.",
+                table=bronze.id,
+            )
+
+
+def bring(
+    spark: SparkSession,
+    table: Judged,
+    lake: Lake,
+    *,
+    on_table: OnTable = lambda _, __: None,
+    closed: datetime | None = None,
+) -> int:
+    """Bring the imported rows of bronze that a judged table has not, and compute the tables above again.
+
+    Args:
+        spark: The session.
+        table: A judged table.
+        lake: The lake.
+        on_table: Called after each commit, and with None for a table above that had nothing to do.
+        closed: The end of the closed time, in a lake that no stream writes.
+
+    Returns:
+        How many rows of bronze were read.
+
+    Raises:
+        TransientError: Another replay or backfill is under way, or the stream does not read on.
+        DefinitionError: A row has a time that a stream still owns.
+    """
+    read = 0
+    with lease(spark, table, lake, role=ROLE):
+        while (pending := _pending(table, lake)) is not None:
+            version, part, first, end = pending
+            if closed is None:
+                _await(table, lake, version)
+            entry = _slice(spark, table, lake, (version, part, first, end), closed)
+            on_table(table, entry)
+            read += entry.read
+        if (reach := range_to_follow(table, lake)) is not None:
+            since, until = map(datetime.fromisoformat, reach)
+            for other, done in backfill_above(spark, table, lake, Span(since=since, until=until)):
+                on_table(other, done)
+            forget_range(table, lake)
+    return read
+
+
+def _pending(table: Judged, lake: Lake) -> tuple[int, str, int, int] | None:
+    """Return the version, the partition and the offsets of the next slice to bring; None if there is none."""
+    (source,) = table.upstream
+    path, mine = lake.table(source), sums_of(lake.table(table)).imported
+    for part, end in sums_of(path).imported.items():
+        begun = mine.get(part, 0)
+        found = commit_with(path, part, begun) if begun < end else None
+        if found is not None:
+            version, entry = found
+            return version, part, begun, entry.offsets[part][1]
+    return None
+
+
+def _await(table: Judged, lake: Lake, version: int) -> None:
+    """Wait until the stream of a table has read what lies before a version of bronze.
+
+    Raises:
+        TransientError: It does not.
+    """
+    (source,) = table.upstream
+    deadline = time.monotonic() + PATIENCE
+    while readable_at(table, source, lake) < version:
+        if time.monotonic() > deadline:
+            raise TransientError(
+                f"{table.id} has not read {source.id} up to version {version:,}, where imported rows begin",
+                hint="they are safe in bronze: start its stream, or `strandline run`; then type the import again.",
+                table=table.id,
+            )
+        time.sleep(AGAIN)
+
+
+def _slice(
+    spark: SparkSession,
+    table: Judged,
+    lake: Lake,
+    pending: tuple[int, str, int, int],
+    closed: datetime | None,
+) -> Entry:
+    """Write the rows of one slice where they belong."""
+    version, part, first, end = pending
+    (source,) = table.upstream
+    topic, partition = part_of(part)
+    meter = Meter(spark)
+    is_of_slice = (
+        (F.col("_topic") == topic)
+        & (F.col("_partition") == partition)
+        & F.col("_offset").between(first, end - 1)
+    )
+    rows = rows_at(spark, lake.table(source), version).where(is_of_slice)
+    chosen = rows.select(*PLACE, "_arrived_at").withColumn(
+        "reasons", F.lit(None).cast("array<string>")
+    )
+    with healing(spark, table, lake, chosen, closed or closed_above(table, lake)) as healed:
+        if waiting := healed.count(Fate.WAITS):
+            raise DefinitionError(
+                f"{waiting:,} of the {end - first:,} imported rows from offset {first:,} of {part} have a time that a "
+                f"stream above {source.id} still owns",
+                hint="they are safe in bronze; type the import again when the streams have read on.",
+                table=table.id,
+            )
+        touched = healed.touched
+        came, gone = healed.came_and_gone
+        reach = touched or Span.of_micros(0, 0)
+        begun = Entry(
+            table=table.id,
+            mode=IMPORT,
+            stream=f"{IMPORT} {part} from {first}",
+            batch=0,
+            source=source.id,
+            imported={part: (first, end)},
+            since=reach.since.isoformat(),
+            until=reach.until.isoformat(),
+            code=code_version(table),
+        )
+        if came or gone:
+            note_range(table, lake, reach.since.isoformat(), reach.until.isoformat())
+        if healed.gained and sums_of(lake.quarantine(table)).imported.get(part, 0) < end:
+            hold(spark, table, lake, healed.held, replace(begun, quarantined=dict(healed.gained)))
+        entry = replace(begun, read=end - first, came=came, gone=gone).settled(
+            good=came - gone, held=dict(healed.gained), dropped=0
+        )
+        final = entry.closed(written=came - gone, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
+        write_healed(spark, table, lake, healed, final)
+        return final

@@ -1,0 +1,123 @@
+"""What is known of the files that were imported into a bronze table: one small file for each, found by its name or its bytes.
+
+A note is written before the first row of its file is committed: the hash of the bytes, how many records there are, and the
+offset at which they begin. How many of them are committed is never written down beside the ledger: it follows from the
+offset that the table's ledger has reached. So a process that is killed anywhere leaves nothing that could disagree, and a
+file that changed, or that has the bytes of another one, is found by reading one note and not those of all files.
+"""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+
+from jobs.core.table import Table
+from jobs.engine.storage.import_marks import IMPORT
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry
+from jobs.engine.storage.place import Place
+
+FOLDER = "_imports"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportNote:
+    """A file whose rows are, or become, rows of a bronze table.
+
+    Args:
+        file: Its address.
+        topic: The topic whose records it has.
+        fingerprint: The hash of its bytes.
+        first: The offset of its first record.
+        rows: How many records it has.
+        column: Where a record has its arrival.
+        header: Whether its first line names the cells.
+        begins: The arrival of records before the first that says one, in milliseconds since 1970.
+        oldest: The oldest arrival.
+        newest: The newest arrival.
+    """
+
+    file: str
+    topic: str
+    fingerprint: str
+    first: int
+    rows: int
+    column: str
+    header: bool
+    begins: int
+    oldest: int
+    newest: int
+
+    def done(self, reached: int) -> int:
+        """Return how many of its records are committed, given the offset that the ledger has reached."""
+        return min(max(reached - self.first, 0), self.rows)
+
+
+class ImportNotes:
+    """The notes of a bronze table."""
+
+    def __init__(self, table: Table, lake: Lake) -> None:
+        """Read nothing yet."""
+        self._folder = lake.root / FOLDER / table.name
+
+    def of(self, file: Place) -> ImportNote | None:
+        """Return the note of a file; None where it was never imported."""
+        return _read(self._folder / "files" / f"{_hash(str(file))}.json")
+
+    def of_bytes(self, fingerprint: str) -> ImportNote | None:
+        """Return the note of a file with the same bytes."""
+        return _read(self._folder / "bytes" / f"{fingerprint}.json")
+
+    def newest(self) -> ImportNote | None:
+        """Return the note that was written last."""
+        return _read(self._folder / "newest.json")
+
+    def write(self, note: ImportNote) -> None:
+        """Write a note, and name it as the newest; each of these files is whole or not there."""
+        text = json.dumps(asdict(note), indent=1)
+        (self._folder / "newest.json").put(text)
+        (self._folder / "bytes" / f"{note.fingerprint}.json").put(text)
+        (self._folder / "files" / f"{_hash(note.file)}.json").put(text)
+
+    def forget(self, note: ImportNote) -> None:
+        """Remove the note of a file of which nothing was committed."""
+        (self._folder / "files" / f"{_hash(note.file)}.json").remove_file()
+        (self._folder / "bytes" / f"{note.fingerprint}.json").remove_file()
+        (self._folder / "newest.json").remove_file()
+
+
+def origin(table: Table, lake: Lake, entry: Entry, offset: int) -> dict[str, object]:
+    """Return the file of an imported row, by the entry of its commit, and the number of the row in it, from 1."""
+    note = ImportNotes(table, lake).of_bytes(entry.stream.removeprefix(f"{IMPORT} "))
+    row = {"row": offset - note.first + 1} if note else {}
+    return {"file": entry.source, **row}
+
+
+def range_to_follow(table: Table, lake: Lake) -> tuple[str, str] | None:
+    """Return the range in which an import changed a judged table, and the tables above were not computed again yet."""
+    text = _follow(table, lake).text()
+    return (str(json.loads(text)["since"]), str(json.loads(text)["until"])) if text else None
+
+
+def note_range(table: Table, lake: Lake, since: str, until: str) -> None:
+    """Write down, before a range of a judged table changes, that the tables above must follow."""
+    known = range_to_follow(table, lake)
+    reach = {"since": min(since, known[0]), "until": max(until, known[1])} if known else None
+    _follow(table, lake).put(json.dumps(reach or {"since": since, "until": until}))
+
+
+def forget_range(table: Table, lake: Lake) -> None:
+    """Write down that the tables above have followed."""
+    _follow(table, lake).remove_file()
+
+
+def _follow(table: Table, lake: Lake) -> Place:
+    return lake.root / FOLDER / f"{table.id}.json"
+
+
+def _read(file: Place) -> ImportNote | None:
+    text = file.text()
+    return ImportNote(**json.loads(text)) if text else None
+
+
+def _hash(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()[:32]
