@@ -189,7 +189,7 @@ def report(answers: list[dict[str, Timed]], ready: dict[str, float], rows: int) 
         "`query` opens its tables anew for each question, as `strandline query` does, without the start of the program. "
         f"`Polars` works on whole frames that `lake()` read before, in {ready['Polars']:.1f} s, user ids masked. "
         "`DuckDB` reads the same Parquet files by their paths. "
-        f"`Spark` reads the Delta tables, in a session that had started in {ready['Spark']:.1f} s. "
+        f"`Spark` reads the Delta tables, in a session that had started in {ready['Spark']:.1f} s and whose JVM is cold at the first. "
         + ("" if any("JDBC" in each for each in answers) else "JDBC was not there. "),
         "The tables were written by delta-rs in the lake's layout, and not by a stream.",
         "",
