@@ -42,7 +42,7 @@ SHARES = {
         f"""SELECT 'e' || i AS event_id, 'd' || lpad((hash(i) % {DEVICES})::VARCHAR, 5, '0') AS device_id,
             ['temperature', 'humidity', 'battery', 'pressure', 'vibration'][(1 + hash(i, 1) % 5)::BIGINT] AS signal,
             CAST((hash(i, 2) % 1000000) / 10000.0 AS DECIMAL(14, 4)) AS value,
-            {START} + to_microseconds((i * 2592000000000 // {{rows}})::BIGINT) AS event_at,
+            {START} + to_microseconds((i * (2592000000000 // {{rows}}))::BIGINT) AS event_at,
             'f' || hash(i, 3) % 7 AS firmware, i AS seq FROM range({{rows}}) r(i)""",
     ),
     "silver.network_connections": (
@@ -50,14 +50,14 @@ SHARES = {
         f"""SELECT 'c' || i AS connection_id, 'ip' || hash(i, 4) % {DEVICES} AS src_ip,
             'ip' || hash(i, 5) % 1000 AS dst_ip, (hash(i, 6) % 500)::BIGINT AS dst_port,
             (hash(i, 7) % 100000)::BIGINT AS bytes_out, (hash(i, 8) % 100000)::BIGINT AS bytes_in,
-            {START} + to_microseconds((i * 2592000000000 // {{rows}})::BIGINT) AS event_at FROM range({{rows}}) r(i)""",
+            {START} + to_microseconds((i * (2592000000000 // {{rows}}))::BIGINT) AS event_at FROM range({{rows}}) r(i)""",
     ),
     "silver.user_actions": (
         0.094,
         f"""SELECT 'a' || i AS action_id, 'u' || hash(i, 9) % 5000 AS user_id,
             ['login', 'logout', 'read', 'write'][(1 + hash(i, 10) % 4)::BIGINT] AS action,
             'd' || lpad((hash(i, 11) % {DEVICES})::VARCHAR, 5, '0') AS device_id,
-            {START} + to_microseconds((i * 2592000000000 // {{rows}})::BIGINT) AS event_at FROM range({{rows}}) r(i)""",
+            {START} + to_microseconds((i * (2592000000000 // {{rows}}))::BIGINT) AS event_at FROM range({{rows}}) r(i)""",
     ),
     "silver.devices": (
         0,
