@@ -32,6 +32,7 @@ from jobs.core.topic import Topic
 from jobs.core.unite import united
 from jobs.core.validity import ended_on, validity
 from jobs.engine.runtime.trial import judge, trial_spark
+from jobs.engine.trace.lake_reader import lake
 from quality.expectations import Within
 from quality.rules import (
     OnFail,
@@ -77,6 +78,7 @@ __all__ = [
     "debezium",
     "ended_on",
     "judge",
+    "lake",
     "latest_per_key",
     "matches",
     "no_unknown_fields",

@@ -35,6 +35,20 @@ strandline run
 strandline query "SELECT events, count(*) AS windows FROM gold.refunds_10m GROUP BY events" --json > ../first_answer.json
 strandline ledger --json > ../first_ledger.json
 
+# The same answer over JDBC, as a dashboard asks for it; PySpark brings a client.
+echo of-a-dashboard | strandline serve add-user dashboard
+strandline serve --port 0 > ../served.txt 2> ../server.log & server=$!
+trap 'kill $server 2> /dev/null || true' EXIT
+waited=0
+until grep -q jdbc: ../served.txt; do
+  sleep 1; waited=$((waited + 1)); kill -0 $server; test $waited -lt 300
+done
+address=$(grep -o 'jdbc:[^;]*' ../served.txt)
+"$bin/beeline" -u "$address" -n dashboard -p of-a-dashboard --silent=true --outputformat=csv2 \
+  -e "SELECT events, count(*) AS windows FROM gold.refunds_10m GROUP BY events" > ../dashboard_answer.txt 2> ../dashboard.log
+kill -TERM $server
+wait $server || true
+
 # A newer engine. Nothing of the project is touched.
 find . -path ./.lake -prune -o -name '*.py' -type f -exec sha256sum {} + | sort > ../files_before.txt
 find .lake -path '*/metadata' -name metadata -type f -exec sha256sum {} + | sort > ../checkpoints_before.txt
