@@ -30,7 +30,7 @@ from jobs.core.table import (
 )
 from jobs.core.topic import Topic
 from jobs.core.unite import united
-from jobs.core.validity import ended_on, validity
+from jobs.core.validity import validity
 from jobs.engine.runtime.trial import judge, trial_spark
 from jobs.engine.trace.lake_reader import lake
 from quality.expectations import Within
@@ -76,7 +76,6 @@ __all__ = [
     "between",
     "changes_of",
     "debezium",
-    "ended_on",
     "judge",
     "lake",
     "latest_per_key",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BooleanType,
@@ -23,6 +23,7 @@ from pyspark.sql.types import (
     LongType,
     ShortType,
     StringType,
+    StructField,
     StructType,
 )
 
@@ -32,7 +33,7 @@ from jobs.core.parse_debezium import AT, DELETE, OP, POSITION, TOMBSTONE
 from jobs.core.stateful import folded
 from jobs.core.waiting import Memory, Waiting
 
-FROM, UNTIL = "from_us", "until_us"
+FROM, UNTIL, NEXT = "from_us", "until_us", "next_us"
 GONE = "gone"
 PLAIN = (StringType, BooleanType, ByteType, ShortType, IntegerType, LongType)
 """The types of columns that state holds, which is JSON (jobs/core/fold.py)."""
@@ -79,6 +80,7 @@ class _Intervals:
                 **{name: each[name] for name in (*self.by, *self.columns)},
                 FROM: each["at"],
                 UNTIL: each["at"] if each[GONE] else end,
+                NEXT: end,
             }
             for each, end in zip_longest(last_of_moment, ends)
         ]
@@ -117,7 +119,9 @@ def fold_of(by: Sequence[str], columns: StructType) -> Fold:
     return Fold(
         by=tuple(by),
         reads=(*others, POSITION, GONE, "arrived", "_partition", "_offset"),
-        output=StructType([*columns.fields]).add(FROM, LongType()).add(UNTIL, LongType()),
+        output=StructType(
+            [*columns.fields, *(StructField(each, LongType()) for each in (FROM, UNTIL, NEXT))]
+        ),
         key=(*by, FROM),
         step=_Intervals(tuple(by), others),
         form=1,  # 0 is one JSON value of a step that has no queues (jobs/core/waiting.py)
@@ -126,7 +130,11 @@ def fold_of(by: Sequence[str], columns: StructType) -> Fold:
 
 
 def validity(changes: DataFrame, by: Sequence[str], columns: StructType) -> DataFrame:
-    """Return the intervals in which rows of a database's table were valid, with ``valid_from`` and ``valid_until``.
+    """Return the intervals in which rows of a database's table were valid, with ``valid_from``, ``valid_until``, ``ended_on``.
+
+    The last is the day of the next change, and the first day of all where there is none: the folder of an interval's file. All open
+    intervals are in one, so that joins read few files, and whatever replaces an interval has a part in the folder
+    of that interval, also a delete. (The intervals of an Upserted table are replaced folder by folder.)
 
     Args:
         changes: Rows of a judged table of change events, with ``_arrived_at`` and their place.
@@ -136,23 +144,19 @@ def validity(changes: DataFrame, by: Sequence[str], columns: StructType) -> Data
     rows = changes.where(F.col(OP) != TOMBSTONE).withColumns(
         {"arrived": F.unix_micros("_arrived_at"), GONE: F.col(OP) == DELETE}
     )
+    never = F.lit("1970-01-01").cast("timestamp")
     intervals = folded(rows, fold_of(by, columns), time=AT)
     return intervals.select(
         *by,
         F.timestamp_micros(FROM).alias("valid_from"),
         F.timestamp_micros(UNTIL).alias("valid_until"),
         *_others(by, columns),
+        F.coalesce(F.date_trunc("day", F.timestamp_micros(NEXT)), never).alias("ended_on"),
     )
 
 
 def _others(by: Sequence[str], columns: StructType) -> tuple[str, ...]:
     return tuple(name for name in columns.fieldNames() if name not in by)
-
-
-def ended_on(valid_until: str = "valid_until") -> Column:
-    """Return the day on which an interval ended, and the first day of all for one that goes on: a folder for a table's files."""
-    never = F.lit("1970-01-01").cast("timestamp")
-    return F.coalesce(F.date_trunc("day", valid_until), never)
 
 
 def _keep(_: Memory) -> None:

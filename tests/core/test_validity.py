@@ -13,7 +13,7 @@ from jobs.core.parse_debezium import changes_of, debezium
 from jobs.core.received import CARRIED, RECEIVED
 from jobs.core.table import Ingested, Judged, Upserted
 from jobs.core.topic import Topic
-from jobs.core.validity import ended_on, fold_of, validity
+from jobs.core.validity import fold_of, validity
 from tests.support.debezium import mysql, postgres
 from tests.support.literal import TWO, in_every_way
 from tests.support.rows import Row, rows
@@ -40,7 +40,7 @@ CHANGES = Judged(
 
 
 def customers(changes: DataFrame) -> DataFrame:
-    return validity(changes, ("id",), CUSTOMER).withColumn("ended_on", ended_on())
+    return validity(changes, ("id",), CUSTOMER)
 
 
 CUSTOMERS = Upserted(
