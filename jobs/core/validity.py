@@ -6,7 +6,7 @@ because MySQL's clock has seconds. A change that comes late divides the interval
 A delete is an interval as well, which ends as it begins: no moment is in it, so no join finds it. It is there because an
 interval that begins at that moment may have been emitted before a late delete came, and an answer can be replaced and not taken back.
 
-The last change of a row stays in the state for ever, because the next one ends its interval; that of a deleted row does not.
+The last change of a row stays in the state for ever, because the next one ends its interval, or moves its delete's.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ from jobs.core.errors import DefinitionError
 from jobs.core.fold import Answer, Event, Fold, Folded, arrival, time_order
 from jobs.core.parse_debezium import AT, DELETE, OP, POSITION, TOMBSTONE
 from jobs.core.stateful import folded
-from jobs.core.waiting import Memory, Waiting
+from jobs.core.waiting import Memory
 
 FROM, UNTIL, NEXT = "from_us", "until_us", "next_us"
 GONE = "gone"
@@ -65,8 +65,9 @@ class _Intervals:
             changes.add(new)
         past = changes.pop(watermark)
         last = past[-1] if past else memory.head.get("last")
-        memory.head = {"last": last} if last and not last[GONE] else {}
-        return Folded(answers, None if _is_settled(changes, memory) else changes.last)
+        memory.head = {"last": last} if last else {}
+        is_one = len(changes) + len(memory.head) <= 1
+        return Folded(answers, None if is_one else changes.last)
 
     def _remembered(self, row: Event) -> dict[str, Any]:
         names = (*self.by, *self.columns, POSITION, GONE)
@@ -84,13 +85,6 @@ class _Intervals:
             }
             for each, end in zip_longest(last_of_moment, ends)
         ]
-
-
-def _is_settled(changes: Waiting, memory: Memory) -> bool:
-    """Return whether nothing can be forgotten before the next change comes."""
-    if len(changes) + len(memory.head) > 1:
-        return False
-    return not any(each[GONE] for each in changes.since(changes.first or 0))
 
 
 def _log_order(change: Any) -> list[Any]:  # noqa: ANN401  # a row or what is remembered of it
