@@ -199,6 +199,7 @@ class _Work:
 
     def planned(self, file: Place) -> Plan:
         """Look what there is to import of a file."""
+        note(f"reading {file} …")
         read = HistoryFile(place=file, column=self.column, header=self.header)
         return planned(self.table, self.topic, self.lake, read)
 

@@ -170,7 +170,9 @@ def import_file(  # noqa: PLR0913  # what, where, and by which clock
     if not plan.done and plan.left:
         notes = ImportNotes(table, lake)
         before = notes.newest()
-        if before and not before.done(note.first):  # begun and killed before its first commit
+        if before and not before.done(
+            _reached(table, lake, before.topic)
+        ):  # begun and killed before its first commit
             notes.forget(before)
         notes.write(note)
     records = enumerate(_arrived(plan.file.records(), note.begins))

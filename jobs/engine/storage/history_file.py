@@ -101,11 +101,22 @@ class HistoryFile:
         return found
 
     def fingerprint(self) -> str:
-        """Return a hash of its bytes."""
+        """Return a hash of its bytes.
+
+        Raises:
+            DefinitionError: It is gone.
+        """
         digest = hashlib.sha256()
-        with self.place.opened() as file:
-            while part := file.read(CHUNK):
-                digest.update(part)
+        try:
+            with self.place.opened() as file:
+                while part := file.read(CHUNK):
+                    digest.update(part)
+        except FileNotFoundError as error:
+            raise DefinitionError(
+                f"there is no file {self.place}",
+                hint="an import that was interrupted reads its file to the end; bring it back.",
+                file=str(self.place),
+            ) from error
         return digest.hexdigest()
 
     def records(self) -> Iterator[Record]:

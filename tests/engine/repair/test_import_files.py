@@ -10,8 +10,9 @@ from pyspark.sql import SparkSession
 from jobs.core.received import PLACE
 from jobs.engine.proof.compare import compare
 from jobs.engine.storage.lake import Lake
-from tests.cli.inside import succeeded
-from tests.support.events import Event, readings, received
+from jobs.engine.storage.ledger import latest_version
+from tests.cli.inside import strandline, succeeded
+from tests.support.events import TABLE, Event, reading, readings, received
 from tests.support.modes import derive
 from tests.support.morning import LATER, MORNING, TABLES, streamed
 from tests.support.past import as_received, month, written
@@ -28,7 +29,7 @@ def test_imported_days_equal_the_same_days_through_kafka(
 ) -> None:
     """Silver, quarantine and gold; the stream goes on afterwards, and all books balance."""
     past = month(chance, NOON - timedelta(days=5), days=2, a_day=150)
-    files = written(tmp_path / "past", past)
+    parquet, lines = written(tmp_path / "past", past)
     plan = succeeded(*TYPED, tmp_path / "past", "--dry-run", "--json", "--lake", morning.root)
     assert plan.json["rows"] == len(as_received(past))
 
@@ -37,6 +38,12 @@ def test_imported_days_equal_the_same_days_through_kafka(
     assert (done.json["rows"], done.json["brought"]) == (plan.json["rows"], plan.json["rows"])
     again = succeeded(*TYPED, tmp_path / "past", "--lake", morning.root)
     assert "nothing new" in again.out
+    (tmp_path / "copy.parquet").write_bytes(parquet.read_bytes())
+    copied = succeeded(*TYPED, tmp_path / "copy.parquet", "--dry-run", "--lake", morning.root)
+    assert copied.out.startswith("0 rows of 0 files would come")
+    lines.write_bytes(parquet.read_bytes())
+    changed = strandline(*TYPED, lines, "--dry-run", "--lake", morning.root)
+    assert (changed.code, "changed since" in changed.err) == (4, True), changed.printed
     streamed(spark, morning, LATER)
     sheets = succeeded("ledger", "--audit", "--json", "--lake", morning.root).json
     assert [sheet["faults"] for sheet in sheets] == [[], [], []]
@@ -54,16 +61,28 @@ def test_imported_days_equal_the_same_days_through_kafka(
     for table in TABLES:
         for one in compare(table, morning, kafka, without=FROM_KAFKA):
             assert one.equal, one
-    verified = succeeded(
-        "verify",
-        *(table.id for table in TABLES),
-        "--splits",
-        2,
-        "--kills",
-        0,
-        "--json",
-        "--lake",
-        morning.root,
-    )
-    assert [each["equal"] for each in verified.json] == [True, True]
-    assert files[0].exists()
+
+
+def test_history_that_cannot_come_is_refused_before_anything_is_written(
+    morning: Lake, tmp_path: Path
+) -> None:
+    """A time that a stream still owns, a format that is not the topic's, records without a moment, a table of no topic."""
+    before = latest_version(morning.table(TABLE))
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(reading(event_at=NOON.isoformat()))
+
+    for words, code, sentence in (
+        ((*TYPED, path), 2, "still belongs to the streams above bronze.device_telemetry"),
+        (
+            (*TYPED[:3], "device-telemetry-v1", path),
+            2,
+            "the payloads of topic device-telemetry-v1 are lines of cells",
+        ),
+        ((*TYPED, path, "--arrived-at-column", "meta.seq"), 2, "none of the 1 records"),
+        ((*TYPED[:2], path), 2, "the file has records of one of them"),
+        (("import", "silver.device_telemetry", path), 2, "name the bronze table at its begin"),
+        ((*TYPED, tmp_path / "nothing"), 2, "is neither a file nor a folder"),
+    ):
+        refused = strandline(*words, "--dry-run", "--lake", morning.root)
+        assert (refused.code, sentence in refused.err) == (code, True), refused.printed
+    assert latest_version(morning.table(TABLE)) == before
