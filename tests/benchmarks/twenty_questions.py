@@ -3,14 +3,15 @@
 The lake's tables are written by delta-rs in the lake's layout, with the columns of the real tables, because ten million events
 through Kafka would take the length of the whole run; a question cannot see the difference. All answers are compared.
 
-    python -m tests.benchmarks.twenty_questions --rows 10000000
+    python -m tests.benchmarks.twenty_questions --jdbc --rows 10000000
 """
 
 import argparse
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -28,6 +29,8 @@ from jobs.engine.trace.lake_reader import lake
 from jobs.engine.trace.sql_query import ask
 from tests.benchmarks.machine import facts
 from tests.benchmarks.questions import QUESTIONS, Question
+from tests.cli.serving import PASSWORD, serving
+from tests.support.jdbc import Connection, driver
 
 REPORT = Path(__file__).with_name("reports") / "twenty_questions.md"
 ENGINES = ("query", "Polars", "DuckDB", "Spark", "JDBC")
@@ -111,9 +114,20 @@ def plain(question: Question, where: Callable[[str], str]) -> str:
     return sql
 
 
-def jdbc(url: str, sql: str) -> Sequence[Sequence[object]]:
-    """Answer by a server, over JDBC: the slot for ``strandline serve``."""
-    raise NotImplementedError(f"no client of {url} for {sql}")
+@contextmanager
+def server(made: Lake, *, is_wanted: bool) -> Iterator[Connection | None]:
+    """Serve the lake to a client over JDBC, if that is wanted."""
+    if not is_wanted:
+        yield None
+        return
+    log = made.root.local.with_name("serve.log")
+    with (
+        serving(made, log, "--rows", 1_000_000, "--nice", 0, "--cores", 2, "--memory", "2g") as url,
+        driver() as client,
+        client.connected(url, "ana", PASSWORD) as connection,
+    ):
+        connection.value("SELECT 1")
+        yield connection
 
 
 def same(rows: Iterable[Sequence[object]]) -> list[tuple[object, ...]]:
@@ -142,7 +156,9 @@ def timed(work: Callable[[], Iterable[Sequence[object]]]) -> Timed:
     return Timed(time.perf_counter() - began, same(rows))
 
 
-def measure(made: Lake, server: str | None) -> tuple[list[dict[str, Timed]], dict[str, float]]:
+def measure(
+    made: Lake, connection: Connection | None
+) -> tuple[list[dict[str, Timed]], dict[str, float]]:
     """Ask all engines all questions, and return how long they needed before the first."""
     tables, duck = catalog.tables(), duckdb.connect()
     duck.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false")
@@ -169,8 +185,8 @@ def measure(made: Lake, server: str | None) -> tuple[list[dict[str, Timed]], dic
             "DuckDB": timed(lambda: duck.execute(plain(each, files)).fetchall()),  # noqa: B023  # as above
             "Spark": timed(lambda: spark.sql(plain(each, delta)).collect()),  # noqa: B023  # as above
         }
-        if server:
-            found["JDBC"] = timed(lambda: jdbc(server, each.sql))  # noqa: B023  # as above
+        if connection:
+            found["JDBC"] = timed(lambda: connection.objects(each.sql))  # noqa: B023  # as above
         answers.append(found)
     spark.stop()
     return answers, ready
@@ -222,12 +238,13 @@ def main() -> None:
     """Make the lake, ask, and write the page."""
     words = argparse.ArgumentParser()
     words.add_argument("--rows", type=int, default=ROWS)
-    words.add_argument("--jdbc")
+    words.add_argument("--jdbc", action="store_true")
     words.add_argument("--to", type=Path, default=REPORT)
     given = words.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         made, rows = make(Path(folder) / "lake", given.rows)
-        answers, ready = measure(made, given.jdbc)
+        with server(made, is_wanted=given.jdbc) as connection:
+            answers, ready = measure(made, connection)
     given.to.write_text(report(answers, ready, rows))
 
 

@@ -4,11 +4,12 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
 import pyspark
-from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+from py4j.java_gateway import GatewayParameters, JavaGateway, JavaObject, launch_gateway
 from py4j.protocol import Py4JJavaError
 
 from infra import java
@@ -37,6 +38,15 @@ class Connection:
                 statement.setMaxRows(most)
                 has_rows = statement.execute(sql)
                 return _rows(statement.getResultSet()) if has_rows else []
+        finally:
+            statement.close()
+
+    def objects(self, sql: str) -> list[tuple[object, ...]]:
+        """Return the rows of a query as Python has them; moments without their zone."""
+        statement = self.inner.createStatement()
+        try:
+            with _raised():
+                return _rows(statement.executeQuery(sql), "getObject", _of_java)
         finally:
             statement.close()
 
@@ -117,9 +127,16 @@ def _raised() -> Iterator[None]:
         raise SqlError(str(error.java_exception.getMessage())) from error
 
 
-def _rows(found: Any) -> list[Row]:  # noqa: ANN401  # py4j's objects have no types
+def _rows(found: Any, get: str = "getString", as_ours: Any = lambda value: value) -> list[Any]:  # noqa: ANN401  # py4j's objects have no types
     columns = range(1, found.getMetaData().getColumnCount() + 1)
     rows = []
     while found.next():
-        rows.append(tuple(found.getString(each) for each in columns))
+        rows.append(tuple(as_ours(getattr(found, get)(each)) for each in columns))
     return rows
+
+
+def _of_java(value: object) -> object:
+    if not isinstance(value, JavaObject):
+        return value
+    text = str(value.toString())
+    return (date if len(text) == len("2026-11-01") else datetime).fromisoformat(text)
