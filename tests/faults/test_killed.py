@@ -80,10 +80,14 @@ def test_kills_at_random_moments_change_nothing_and_the_last_stream_ends_cleanly
 
 
 def ended_for_its_jvm(code: int, words: str) -> None:
-    """See that a stream whose JVM is gone ends with what to type."""
+    """See that a stream whose JVM is gone ends with what to type, said once.
+
+    The kernel may take more than a second to end a killed JVM on a busy machine; each table has failed for itself by then.
+    """
     assert code == 3, words[-3000:]
-    assert "Spark's JVM is gone" in words, words[-3000:]
-    assert words.count("hint:") == 1
+    _, is_there, ending = words.rpartition("Spark's JVM is gone")
+    assert is_there, words[-3000:]
+    assert ending.count("hint:") == 1, words[-6000:]
     assert "Traceback" not in words, words[-3000:]
 
 
