@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
+from py4j import java_gateway
 from py4j.java_gateway import GatewayParameters, JavaGateway, JavaObject, launch_gateway
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError, get_return_value
 
 from infra import java
 
@@ -98,9 +99,12 @@ def driver() -> Iterator[Driver]:
         return_proc=True,
     )
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port))
+    # PySpark's own would look for the exceptions of this JVM in that of Spark, where a test before has started one.
+    of_spark, java_gateway.get_return_value = java_gateway.get_return_value, get_return_value
     try:
         yield Driver(gateway)
     finally:
+        java_gateway.get_return_value = of_spark
         gateway.shutdown()
         process.stdin.close()
         process.wait(20)
