@@ -24,6 +24,7 @@ TYPED = ("import", "bronze.device_telemetry", "--topic", "device-telemetry")
 FROM_KAFKA = (*PLACE, "_message_key", "_headers")
 
 
+@pytest.mark.prove(alone="a minute; test_import_killed.py compares a month")
 def test_imported_days_equal_the_same_days_through_kafka(
     spark: SparkSession, morning: Lake, tmp_path: Path, chance: random.Random
 ) -> None:
