@@ -3,8 +3,8 @@
 Why here and not in silver: a record is taken in by one process, once, and that process has the network and the credentials of
 sources anyway. What is derived from bronze then needs only the lake: executors, a backfill, a rebuild of next year.
 
-The ids are read from the files that were just written, by DuckDB: they are in the page cache, so a slice of 50,000 records
-costs some milliseconds, and the driver gets only ids that it does not know yet. Only these cost a request.
+The ids are read from the files that were just written, which are in the page cache, by DuckDB; the driver gets only ids that it
+does not know yet, and only these cost a request (tests/benchmarks/registered_payloads.py measures it).
 """
 
 from collections.abc import Collection, Iterator, Sequence
