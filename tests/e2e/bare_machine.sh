@@ -45,7 +45,7 @@ until grep -q jdbc: ../served.txt; do
 done
 address=$(grep -o 'jdbc:[^;]*' ../served.txt)
 "$bin/beeline" -u "$address" -n dashboard -p of-a-dashboard --silent=true --outputformat=csv2 \
-  -e "SELECT events, count(*) AS windows FROM gold.refunds_10m GROUP BY events" > ../dashboard_answer.txt 2> ../dashboard.log
+  -e "SELECT events, count(*) AS windows FROM gold.refunds_10m GROUP BY events" < /dev/null > ../dashboard_answer.txt 2> ../dashboard.log
 kill -TERM $server
 wait $server || true
 
