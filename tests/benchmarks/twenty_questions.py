@@ -198,7 +198,7 @@ def report(answers: list[dict[str, Timed]], ready: dict[str, float], rows: int) 
     lines = [
         f"# Twenty questions over {rows:,} rows",
         "",
-        "Made by `python -m tests.benchmarks.twenty_questions`.",
+        "Made by `python -m tests.benchmarks.twenty_questions --jdbc`.",
         f"Machine: {about}.",
         "",
         "Seconds, each question once, all engines in turns in one process, files in the page cache.",
