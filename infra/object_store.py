@@ -4,11 +4,9 @@ Two parts: the jars of Hadoop's file system s3a, fetched by Ivy like the others,
 written there, compiled from ``infra/spark/*.scala`` (infra/scala.py).
 """
 
-import fcntl
 from pathlib import Path
 
-from infra import home, jars, java, scala
-from infra.logged import Runner, SetupError
+from infra import home, jars, scala
 
 SOURCES = sorted((Path(__file__).parent / "spark").glob("*.scala"))
 SET = "object_store"
@@ -29,14 +27,7 @@ def class_path(venv: Path | None = None) -> list[Path]:
     found = complete(venv)
     if found:
         return found
-    program = java.java_home(venv)
-    if program is None:
-        raise SetupError("no Java 17 or 21 was found.", hint=f"run `{home.setup_command()}`.")
-    folder = venv / "jars"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "object_store.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # several programs may open their first such lake at once
-        run = Runner(log=venv / "setup.log", lock=lock.fileno())
+    with scala.workshop(SET, venv) as (program, run):
         if not jars.jars(SET, venv):
             jars.fetch(SET, venv=venv, java=program, run=run)
         if not _log_store(venv).exists():

@@ -4,15 +4,35 @@ It runs on a Java without a compiler of its own, such as that of a wheel, so not
 name of a jar changes with its source and with the versions it is compiled for.
 """
 
+import fcntl
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from infra import home, jars
+from infra import java as javas
 from infra.logged import Runner, SetupError
 
 COMPILER = ("scala-compiler", "scala-reflect", "scala-library", "jline")
 """Jars of pyspark that the compiler consists of."""
+
+
+@contextmanager
+def workshop(name: str, venv: Path) -> Iterator[tuple[Path, Runner]]:
+    """Yield Java and what runs programs, while no other program makes jars of the same name.
+
+    Raises:
+        SetupError: There is no Java.
+    """
+    program = javas.java_home(venv)
+    if program is None:
+        raise SetupError("no Java 17 or 21 was found.", hint=f"run `{home.setup_command()}`.")
+    folder = venv / "jars"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{name}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several programs may be the first to need them at once
+        yield program, Runner(log=venv / "setup.log", lock=lock.fileno())
 
 
 def jar_of(name: str, sources: Sequence[Path], venv: Path) -> Path:

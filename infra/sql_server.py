@@ -1,10 +1,8 @@
 """The jar of ``strandline serve``, compiled from ``infra/spark/server/*.scala`` when the first server is started."""
 
-import fcntl
 from pathlib import Path
 
-from infra import home, java, scala
-from infra.logged import Runner, SetupError
+from infra import home, scala
 
 SOURCES = sorted((Path(__file__).parent / "spark" / "server").glob("*.scala"))
 NAME = "sql-server"
@@ -23,15 +21,8 @@ def class_path(venv: Path | None = None) -> list[Path]:
         SetupError: It cannot be compiled.
     """
     venv = venv or home.home()
-    program = java.java_home(venv)
-    if program is None:
-        raise SetupError("no Java 17 or 21 was found.", hint=f"run `{home.setup_command()}`.")
-    folder = venv / "jars"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{NAME}.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # several programs may start their first server at once
+    with scala.workshop(NAME, venv) as (program, run):
         target = scala.jar_of(NAME, SOURCES, venv)
         if not target.exists():
-            run = Runner(log=venv / "setup.log", lock=lock.fileno())
             scala.compile_jar(NAME, SOURCES, venv=venv, java=program, run=run)
     return [target]
