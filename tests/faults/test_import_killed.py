@@ -15,7 +15,7 @@ from jobs.bronze import device_telemetry as bronze
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.place import Place
-from tests.cli.inside import succeeded
+from tests.cli.inside import strandline, succeeded
 from tests.cli.typed import start
 from tests.engine.records import drop, make
 from tests.faults.lives import SLICE, family_killed, life
@@ -106,11 +106,17 @@ def _read(lake: Place, *, alone: bool) -> None:
         succeeded("run", *SLICE, "--lake", lake)
         return
     deadline = time.monotonic() + PATIENCE
-    bounds = succeeded("ledger", "--json", "--lake", lake).json
-    while any(each["waiting"] for each in bounds) or not bounds:
+    while not _all_read(lake):
         assert time.monotonic() < deadline
         time.sleep(1)
-        bounds = succeeded("ledger", "--json", "--lake", lake).json
+
+
+def _all_read(lake: Place) -> bool:
+    """Whether each table has begun, and waits for nothing."""
+    answer = strandline("ledger", "--json", "--lake", lake)
+    if answer.code:
+        return False  # the stream has just started
+    return len(answer.json) == len(SLICE) and not any(each["waiting"] for each in answer.json)
 
 
 def _send(address: str, sent: Sequence[Sent]) -> None:
