@@ -5,7 +5,8 @@ its file, and the record. The declared fields are the reader's schema: a payload
 evolution (jobs/core/evolution.py).
 
 Why a Python function and not ``from_avro`` for each id: a stream's plan is fixed when it starts, and the ids of tomorrow are
-not known then. The function looks an id up when it first meets it.
+not known then. The function looks an id up when it first meets it. Its price, over 400,000 readings of seven fields: 6.6 µs of
+CPU a record for Avro, 3.7 times ``from_avro`` of one schema, and 5.2 for JSON Schema (tests/benchmarks/registered_payloads.py).
 
 A payload is no row for one of three reasons. ``malformed``: it is not in the wire format, or not exactly one record of its
 schema. ``unknown_schema``: no registry knew its id when it came into the lake. ``wrong_type``: a value is not of the declared

@@ -26,7 +26,7 @@ from jobs.core.parse_avro import avro
 from jobs.core.parse_registered import registered
 from jobs.core.topic import Parse
 from jobs.core.writer_schema import Format, WriterSchema, schemas_from
-from jobs.engine.pipeline.learn_schemas import new_ids
+from jobs.engine.pipeline.learn_schemas import ids_behind
 from jobs.engine.runtime import spark_session
 from jobs.engine.runtime.settings import settings
 from tests.engine.records import NOON
@@ -90,7 +90,7 @@ def main() -> None:
         pq.write_table(pq.read_table(files["avro"]).slice(0, SLICE), slice_)
         began = time.perf_counter()
         for _ in range(10):
-            list(new_ids([str(slice_)], "_payload", ["t"], {1}))
+            ids_behind(-1, [str(slice_)], "_payload", ["t"])
         print(f"ids of a slice of {SLICE:,}: {(time.perf_counter() - began) * 100:.1f} ms")  # noqa: T201  # its answer
         spark.stop()
 

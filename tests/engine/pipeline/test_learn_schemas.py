@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jobs.engine.pipeline.learn_schemas import new_ids
+from jobs.engine.pipeline.learn_schemas import ids_behind
 
 
 def test_only_payloads_of_the_wire_format_and_of_their_topics_have_an_id(tmp_path: Path) -> None:
@@ -25,6 +25,5 @@ def test_only_payloads_of_the_wire_format_and_of_their_topics_have_an_id(tmp_pat
     table = pa.table({"_topic": list(topics), "_payload": pa.array(payloads, pa.binary())})
     pq.write_table(table, file)
 
-    found = new_ids([str(file)], "_payload", ["t"], seen={256})
-
-    assert sorted(found) == [7, (1 << 32) - 1]
+    assert ids_behind(-1, [str(file)], "_payload", ["t"]) == [7, 256, (1 << 32) - 1]
+    assert ids_behind(7, [str(file)], "_payload", ["t"]) == [256, (1 << 32) - 1]
