@@ -23,7 +23,8 @@ from jobs.engine.runtime.settings import near_folder
 from jobs.engine.storage.duckdb_session import ends, session
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.open_table import kinds
-from jobs.engine.trace.masked_views import names, sources
+from jobs.engine.trace.masked_views import names
+from jobs.engine.trace.named_tables import sources
 from jobs.engine.trace.sql_query import Answer, ask
 from jobs.engine.trace.unmasked_log import write_down
 

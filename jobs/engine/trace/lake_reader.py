@@ -18,7 +18,8 @@ from jobs.engine.storage.duckdb_session import session
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
 from jobs.engine.trace import sql_text
-from jobs.engine.trace.masked_views import names, sources
+from jobs.engine.trace.masked_views import names
+from jobs.engine.trace.named_tables import sources
 from jobs.engine.trace.table_reader import Readings, Rows, Scope, now
 from jobs.engine.trace.verdict import Finding, World
 from jobs.engine.trace.why import why

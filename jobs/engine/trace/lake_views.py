@@ -1,6 +1,6 @@
 """The views of a lake as Spark's SQL: one for each table, quarantine and list of decisions, for the ledger and the history.
 
-They have the names that ``strandline query`` gives. A view reads the table's latest version at each query, so a commit of a running
+A view reads the table's latest version at each query, so a commit of a running
 stream is seen by the next one. A sensitive value is replaced by a hash under a salt that its reader never sees.
 """
 
@@ -8,16 +8,13 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from jobs.core.received import QUARANTINE
-from jobs.core.table import Judged, Table
-from jobs.engine.pipeline.masked_columns import hidden, hidden_in_bronze
+from jobs.core.table import Table
 from jobs.engine.quarantine.resolutions import State, generation, statement
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_table
 from jobs.engine.storage.open_table import kinds
 from jobs.engine.storage.place import Place
-
-LEDGER = ("ledger", "entries")
-HISTORY = ("quality", "history")
+from jobs.engine.trace.named_tables import sources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,33 +42,22 @@ def views(tables: tuple[Table, ...], lake: Lake, salt: str) -> Iterator[View]:
         lake: The lake.
         salt: Makes the hashes of sensitive values.
     """
-    for table in tables:
-        known = [(str(table.layer), lake.table(table))]
-        if isinstance(table, Judged):
-            known += [
-                ("quarantine", lake.quarantine(table)),
-                ("resolutions", lake.resolutions(table)),
-            ]
-        there = [(database, path) for database, path in known if is_table(path)]
-        secret = hidden(table, lake) | hidden_in_bronze(table, tables) if there else frozenset()
-        for database, path in there:
-            columns, rows = list(kinds(path)), _rows(path)
-            if database == "quarantine":
-                columns, rows = _open_rows(table, lake, columns)
-            yield _view((database, table.name), columns, rows, secret, salt)
-    for name, path in ((LEDGER, lake.closed_entries), (HISTORY, lake.history)):
-        if is_table(path):
-            yield _view(name, list(kinds(path)), _rows(path), (), salt)
+    for name, source in sources(tables, lake).items():
+        if not is_table(source.place):
+            continue
+        columns, rows = list(kinds(source.place)), _rows(source.place)
+        if source.is_quarantine and source.table:
+            columns, rows = _open_rows(source.table, lake, columns)
+        yield _view(name, columns, rows, source.secret(tables, lake), salt)
 
 
-def _view(
-    name: tuple[str, str], columns: list[str], rows: str, secret: Collection[str], salt: str
-) -> View:
+def _view(name: str, columns: list[str], rows: str, secret: Collection[str], salt: str) -> View:
+    database, _, table = name.partition(".")
     clear = [_quoted(each) for each in columns]
     masked = [_mask(each, salt) if each in secret else _quoted(each) for each in columns]
     return View(
-        database=name[0],
-        name=name[1],
+        database=database,
+        name=table,
         masked=_select(", ".join(masked), rows),
         clear=_select(", ".join(clear), rows),
     )

@@ -8,13 +8,12 @@ knew one could read past the mask.
 """
 
 import secrets
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
 from jobs.core.errors import DefinitionError
-from jobs.core.table import Judged, Table
-from jobs.engine.pipeline.masked_columns import hidden, hidden_in_bronze
+from jobs.core.table import Table
 from jobs.engine.quarantine.resolutions import State, offer
 from jobs.engine.storage.duckdb_session import Duck, DuckError, literal
 from jobs.engine.storage.duckdb_view import register, scan
@@ -23,10 +22,9 @@ from jobs.engine.storage.ledger import is_table
 from jobs.engine.storage.open_table import kinds
 from jobs.engine.storage.past_versions import open_version, refuse_deleted_files, version_at
 from jobs.engine.storage.place import Place
+from jobs.engine.trace.named_tables import ENTRIES, Source, sources
 from jobs.engine.trace.sql_text import Question, Reference, view_of
 
-ENTRIES = "ledger.entries"
-HISTORY = "quality.history"
 VARIANT = '"variant"'
 NO_ENTRIES = """
     SELECT '' AS "table", '' AS log, 0::BIGINT AS version, '' AS entry WHERE false
@@ -45,36 +43,6 @@ class Views:
 
     masked: dict[str, list[str]] = field(default_factory=dict)
     past: dict[str, tuple[Place, int]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """What has a name in a query.
-
-    Args:
-        place: The folder of its Delta table.
-        table: The table that it belongs to; None for what has no sensitive columns.
-        is_quarantine: Whether it shows the open rows of a quarantine.
-    """
-
-    place: Place
-    table: Table | None = None
-    is_quarantine: bool = False
-
-
-def sources(tables: Collection[Table], lake: Lake) -> Mapping[str, Source]:
-    """Return all names that a query can have, whether or not their tables exist yet."""
-    return dict(_sources(tables, lake))
-
-
-def _sources(tables: Collection[Table], lake: Lake) -> Iterator[tuple[str, Source]]:
-    for table in tables:
-        yield table.id, Source(lake.table(table), table)
-        if isinstance(table, Judged):
-            yield f"quarantine.{table.name}", Source(lake.quarantine(table), table, True)
-            yield f"resolutions.{table.name}", Source(lake.resolutions(table), table)
-    yield ENTRIES, Source(lake.closed_entries)
-    yield HISTORY, Source(lake.history)
 
 
 def names(tables: Collection[Table], lake: Lake) -> list[str]:
@@ -210,11 +178,7 @@ class _Opening:
             )
 
     def _masked(self, source: Source, rows: str, version: int | None) -> list[str]:
-        if self._unmasked or source.table is None:
-            return []
-        table = source.table
-        secret = hidden(table, self._lake) | hidden_in_bronze(table, self._tables)
-        if not secret:
+        if self._unmasked or not (secret := source.secret(self._tables, self._lake)):
             return []
         described = self._duck.execute(f"DESCRIBE {rows}").fetchall()
         columns = [str(column[0]) for column in described]

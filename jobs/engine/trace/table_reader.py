@@ -21,7 +21,7 @@ from jobs.engine.storage.duckdb_session import Duck, Relation, session
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import latest_version
 from jobs.engine.storage.read_version import rows_at
-from jobs.engine.trace.masked_views import Source
+from jobs.engine.trace.named_tables import Source
 from jobs.engine.trace.sql_query import opened
 from jobs.engine.trace.sql_text import Question, Reference, view_of
 from jobs.engine.trace.unmasked_log import write_down
