@@ -7,19 +7,14 @@ from typing import Annotated
 
 import typer
 
-from jobs import catalog
 from jobs.cli import place
-from jobs.cli.answers import print_sheets, refuse_imbalance, sheets_of
-from jobs.cli.demo_lake import begin, run_tables, short
+from jobs.cli.demo_lake import DemoLakeOption, played, short
 from jobs.cli.graph import picture
 from jobs.cli.screen import draw, note, progress, say
 from jobs.core.errors import DataError
 from jobs.core.kind import Layer
 from jobs.engine.accounting.balance_sheet import Balance
-from jobs.engine.kafka import admin, local_broker
-from jobs.engine.runtime.settings import settings
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.place import Place
 from jobs.play.plan import Plan
 from jobs.play.send import send
 from jobs.play.truth import Truth
@@ -33,12 +28,7 @@ def register(app: typer.Typer) -> None:
 
 def demo(
     events: Annotated[int, typer.Option(min=100, help="Records to send.")] = 100_000,
-    lake: Annotated[
-        str | None,
-        typer.Option(
-            "--lake", metavar="<path>", help="The demo's own lake; .lake/demo when absent."
-        ),
-    ] = None,
+    lake: DemoLakeOption = None,
 ) -> None:
     r"""Send 100,000 events, a tenth of them dirty, through the lake, and account for each.
 
@@ -48,23 +38,8 @@ def demo(
     strandline demo
     strandline demo --events 1000000
     """
-    found = settings()
-    where = Lake(Place.of(lake) if lake else Place.of(found.lake) / "demo")
-    begin(where)
     began = time.monotonic()
-    note("starting a Kafka broker …")
-    running = local_broker.up(where)
-    try:
-        admin.make_missing(
-            running.address, catalog.tables()
-        )  # that of alerts as well, which nothing sends
-        truth = _send(events, running.address)
-        run_tables(where, running.address)
-    finally:
-        local_broker.down(where)
-    sheets = sheets_of(where)
-    print_sheets(sheets)
-    refuse_imbalance(sheets)
+    where, truth, sheets = played(lake, lambda address: _send(events, address))
     _refuse_untruth(sheets, truth)
     say("")
     draw(picture(where, sheets))

@@ -1,14 +1,20 @@
-"""The lake of a demo: emptied at the begin, filled by all tables, with a broker of its own."""
+"""The lake of a demo: emptied at the begin, filled by all tables, with a broker of its own, and accounted for."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
 
 from jobs import catalog
 from jobs.cli import engine
+from jobs.cli.answers import print_sheets, refuse_imbalance, sheets_of
 from jobs.cli.screen import note
 from jobs.core.errors import DefinitionError
 from jobs.core.modes import AvailableNow
-from jobs.engine.kafka import local_broker
+from jobs.engine.accounting.balance_sheet import Balance
+from jobs.engine.kafka import admin, local_broker
 from jobs.engine.pipeline.runner import run
 from jobs.engine.runtime.settings import settings
 from jobs.engine.storage.lake import Lake
@@ -22,8 +28,45 @@ FORGOTTEN = 600.0
 """Seconds in which a store must list nothing of what was removed. SeaweedFS lists the names of emptied folders for some minutes, and
 Spark refuses to begin beside one."""
 
+DemoLakeOption = Annotated[
+    str | None,
+    typer.Option("--lake", metavar="<path>", help="The demo's own lake; .lake/demo when absent."),
+]
 
-def begin(where: Lake) -> None:
+Sent = TypeVar("Sent")
+
+
+def played(lake: str | None, send: Callable[[str], Sent]) -> tuple[Lake, Sent, list[Balance]]:
+    """Send events through an empty lake, and print where each is.
+
+    Args:
+        lake: The lake that was named.
+        send: Sends the events to the broker at an address.
+
+    Returns:
+        The lake, what was sent, and the balance of each table.
+
+    Raises:
+        DefinitionError: The folder holds something that no demo made.
+        DataError: An event is in no place, or in two.
+    """
+    where = Lake(Place.of(lake) if lake else Place.of(settings().lake) / "demo")
+    _empty(where)
+    note("starting a Kafka broker …")
+    running = local_broker.up(where)
+    try:
+        admin.make_missing(running.address, catalog.tables())  # also topics that get no event
+        sent = send(running.address)
+        _run_tables(where, running.address)
+    finally:
+        local_broker.down(where)
+    sheets = sheets_of(where)
+    print_sheets(sheets)
+    refuse_imbalance(sheets)
+    return where, sent, sheets
+
+
+def _empty(where: Lake) -> None:
     """Empty the demo's lake.
 
     Raises:
@@ -59,7 +102,7 @@ def _await_empty(where: Lake) -> None:
         time.sleep(1)
 
 
-def run_tables(where: Lake, address: str) -> None:
+def _run_tables(where: Lake, address: str) -> None:
     """Run every table once, over all that is in the topics."""
     note("starting Spark …")
     found = settings(lake=str(where.root))

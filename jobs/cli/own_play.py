@@ -10,18 +10,14 @@ import typer
 
 from jobs import catalog
 from jobs.cli import place
-from jobs.cli.answers import print_sheets, refuse_imbalance, sheets_of
-from jobs.cli.demo_lake import begin, run_tables, short
+from jobs.cli.demo_lake import DemoLakeOption, played, short
 from jobs.cli.place import LakeOption
-from jobs.cli.screen import note, progress, say
+from jobs.cli.screen import progress, say
 from jobs.core.errors import DefinitionError
 from jobs.core.project import package
 from jobs.core.record import Record
-from jobs.engine.kafka import admin, local_broker
+from jobs.engine.kafka import admin
 from jobs.engine.kafka.send_records import send_records
-from jobs.engine.runtime.settings import settings
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.place import Place
 
 EventsOption = Annotated[int, typer.Option(min=1, help="Records to send.")]
 
@@ -34,12 +30,7 @@ def register(app: typer.Typer) -> None:
 
 def demo(
     events: EventsOption = 10_000,
-    lake: Annotated[
-        str | None,
-        typer.Option(
-            "--lake", metavar="<path>", help="The demo's own lake; .lake/demo when absent."
-        ),
-    ] = None,
+    lake: DemoLakeOption = None,
 ) -> None:
     r"""Send the project's play events through an empty lake, and account for each.
 
@@ -50,20 +41,8 @@ def demo(
     strandline demo --events 100000
     """
     play = _play()
-    where = Lake(Place.of(lake) if lake else Place.of(settings().lake) / "demo")
-    begin(where)
     began = time.monotonic()
-    note("starting a Kafka broker …")
-    running = local_broker.up(where)
-    try:
-        admin.make_missing(running.address, catalog.tables())
-        sent = _send(play, events, running.address, {})
-        run_tables(where, running.address)
-    finally:
-        local_broker.down(where)
-    sheets = sheets_of(where)
-    print_sheets(sheets)
-    refuse_imbalance(sheets)
+    where, sent, _ = played(lake, lambda address: _send(play, events, address, {}))
     seconds = time.monotonic() - began
     say(f"balanced: {sent:,} events, each in exactly one place, in {seconds:.0f} s")
     say(f"the lake is {short(where.root)}")

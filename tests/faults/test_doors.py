@@ -73,7 +73,7 @@ REASONS = {
     "jobs.cli.backtested:_written": AGAIN,
     "jobs.cli.backtested:backtested": AGAIN,
     "jobs.cli.backtested:on_history": AGAIN,
-    "jobs.cli.demo_lake:begin": AGAIN,
+    "jobs.cli.demo_lake:_empty": AGAIN,
     "jobs.cli.events:produce": AGAIN,
     "jobs.cli.formats:deliver": AGAIN,
     "jobs.cli.init:init": "the files of a project of one's own, in a folder that was empty",
