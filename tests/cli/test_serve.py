@@ -1,6 +1,7 @@
 """A dashboard asks the lake over JDBC, and can do nothing else: real drivers, a real server, hostile statements."""
 
 import socket
+import stat
 import subprocess
 import time
 from collections.abc import Iterator
@@ -234,6 +235,7 @@ def test_who_is_removed_is_refused_at_once(served: Served, jdbc: Driver) -> None
         check=False,
     )
     assert added.returncode == 0, added.stderr
+    assert stat.S_IMODE(sql_users.place_of(served.lake).parent.local.stat().st_mode) == stat.S_IRWXU
     with jdbc.connected(served.at(), "tom", PASSWORD) as connection:
         assert connection.value("SELECT 1") == "1"
         sql_users.remove(served.lake, "tom")

@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 import secrets
+import stat
 from typing import Any
 
 from jobs.core.errors import DefinitionError
@@ -91,4 +92,5 @@ def remove(lake: Lake, name: str) -> None:
 
 
 def _write(lake: Lake, known: dict[str, dict[str, Any]]) -> None:
+    place_of(lake).parent.make().local.chmod(stat.S_IRWXU)  # a hash can be guessed at
     place_of(lake).put(json.dumps(known, indent=1))
