@@ -22,6 +22,7 @@ from jobs.engine.storage.ledger import is_table
 from jobs.engine.storage.open_table import kinds
 from jobs.engine.storage.past_versions import open_version, refuse_deleted_files, version_at
 from jobs.engine.storage.place import Place
+from jobs.engine.trace.listing import make_lists
 from jobs.engine.trace.named_tables import ENTRIES, Source, sources
 from jobs.engine.trace.sql_text import Question, Reference, view_of
 
@@ -89,6 +90,12 @@ def open_views(  # noqa: PLR0913  # where, what, of what, and how
                 table=reference.name,
             )
         opening.add(reference, source)
+    if question.lists:
+        make_lists(duck)
+        shown = {each.name for each in question.tables}
+        opening.views.masked = {
+            name: each for name, each in opening.views.masked.items() if name in shown
+        }
     return opening.views
 
 

@@ -7,10 +7,14 @@ masked of each.
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from jobs.core.kind import Layer
 from jobs.core.table import Judged, Table
 from jobs.engine.pipeline.masked_columns import hidden, hidden_in_bronze
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
+
+SCHEMAS = (*map(str, Layer), "quarantine", "resolutions", "ledger", "quality")
+"""The first part of each name."""
 
 ENTRIES = "ledger.entries"
 HISTORY = "quality.history"

@@ -14,14 +14,12 @@ from typing import Any, TypeAlias
 
 from jobs.core.errors import DefinitionError
 from jobs.engine.storage.duckdb_session import Duck, DuckError, is_one_select
+from jobs.engine.trace.listing import rewrite_list
 
 Node: TypeAlias = dict[str, Any]
 
 OWN_CATALOGS = {"", "memory"}
 """How a query may name the database that it runs in."""
-
-DESCRIBED = "information_schema"
-"""The schema in which SQL describes the tables themselves."""
 
 MAKES_ROWS = {"range", "generate_series", "unnest", "json_each", "json_tree", "repeat"}
 """The table functions that read nothing but their arguments."""
@@ -58,7 +56,7 @@ class Question:
     """One SELECT.
 
     Args:
-        sql: What is run: the text, or its translation where it names past versions.
+        sql: What is run: the text, or its translation where it names past versions or lists tables.
         tables: What it names.
         lists: Whether it asks for the list of tables, so all must be there.
     """
@@ -94,21 +92,16 @@ def read(duck: Duck, sql: str) -> Question:
     tree = _tree(duck, sql)
     nodes = [*_nodes(tree)]
     _refuse_functions(nodes)
-    shown = [each for each in nodes if each.get("type") == "SHOW_REF" and each["query"] is None]
-    names = [each for each in nodes if each.get("type") == "BASE_TABLE"]
+    lists = {id(each) for each in nodes if rewrite_list(each)}
+    names = [each for each in nodes if each.get("type") == "BASE_TABLE" and id(each) not in lists]
     own = {each["key"] for node in nodes for each in _common(node)}
-    described = [each for each in names if each["schema_name"].lower() == DESCRIBED]
-    tables = [
-        each
-        for each in names
-        if each not in described and (each["schema_name"] or each["table_name"] not in own)
-    ]
+    tables = [each for each in names if each["schema_name"] or each["table_name"] not in own]
     found = {id(each): _reference(duck, each) for each in tables}
-    if any(each.unit for each in found.values()):
+    if lists or any(each.unit for each in found.values()):
         for node in tables:
             _rewrite(node, found[id(node)])
         sql = str(_one(duck, "SELECT json_deserialize_sql($1::JSON)", json.dumps(tree)))
-    return Question(sql, tuple(dict.fromkeys(found.values())), bool(shown or described))
+    return Question(sql, tuple(dict.fromkeys(found.values())), bool(lists))
 
 
 def sentence(error: Exception) -> str:
