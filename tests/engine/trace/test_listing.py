@@ -1,6 +1,5 @@
 """What a query lists are the tables of the lake, by the names that a query gives them."""
 
-
 import pytest
 
 from jobs import catalog
