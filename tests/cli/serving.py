@@ -4,7 +4,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,12 +85,14 @@ def files(served: Served) -> dict[str, int]:
 
 
 @contextmanager
-def serving(lake: Lake, log: Path, *words: object) -> Iterator[str]:
+def serving(
+    lake: Lake, log: Path, *words: object, env: Mapping[str, str] | None = None
+) -> Iterator[str]:
     """Serve a lake to ana, and to eve unmasked; yield the address, and see that a signal ends the server in order."""
     sql_users.add(lake, "ana", PASSWORD)
     sql_users.add(lake, "eve", PASSWORD, unmasked="fraud team")
     port = free_port()
-    process = start("serve", "--lake", lake.root, "--port", port, *words, log=log)
+    process = start("serve", "--lake", lake.root, "--port", port, *words, log=log, env=env)
     try:
         _await(process, log)
         yield f"jdbc:hive2://127.0.0.1:{port}/"
