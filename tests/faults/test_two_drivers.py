@@ -68,7 +68,7 @@ def test_of_eight_writers_of_one_version_one_wins_also_where_answers_are_lost(
         asked.add(line)
         return len(asked) % 2 == 0
 
-    rounds = times(20, 100)
+    rounds = times(6, 100)
     with losing(s3.address, loses) as proxy:
         environment = {"AWS_ENDPOINT_URL": proxy.address}
         driver = StoreDriver(str(bucket), TABLE, tmp_path / "a.log", environment)
