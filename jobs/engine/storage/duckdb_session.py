@@ -28,6 +28,9 @@ def session() -> Duck:
     """Open an empty database."""
     duck = duckdb.connect()
     duck.execute("SET TimeZone = 'UTC'")
+    duck.execute(
+        "SET python_enable_replacements = false"
+    )  # else a name in SQL may be a variable of Python
     with suppress(duckdb.InvalidInputException):  # in a notebook without its widgets there is none
         duck.execute("SET enable_progress_bar = false")  # it would be printed among the rows
     return duck

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from jobs.core.errors import DefinitionError
+from jobs.core.errors import DataError, DefinitionError
 from jobs.engine.storage.commit_log import is_commit, log_of
 from jobs.engine.storage.commit_time import committed_at
 from jobs.engine.storage.cut_log import CHECKPOINT, begins_at
@@ -54,6 +54,7 @@ def open_version(path: Place, name: str, version: int | None = None) -> DeltaTab
 
     Raises:
         DefinitionError: There is no such version, its log was cut, or its files need a reader that knows more.
+        DataError: Its log is damaged.
     """
     latest = latest_version(path) if version is not None else None
     if version is not None and latest is not None and not 0 <= version <= latest:
@@ -64,7 +65,7 @@ def open_version(path: Place, name: str, version: int | None = None) -> DeltaTab
         table = opened(path, version)
     except (DeltaError, TableNotFoundError) as error:
         if version is None:
-            raise
+            raise damaged_log(name, path, error) from error
         raise DefinitionError(
             f"{name} cannot be read at version {version:,}: its log was cut behind it",
             hint=f"the oldest version that can be read is {_first_readable(path):,}; `strandline why` and "
@@ -73,6 +74,17 @@ def open_version(path: Place, name: str, version: int | None = None) -> DeltaTab
         ) from error
     refuse_features(table, name)
     return table
+
+
+def damaged_log(name: str, path: Place, error: Exception) -> DataError:
+    """Return what is to be said of a table whose log cannot be read."""
+    reason = str(error).splitlines()[0]
+    return DataError(
+        f"{name} cannot be read, because its log is damaged: {reason}",
+        hint=f"put the files of {path / '_delta_log'} back from a backup, or make a lake of a snapshot: "
+        "`strandline restore`; the other tables can be asked meanwhile.",
+        table=name,
+    )
 
 
 def refuse_features(table: DeltaTable, name: str) -> None:

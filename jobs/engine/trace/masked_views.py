@@ -12,6 +12,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
+from deltalake.exceptions import DeltaError
+
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Table
 from jobs.engine.quarantine.resolutions import State, offer
@@ -20,7 +22,12 @@ from jobs.engine.storage.duckdb_view import register, scan
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_table
 from jobs.engine.storage.open_table import kinds
-from jobs.engine.storage.past_versions import open_version, refuse_deleted_files, version_at
+from jobs.engine.storage.past_versions import (
+    damaged_log,
+    open_version,
+    refuse_deleted_files,
+    version_at,
+)
 from jobs.engine.storage.place import Place
 from jobs.engine.trace.listing import make_lists
 from jobs.engine.trace.named_tables import ENTRIES, Source, sources
@@ -89,7 +96,10 @@ def open_views(  # noqa: PLR0913  # where, what, of what, and how
                 hint=_hint(reference.name, names(tables, lake)),
                 table=reference.name,
             )
-        opening.add(reference, source)
+        try:
+            opening.add(reference, source)
+        except DeltaError as error:
+            raise damaged_log(reference.name, source.place, error) from error
     if question.lists:
         make_lists(duck)
         shown = {each.name for each in question.tables}

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from jobs.core.errors import DefinitionError
 from jobs.engine.storage.duckdb_session import Duck, DuckError, is_one_select
 from jobs.engine.trace.listing import rewrite_list
+from jobs.engine.trace.sql_scope import foreign_tables
 
 Node: TypeAlias = dict[str, Any]
 
@@ -24,8 +25,15 @@ OWN_CATALOGS = {"", "memory"}
 MAKES_ROWS = {"range", "generate_series", "unnest", "json_each", "json_tree", "repeat"}
 """The table functions that read nothing but their arguments."""
 
-TALKATIVE = {"getvariable", "current_setting"}
-"""Functions that show the salt of the masks or the machine's settings."""
+TALKATIVE = {
+    "current_setting",
+    "getvariable",
+    "json_deserialize_sql",
+    "json_serialize_plan",
+    "pg_get_viewdef",
+    "stats",
+}
+"""Functions that show the salt of the masks, what a column hides, or the machine's settings."""
 
 EXAMPLE = 'strandline query "SELECT count(*) FROM silver.device_telemetry"'
 PAST = (
@@ -93,9 +101,7 @@ def read(duck: Duck, sql: str) -> Question:
     nodes = [*_nodes(tree)]
     _refuse_functions(nodes)
     lists = {id(each) for each in nodes if rewrite_list(each)}
-    names = [each for each in nodes if each.get("type") == "BASE_TABLE" and id(each) not in lists]
-    own = {each["key"] for node in nodes for each in _common(node)}
-    tables = [each for each in names if each["schema_name"] or each["table_name"] not in own]
+    tables = [each for each in foreign_tables(tree) if id(each) not in lists]
     found = {id(each): _reference(duck, each) for each in tables}
     if lists or any(each.unit for each in found.values()):
         for node in tables:
@@ -133,14 +139,6 @@ def _nodes(value: object) -> Iterator[Node]:
                 left.extend(several)
 
 
-def _common(node: Node) -> list[Node]:
-    """Return the common table expressions that a node names."""
-    names = node.get("cte_map")
-    found: list[Node] = names["map"] if isinstance(names, dict) else []
-    recursive = node.get("cte_name")
-    return [*found, {"key": recursive}] if recursive else found
-
-
 def _refuse_functions(nodes: list[Node]) -> None:
     for node in nodes:
         kind, called = node.get("type"), node.get("function")
@@ -169,6 +167,8 @@ def _reference(duck: Duck, node: Node) -> Reference:
 
 def _value(duck: Duck, expression: Node) -> object:
     """Return the value of the expression of an ``AT`` clause, which may not depend on a row."""
+    if any(each.get("class") == "SUBQUERY" for each in _nodes(expression)):
+        raise DefinitionError("AT needs a value, and no query", hint=PAST)
     tree = _tree(duck, "SELECT 1")
     tree["statements"][0]["node"]["select_list"] = [expression]
     try:
