@@ -1,20 +1,20 @@
 """A dashboard asks the lake over JDBC, and can do nothing else: real drivers, a real server, hostile statements."""
 
-import socket
+import re
 import stat
 import subprocess
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from jobs.engine.service import sql_users
 from jobs.silver import user_confirmations
 from tests.cli.attempts import ATTEMPTS
+from tests.cli.questions import QUESTIONS
 from tests.cli.serving import PASSWORD, Served, asked_lake, files, serving
-from tests.cli.typed import PROGRAM, strandline
-from tests.engine.written import entry, numbers, small_lake, written
+from tests.cli.typed import PROGRAM
+from tests.engine.written import entry, numbers, written
 from tests.support import certificate
 from tests.support.jdbc import Connection, Driver, SqlError, beeline, driver
 
@@ -53,45 +53,7 @@ def ana(served: Served, jdbc: Driver) -> Iterator[Connection]:
         yield connection
 
 
-@pytest.mark.parametrize(
-    ("sql", "expected"),
-    [
-        ("SELECT 1", "1"),
-        ("SELECT count(*) FROM bronze.device_telemetry", "5"),
-        ("SELECT count(*) FROM silver.device_telemetry", "3"),
-        ("SELECT count(*) FROM quarantine.device_telemetry", "1"),
-        ("SELECT _offset FROM quarantine.user_actions", "8"),
-        ("SELECT status FROM resolutions.user_actions", "discarded"),
-        ("SELECT max(number) FROM gold.device_signal_10m", "0"),
-        (
-            "SELECT count(*) FROM `spark_catalog`.`silver`.`user_actions` t WHERE t.action = 'login'",
-            "3",
-        ),
-        ("WITH s AS (SELECT number AS n FROM silver.device_telemetry) SELECT sum(n) FROM s", "3"),
-        (
-            (
-                "SELECT sum(b.number) FROM bronze.device_telemetry b JOIN silver.device_telemetry s"
-                " ON b.number = s.number WHERE b.number IN (SELECT number FROM gold.device_signal_10m)"
-            ),
-            "0",
-        ),
-        (
-            (
-                "SELECT max(n) FROM (SELECT row_number() OVER (PARTITION BY action ORDER BY action_id) n"
-                " FROM silver.user_actions)"
-            ),
-            "3",
-        ),
-        ("SELECT percentile_approx(number, 0.5) FROM silver.device_telemetry", "1"),
-        (
-            "SELECT max(col) FROM silver.device_telemetry LATERAL VIEW explode(array(1, 2)) t AS col",
-            "2",
-        ),
-        ("SELECT count(*) FROM range(5)", "5"),
-        ("SELECT upper(current_user()) IS NOT NULL", "true"),
-        ("SELECT '${env:HOME}${system:user.home}'", "${env:HOME}${system:user.home}"),
-    ],
-)
+@pytest.mark.parametrize(("sql", "expected"), QUESTIONS)
 def test_a_query_is_answered(sql: str, expected: str, ana: Connection) -> None:
     """Over every layer, and as dashboards write it."""
     assert ana.value(sql) == expected
@@ -122,6 +84,8 @@ def test_a_dashboard_finds_its_way(ana: Connection) -> None:
     assert ana.rows("DESCRIBE silver.user_actions")[0][:2] == ("action_id", "string")
     assert ana.rows("DESCRIBE QUERY SELECT 1 AS one")[0][:2] == ("one", "int")
     assert ana.rows("SHOW FUNCTIONS LIKE 'count'")
+    assert ana.metadata("getPrimaryKeys", None, "silver", "user_actions") == []
+    assert ana.metadata("getCrossReference", None, "silver", "a", None, "silver", "b") == []
     assert ana.inner.getMetaData().getDatabaseProductName() == "Spark SQL"
 
 
@@ -142,6 +106,45 @@ def test_explain_shows_neither_the_lake_nor_the_salt(served: Served, ana: Connec
     assert "FileScan parquet" in str(plan)
     assert "(redacted)" in str(plan)
     assert str(served.lake.root) not in str(plan)
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("SELECT nope FROM silver.user_actions", "UNRESOLVED_COLUMN"),
+        ("SELECT action, count(*), user_id FROM silver.user_actions", "GROUP_BY"),
+        ("SELECT * FROM silver.user_actions UNION SELECT 1", "NUM_COLUMNS_MISMATCH"),
+        ("SELECT * FROM silver.user_actions LIMIT user_id", "LIMIT"),
+        ("SELECT CAST(user_id AS INT) FROM silver.user_actions", "CAST_INVALID_INPUT"),
+        ("SELECT raise_error(user_id) FROM silver.user_actions", "USER_RAISED"),
+        ("SELECT assert_true(user_id = 'x') FROM silver.user_actions", "is not true"),
+        ("SELEC 1", "PARSE_SYNTAX_ERROR"),
+        ("SELECT * FROM ledger.entries", "TABLE_OR_VIEW_NOT_FOUND"),
+    ],
+)
+def test_an_error_shows_neither_the_lake_nor_the_salt(
+    sql: str, words: str, served: Served, ana: Connection
+) -> None:
+    """Spark's own message has the plan: who has the salt can guess what is masked."""
+    with pytest.raises(SqlError, match=words) as caught:
+        ana.rows(sql)
+
+    told = str(caught.value)
+    assert not re.search(r"[0-9a-f]{64}|sha2|alice", told)
+    assert str(served.lake.root) not in told
+
+
+def test_a_query_that_wants_too_much_memory_ends_alone(ana: Connection) -> None:
+    """The server, its other clients and their connections go on."""
+    for sql in (
+        "SELECT max(length(repeat(CAST(id AS STRING), 2000000000))) FROM range(2)",
+        "SELECT length(repeat('x', 2000000000))",
+        "SELECT size(array_repeat('x', 1000000000))",
+    ):
+        with pytest.raises(SqlError):
+            ana.rows(sql)
+
+    assert ana.value("SELECT count(*) FROM silver.user_actions") == "3"
 
 
 def test_a_commit_is_seen_by_the_next_query(served: Served, ana: Connection) -> None:
@@ -268,26 +271,3 @@ def test_what_is_no_query_of_a_view_is_refused(sql: str, served: Served, ana: Co
         ana.rows(sql.format(lake=served.lake.root, outside=served.outside))
 
     assert "moon" not in str(caught.value)
-
-
-def test_a_server_needs_a_lake_users_and_a_free_port(tmp_path: Path) -> None:
-    """And for a network, TLS."""
-    nowhere = strandline("serve", "--lake", tmp_path / "nowhere")
-    lake = small_lake(tmp_path / "lake")
-    without_users = strandline("serve", "--lake", lake.root)
-    sql_users.add(lake, "ana", PASSWORD)
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        second = strandline("serve", "--lake", lake.root, "--port", taken.getsockname()[1])
-    in_clear = strandline("serve", "--lake", lake.root, "--host", "0.0.0.0")  # noqa: S104  # it is refused
-
-    for answer, words in (
-        (nowhere, "there is no lake"),
-        (without_users, "add-user"),
-        (second, "cannot be used"),
-        (in_clear, "--tls-cert"),
-    ):
-        assert answer.code == 2
-        assert words in answer.err
-        assert "hint:" in answer.err

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.hive.thriftserver
 
+import java.net.InetAddress
 import java.util.{HashMap => JHashMap, List => JList, Map => JMap}
 import java.util.concurrent.{CountDownLatch, LinkedBlockingQueue, TimeUnit}
 
@@ -10,7 +11,7 @@ import org.apache.hive.service.cli._
 import org.apache.hive.service.cli.thrift.ThriftBinaryCLIService
 import org.apache.hive.service.rpc.thrift.{TProtocolVersion, TRowSet}
 import org.apache.hive.service.server.HiveServer2
-import strandline.{Admission, Refused, Roots, Users}
+import strandline.{Admission, Roots, Told, Users}
 
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.hive.thriftserver.ReflectionUtils._
@@ -27,6 +28,11 @@ class LakeServer extends HiveServer2 with ReflectedCompositeService {
     setSuperField(this, "thriftCLIService", thrift)
     addService(thrift)
     initCompositeService(conf)
+    // Hive prefers two variables of the environment to what it is told, so the server could be open to a network without TLS.
+    val host = conf.getVar(HiveConf.ConfVars.HIVE_SERVER2_THRIFT_BIND_HOST)
+    setAncestorField(thrift, 1, "hiveHost", host)
+    setAncestorField(thrift, 1, "serverIPAddress", InetAddress.getByName(host))
+    setAncestorField(thrift, 1, "portNum", Int.box(conf.getIntVar(HiveConf.ConfVars.HIVE_SERVER2_THRIFT_PORT)))
   }
 
   override def start(): Unit = startCompositeService()
@@ -101,13 +107,15 @@ class LakeService(server: HiveServer2) extends CLIService(server) with Reflected
     val found = Users.find(user).getOrElse(throw new HiveSQLException(s"there is no user $user"))
     val handle = super.openSession(protocol, user, password, ip, new JHashMap[String, String]())
     val session = (if (found.unmasked.isEmpty) Roots.masked else Roots.clear).newSession()
+    // Otherwise all tasks of one user's query come before those of another's.
+    session.conf.set("spark.sql.thriftserver.scheduler.pool", user)
     contexts.put(handle, session)
     Option(asked).flatMap(options => Option(options.get("use:database"))).filter(_ != "default").foreach { database =>
       try session.sql(s"USE `${database.replace("`", "``")}`")
       catch {
         case error: Exception =>
           closeSession(handle)
-          throw new HiveSQLException(s"there is no database $database: ${error.getMessage}")
+          throw new HiveSQLException(s"there is no database $database: ${Told.of(error).getMessage}")
       }
     }
     handle
@@ -120,7 +128,7 @@ class LakeService(server: HiveServer2) extends CLIService(server) with Reflected
   override def executeStatement(
       handle: SessionHandle, text: String, overlay: JMap[String, String], timeout: Long): OperationHandle = {
     note(handle, text)
-    super.executeStatement(handle, text, new JHashMap[String, String](), timeout)
+    Told.safely(super.executeStatement(handle, text, new JHashMap[String, String](), timeout))
   }
 
   override def executeStatement(handle: SessionHandle, text: String, overlay: JMap[String, String]): OperationHandle =
@@ -129,7 +137,7 @@ class LakeService(server: HiveServer2) extends CLIService(server) with Reflected
   override def executeStatementAsync(
       handle: SessionHandle, text: String, overlay: JMap[String, String], timeout: Long): OperationHandle = {
     note(handle, text)
-    super.executeStatementAsync(handle, text, new JHashMap[String, String](), timeout)
+    Told.safely(super.executeStatementAsync(handle, text, new JHashMap[String, String](), timeout))
   }
 
   override def executeStatementAsync(handle: SessionHandle, text: String, overlay: JMap[String, String]): OperationHandle =
@@ -144,13 +152,51 @@ class LakeService(server: HiveServer2) extends CLIService(server) with Reflected
   /** An answer of more rows than allowed fails instead of being cut, so a part is never taken for the whole. */
   override def fetchResults(
       operation: OperationHandle, order: FetchOrientation, most: Long, kind: FetchType): TRowSet = {
-    val found = super.fetchResults(operation, order, most, kind)
+    val found = Told.safely(super.fetchResults(operation, order, most, kind))
     val end = found.getStartRowOffset + sizeOf(found)
     if (end > Admission.rows) {
       throw new HiveSQLException(
         s"the answer has more than ${Admission.rows} rows; add up, or say LIMIT (strandline serve --rows sets the most)")
     }
     found
+  }
+
+  override def getOperationStatus(operation: OperationHandle): OperationStatus = {
+    val status = super.getOperationStatus(operation)
+    Option(status.getOperationException).fold(status)(error => new OperationStatus(status.getState, Told.of(error)))
+  }
+
+  override def getSchemas(handle: SessionHandle, catalog: String, schema: String): OperationHandle =
+    Told.safely(super.getSchemas(handle, catalog, schema))
+
+  override def getTables(
+      handle: SessionHandle, catalog: String, schema: String, table: String, types: JList[String]): OperationHandle =
+    Told.safely(super.getTables(handle, catalog, schema, table, types))
+
+  override def getColumns(
+      handle: SessionHandle, catalog: String, schema: String, table: String, column: String): OperationHandle =
+    Told.safely(super.getColumns(handle, catalog, schema, table, column))
+
+  override def getFunctions(handle: SessionHandle, catalog: String, schema: String, function: String): OperationHandle =
+    Told.safely(super.getFunctions(handle, catalog, schema, function))
+
+  /** No table declares keys; Hive would ask a metastore, and there is none. */
+  override def getPrimaryKeys(handle: SessionHandle, catalog: String, schema: String, table: String): OperationHandle =
+    nothing(handle, "TABLE_CAT STRING, TABLE_SCHEM STRING, TABLE_NAME STRING, COLUMN_NAME STRING, KEY_SEQ INT, PK_NAME STRING")
+
+  override def getCrossReference(
+      handle: SessionHandle, catalog: String, schema: String, table: String, otherCatalog: String, otherSchema: String,
+      otherTable: String): OperationHandle =
+    nothing(
+      handle,
+      "PKTABLE_CAT STRING, PKTABLE_SCHEM STRING, PKTABLE_NAME STRING, PKCOLUMN_NAME STRING, FKTABLE_CAT STRING, " +
+        "FKTABLE_SCHEM STRING, FKTABLE_NAME STRING, FKCOLUMN_NAME STRING, KEY_SEQ INT, UPDATE_RULE INT, DELETE_RULE INT, " +
+        "FK_NAME STRING, PK_NAME STRING, DEFERRABILITY INT")
+
+  /** An answer with columns and without rows. */
+  private def nothing(handle: SessionHandle, columns: String): OperationHandle = {
+    val empty = columns.split(", ").map(_.split(" ")).map { case Array(name, kind) => s"CAST(NULL AS $kind) AS $name" }
+    executeStatement(handle, s"SELECT ${empty.mkString(", ")} WHERE false", new JHashMap[String, String](), 0)
   }
 
   private def sizeOf(found: TRowSet): Int =

@@ -24,15 +24,19 @@ object Roots {
     clear = other
   }
 
+  /** Make a database that a client may name, whether or not something is in it yet. */
+  def database(name: String): Unit = {
+    Seq(masked, clear).foreach(_.sql(s"CREATE DATABASE IF NOT EXISTS `$name`"))
+    databases.add(name)
+  }
+
   def isRoot(session: AnyRef): Boolean = (session eq masked) || (session eq clear)
 
   /** Make or renew a view; from then on Spark may parse its text for a client. */
   def view(seesClear: Boolean, database: String, name: String, text: String): Unit = {
     val root = if (seesClear) clear else masked
-    root.sql(s"CREATE DATABASE IF NOT EXISTS `$database`")
     texts.put((key(root), text), true)
     root.sql(s"CREATE OR REPLACE VIEW `$database`.`$name` AS $text")
-    databases.add(database)
   }
 
   /** Whether a text is that of a view in the session's catalog: Spark parses it anew for each query. */

@@ -29,9 +29,11 @@ from jobs.engine.runtime.outage import first_line
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.runtime.spark_added import Added
 from jobs.engine.service.sql_users import place_of
+from jobs.engine.storage.duckdb_table import UNREADABLE
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
-from jobs.engine.trace.lake_views import views
+from jobs.engine.trace.lake_views import View, view_of
+from jobs.engine.trace.named_tables import SCHEMAS, sources
 from jobs.engine.trace.unmasked_log import write_down
 
 LOOK = timedelta(seconds=30)
@@ -88,6 +90,7 @@ class SqlServer:
         self._lake, self._tables, self._note = lake, tables, note
         self._salt = secrets.token_hex()
         self._made: dict[tuple[bool, str, str], str] = {}
+        self._noted: dict[str, str] = {}
         self._looked_at: datetime | None = None
         self._spark = self._started(found, terms)
         self._own: Any = jvm(self._spark).strandline
@@ -95,6 +98,9 @@ class SqlServer:
         self._questions = self._inside.Unmasked
         self._inside.LakeServer.begin(classic(self._spark))
         self._own.Admission.limit(terms.rows)
+        self._own.Told.hide([self._salt, str(lake.root)])
+        for each in SCHEMAS:
+            self._own.Roots.database(each)
         self._own.Users.readFrom(str(place_of(lake)))
         self.renew()
         self._server = self._listening(terms)
@@ -105,8 +111,12 @@ class SqlServer:
         """Write down the questions that wait for it, and look for new tables now and then."""
         for question in iter(self._questions.next, None):
             asked = {"sql": question.sql(), "over": "jdbc"}
-            write_down(self._lake, asked, who=question.who(), at=now, why=question.why())
-            question.written()
+            try:
+                write_down(self._lake, asked, who=question.who(), at=now, why=question.why())
+            except OSError as error:  # the question is refused, because nobody has written it down
+                self._say("the log of unmasked access", f"cannot be written: {error}")
+            else:
+                question.written()
         pause = timedelta(seconds=self._lake.pause(LOOK.total_seconds()))
         if self._looked_at is None or now - self._looked_at >= pause:
             self._looked_at = now
@@ -114,21 +124,28 @@ class SqlServer:
 
     def renew(self) -> None:
         """Make the views of new tables, and those of tables that have other columns than before."""
-        for view in views(self._tables, self._lake, self._salt):
-            for is_clear, text in ((False, view.masked), (True, view.clear)):
-                key = (is_clear, view.database, view.name)
-                if self._made.get(key) != text:
-                    self._made[key] = text
-                    self._make(key, text)
+        for name, source in sources(self._tables, self._lake).items():
+            try:
+                view = view_of(name, source, self._tables, self._lake, self._salt)
+                if view is not None:
+                    self._make(view)
+            except (*UNREADABLE, PySparkException, Py4JJavaError) as error:
+                if loss(error):
+                    raise
+                self._say(name, f"cannot be shown: {first_line(error)}")
 
-    def _make(self, key: tuple[bool, str, str], text: str) -> None:
-        """Make a view; one table that cannot be read takes no other away."""
-        try:
-            self._own.Roots.view(*key, text)
-        except (PySparkException, Py4JJavaError) as error:
-            if loss(error):
-                raise
-            self._note(f"{key[1]}.{key[2]} cannot be shown: {first_line(error)}")
+    def _make(self, view: View) -> None:
+        for is_clear, text in ((False, view.masked), (True, view.clear)):
+            key = (is_clear, view.database, view.name)
+            if self._made.get(key) != text:
+                self._own.Roots.view(*key, text)
+                self._made[key] = text
+
+    def _say(self, what: str, how: str) -> None:
+        """Say what is wrong with something, once."""
+        if self._noted.get(what) != how:
+            self._noted[what] = how
+            self._note(f"{what} {how}")
 
     @property
     def _scratch(self) -> Place:
@@ -151,6 +168,8 @@ class SqlServer:
             # Otherwise '${env:AWS_SECRET_ACCESS_KEY}' in a query is the key.
             "spark.sql.variable.substitute": "false",
             "spark.sql.thriftServer.queryTimeout": f"{terms.timeout}s",
+            # A query that wants more memory than there is fails alone; by default the JVM ends with it.
+            "spark.executor.killOnFatalError.depth": "0",
             # Results of twenty clients are in memory at once.
             "spark.driver.maxResultSize": "128m",
             # EXPLAIN shows neither the salt of the masks nor where the lake is.
@@ -183,10 +202,19 @@ class SqlServer:
         }
         if terms.certificate and terms.key:
             store = scratch / "server.p12"
-            self._own.Tls.store(terms.certificate, terms.key, str(store), PASSWORD)
+            self._keep(terms.certificate, terms.key, store)
             options |= {
                 "hive.server2.use.SSL": "true",
                 "hive.server2.keystore.path": str(store),
                 "hive.server2.keystore.password": PASSWORD,
             }
         return self._inside.LakeServer.listen(options)
+
+    def _keep(self, certificate: str, key: str, store: Place) -> None:
+        try:
+            self._own.Tls.store(certificate, key, str(store), PASSWORD)
+        except (PySparkException, Py4JJavaError) as error:
+            raise DefinitionError(
+                f"the certificate {certificate} and the key {key} cannot be used: {first_line(error)}",
+                hint="both are PEM; a key of another form becomes PKCS#8 by: openssl pkcs8 -topk8 -nodes -in KEY -out server.key",
+            ) from error

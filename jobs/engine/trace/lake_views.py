@@ -4,7 +4,7 @@ A view reads the table's latest version at each query, so a commit of a running
 stream is seen by the next one. A sensitive value is replaced by a hash under a salt that its reader never sees.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from jobs.core.received import QUARANTINE
@@ -14,7 +14,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_table
 from jobs.engine.storage.open_table import kinds
 from jobs.engine.storage.place import Place
-from jobs.engine.trace.named_tables import sources
+from jobs.engine.trace.named_tables import Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,21 +34,24 @@ class View:
     clear: str
 
 
-def views(tables: tuple[Table, ...], lake: Lake, salt: str) -> Iterator[View]:
-    """Yield a view for each table of a lake that exists.
+def view_of(
+    name: str, source: Source, tables: tuple[Table, ...], lake: Lake, salt: str
+) -> View | None:
+    """Return the view of a table; None while it does not exist.
 
     Args:
+        name: Its name in a query.
+        source: The table.
         tables: All tables of the lake.
         lake: The lake.
         salt: Makes the hashes of sensitive values.
     """
-    for name, source in sources(tables, lake).items():
-        if not is_table(source.place):
-            continue
-        columns, rows = list(kinds(source.place)), _rows(source.place)
-        if source.is_quarantine and source.table:
-            columns, rows = _open_rows(source.table, lake, columns)
-        yield _view(name, columns, rows, source.secret(tables, lake), salt)
+    if not is_table(source.place):
+        return None
+    columns, rows = list(kinds(source.place)), _rows(source.place)
+    if source.is_quarantine and source.table:
+        columns, rows = _open_rows(source.table, lake, columns)
+    return _view(name, columns, rows, source.secret(tables, lake), salt)
 
 
 def _view(name: str, columns: list[str], rows: str, secret: Collection[str], salt: str) -> View:
