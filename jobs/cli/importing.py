@@ -16,7 +16,8 @@ from jobs.core.table import Ingested, Table
 from jobs.core.topic import Topic
 from jobs.engine.pipeline.run_recorder import Wrote
 from jobs.engine.repair.bring_imported import bring, judges_of, refuse_open_time
-from jobs.engine.repair.import_files import SLICE, Plan, import_file, planned, unfinished_file
+from jobs.engine.repair.import_files import SLICE, import_file
+from jobs.engine.repair.plan_import import Plan, planned, unfinished_file
 from jobs.engine.storage.history_file import HistoryFile, files_of
 from jobs.engine.storage.import_marks import IMPORT
 from jobs.engine.storage.lake import Lake

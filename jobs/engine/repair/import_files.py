@@ -10,7 +10,6 @@ refused while nothing has happened yet.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
@@ -18,20 +17,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.core.errors import DataError, DefinitionError
-from jobs.core.parse import parse_json
-from jobs.core.parse_csv import parse_csv
 from jobs.core.received import NOTHING_ARRIVED, RECEIVED
 from jobs.core.table import Ingested
-from jobs.core.topic import Topic
 from jobs.engine.repair.closed_range import Span
+from jobs.engine.repair.plan_import import Plan, committed
 from jobs.engine.runtime.meter import Meter, code_version
-from jobs.engine.storage.history_file import Format, HistoryFile, Record
+from jobs.engine.storage.history_file import Record
 from jobs.engine.storage.import_marks import BATCH, IMPORT, PARTITION, part_of_imports
-from jobs.engine.storage.import_notes import ImportNote, ImportNotes
+from jobs.engine.storage.import_notes import ImportNotes
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
-from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.replace_rows import Exchange, swap
 
@@ -44,113 +39,6 @@ NOWHERE = (0, 0)
 SCHEMA = pa.schema(
     [("_offset", pa.int64()), ("_arrived_at", pa.int64()), ("_payload", pa.binary())]
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What an import of a file would do, or what there is left to do.
-
-    Args:
-        file: The file, to read it.
-        note: What is known of it.
-        done: How many of its records are committed.
-        copy_of: The file with the same bytes that was imported before under another name.
-    """
-
-    file: HistoryFile
-    note: ImportNote
-    done: int
-    copy_of: str | None = None
-
-    @property
-    def left(self) -> int:
-        """Return how many records are to be committed."""
-        return 0 if self.copy_of else self.note.rows - self.done
-
-    @property
-    def span(self) -> Span:
-        """Return the range of the arrivals."""
-        return Span.of_micros(self.note.oldest * 1000, self.note.newest * 1000)
-
-
-def refuse_unlike(file: HistoryFile, topic: Topic) -> None:
-    """Refuse a file whose records are no payloads of a topic.
-
-    Raises:
-        DefinitionError: The topic's payloads have another format.
-    """
-    is_csv, is_json = topic.parse is parse_csv, topic.parse is parse_json
-    kind = file.format
-    fits = is_json if kind is Format.PARQUET else is_csv == (kind is Format.CSV)
-    if not fits:
-        wanted = "lines of cells" if is_csv else "JSON" if is_json else "of a format of its own"
-        raise DefinitionError(
-            f"{file.place} is {kind}, and the payloads of topic {topic} are {wanted}",
-            hint="write it again in the topic's format, for example with DuckDB: COPY (FROM 'a.csv') TO 'a.parquet'.",
-            file=str(file.place),
-            topic=topic.name,
-        )
-
-
-def unfinished_file(table: Ingested, lake: Lake) -> ImportNote | None:
-    """Return the file whose import was interrupted after some of its rows were committed, if there is one."""
-    newest = ImportNotes(table, lake).newest()
-    if newest is None or not 0 < newest.done(_reached(table, lake, newest.topic)) < newest.rows:
-        return None
-    return newest
-
-
-def planned(table: Ingested, topic: Topic, lake: Lake, file: HistoryFile) -> Plan:
-    """Look what there is to import of a file; nothing is written. A file that was never imported is read once.
-
-    Raises:
-        DataError: It changed since it was imported, or cannot be read.
-        DefinitionError: No record says when it arrived, or its records are no payloads of the topic.
-    """
-    refuse_unlike(file, topic)
-    notes, reached = ImportNotes(table, lake), _reached(table, lake, topic.name)
-    known, mark = notes.of(file.place), file.fingerprint()
-    done = known.done(reached) if known else 0
-    if known and known.fingerprint != mark and done:
-        raise DataError(
-            f"{file.place} changed since {done:,} of its {known.rows:,} rows were imported",
-            hint="imported rows stay as they were received; put new events into a file of another name.",
-            file=str(file.place),
-        )
-    if known and known.fingerprint == mark and done:
-        return Plan(file=file, note=known, done=done)
-    copy = notes.of_bytes(mark)
-    if copy and copy.file != str(file.place) and copy.done(reached):
-        return Plan(file=file, note=copy, done=copy.done(reached), copy_of=copy.file)
-    return Plan(file=file, note=_surveyed(file, topic, reached, mark), done=0)
-
-
-def _surveyed(file: HistoryFile, topic: Topic, first: int, mark: str) -> ImportNote:
-    rows, begins, oldest, newest = 0, None, 0, 0
-    for record in file.records():
-        rows += 1
-        if record.arrived is not None:
-            if begins is None:
-                begins = oldest = newest = record.arrived
-            oldest, newest = min(oldest, record.arrived), max(newest, record.arrived)
-    if rows and begins is None:
-        raise DefinitionError(
-            f"none of the {rows:,} records of {file.place} has a moment in {file.column}",
-            hint="name the field with the arrival: --arrived-at-column; the time of the event itself if there is none.",
-            file=str(file.place),
-        )
-    return ImportNote(
-        file=str(file.place),
-        topic=topic.name,
-        fingerprint=mark,
-        first=first,
-        rows=rows,
-        column=file.column,
-        header=file.header,
-        begins=begins or 0,
-        oldest=oldest,
-        newest=newest,
-    )
 
 
 def import_file(  # noqa: PLR0913  # what, where, and by which clock
@@ -170,9 +58,7 @@ def import_file(  # noqa: PLR0913  # what, where, and by which clock
     if not plan.done and plan.left:
         notes = ImportNotes(table, lake)
         before = notes.newest()
-        if before and not before.done(
-            _reached(table, lake, before.topic)
-        ):  # begun and killed before its first commit
+        if before and not committed(table, lake, before):  # killed before its first commit
             notes.forget(before)
         notes.write(note)
     records = enumerate(_arrived(plan.file.records(), note.begins))
@@ -250,7 +136,3 @@ def _arrived(records: Iterator[Record], begins: int) -> Iterator[Record]:
     for record in records:
         last = last if record.arrived is None else record.arrived
         yield Record(record.payload, last)
-
-
-def _reached(table: Ingested, lake: Lake, topic: str) -> int:
-    return sums_of(lake.table(table)).imported.get(part_of_imports(topic), 0)
