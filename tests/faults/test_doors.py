@@ -39,6 +39,7 @@ REASONS = {
     "jobs.engine.proof.add_imported:add_imported": "in the scratch lake of a verification, which a kill ends as a whole",
     "jobs.engine.repair.import_files:import_file": "one commit a slice; killed between two in test_import_killed.py",
     "jobs.engine.storage.import_notes:note_range": IMPORTED,
+    "jobs.engine.storage.import_slices:note": IMPORTED,
     "jobs.engine.storage.import_notes:write": IMPORTED,
     "jobs.engine.pipeline.governor:_keep": MARK,
     "jobs.engine.pipeline.radar:keep": AGAIN,

@@ -42,8 +42,9 @@ from jobs.engine.runtime.meter import Meter, code_version
 from jobs.engine.storage.batch_of_offset import commit_with
 from jobs.engine.storage.import_marks import IMPORT
 from jobs.engine.storage.import_notes import forget_range, note_range, range_to_follow
+from jobs.engine.storage.import_slices import ImportSlices
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry
+from jobs.engine.storage.ledger import Entry, latest_version
 from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.locks import lease
 from jobs.engine.storage.read_version import rows_at
@@ -215,5 +216,7 @@ def _slice(
             good=came - gone, held=dict(healed.gained), dropped=0
         )
         final = entry.closed(written=came - gone, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
+        path = lake.table(table)
+        ImportSlices(path, part).note(first, latest_version(path))
         write_healed(spark, table, lake, healed, final)
         return final

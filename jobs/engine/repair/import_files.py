@@ -3,7 +3,7 @@
 The streams above pass over these commits, because their watermarks have passed (jobs/engine/repair/bring_imported.py
 brings the rows to them). So a commit also rewrites the table's smallest file: a stream skips a commit only when it
 removes a file. The arrival of a row is a field of it, to the millisecond as in Kafka; a record in which it cannot be
-read has that of the record before it.
+read, or that says it came before 1970 or after the import, has that of the record before it.
 
 A file is read whole before its first row is committed: a torn one, and one with a time that a stream still owns, is
 refused while nothing has happened yet.
@@ -25,8 +25,9 @@ from jobs.engine.runtime.meter import Meter, code_version
 from jobs.engine.storage.history_file import Record
 from jobs.engine.storage.import_marks import BATCH, IMPORT, PARTITION, part_of_imports
 from jobs.engine.storage.import_notes import ImportNotes
+from jobs.engine.storage.import_slices import ImportSlices
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry
+from jobs.engine.storage.ledger import Entry, latest_version
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.replace_rows import Exchange, swap
 
@@ -54,7 +55,7 @@ def import_file(  # noqa: PLR0913  # what, where, and by which clock
 
     The caller holds the table's lease in the role of imports.
     """
-    note = plan.note
+    note, path = plan.note, lake.table(table)
     if not plan.done and plan.left:
         notes = ImportNotes(table, lake)
         before = notes.newest()
@@ -92,7 +93,8 @@ def import_file(  # noqa: PLR0913  # what, where, and by which clock
             came=len(part),
             code=code_version(table),
         ).closed(written=len(part), wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
-        append(spark, lake.table(table), as_received(spark, rows, note.topic, clock()), entry)
+        ImportSlices(path, part_of_imports(note.topic)).note(note.first + at, latest_version(path))
+        append(spark, path, as_received(spark, rows, note.topic, clock()), entry)
         at += len(part)
         yield entry
 

@@ -4,14 +4,20 @@ A row says which offset it came from, so its batch is found also where its file 
 """
 
 from jobs.engine.storage.import_marks import is_imported
-from jobs.engine.storage.ledger import Entry
+from jobs.engine.storage.import_slices import ImportSlices
+from jobs.engine.storage.ledger import Entry, entry_at
 from jobs.engine.storage.ledger_search import first_reaching
 from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.place import Place
 
+BEGUN = 3
+"""Commits with which a table begins: it is declared, and its first batch has what was imported before."""
+
 
 def commit_with(bronze: Place, part: str, offset: int) -> tuple[int, Entry] | None:
     """Return the commit of bronze whose range of a topic partition contains an offset; None if none does."""
+    if is_imported(part):
+        return bringing_commit(bronze, part, offset)
 
     def read_until(entry: Entry) -> int | None:
         return entry.offsets[part][1] if part in entry.offsets else None
@@ -37,12 +43,26 @@ def reading_batch(table: Place, source: str, version: int) -> tuple[int, Entry] 
 
 
 def bringing_commit(table: Place, part: str, offset: int) -> tuple[int, Entry] | None:
-    """Return the commit that brought an imported row to a table that judges it; None if none has."""
+    """Return the commit that brought an imported row to bronze, or to a table that judges it; None if none has."""
+    sums = sums_of(table)
+    if offset >= sums.imported.get(part, 0):
+        return None
+    in_force = max(sums.replaced_at, 0)
+    slice_ = ImportSlices(table, part).of(offset)
+    hints = (in_force, max(slice_.after + 1, in_force)) if slice_ else (in_force,)
+    for begin, most in zip(hints, (BEGUN, sums.version), strict=False):
+        for version in range(begin, min(begin + most, sums.version + 1)):
+            entry = entry_at(table, version)
+            first, end = entry.imported.get(part, (0, 0)) if entry else (0, 0)
+            if entry and first <= offset < end:
+                return version, entry
+            if end > offset:
+                break
 
     def brought_until(entry: Entry) -> int | None:
         return entry.imported[part][1] if part in entry.imported else None
 
-    return first_reaching(table, offset + 1, brought_until, max(sums_of(table).replaced_at, 0))
+    return first_reaching(table, offset + 1, brought_until, in_force)
 
 
 def batch_of(table: Place, bronze: Place, part: str, offset: int) -> int | None:
