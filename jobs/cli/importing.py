@@ -18,7 +18,7 @@ from jobs.engine.pipeline.run_recorder import Wrote
 from jobs.engine.repair.bring_imported import bring, judges_of, refuse_open_time
 from jobs.engine.repair.import_files import SLICE, import_file
 from jobs.engine.repair.plan_import import Plan, planned, unfinished_file
-from jobs.engine.storage.history_file import HistoryFile, files_of
+from jobs.engine.storage.history_file import HistoryFile, files_of, milliseconds_of
 from jobs.engine.storage.import_marks import IMPORT
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
@@ -201,7 +201,8 @@ class _Work:
     def planned(self, file: Place) -> Plan:
         """Look what there is to import of a file."""
         note(f"reading {file} …")
-        read = HistoryFile(place=file, column=self.column, header=self.header)
+        today = milliseconds_of(place.now())
+        read = HistoryFile(place=file, column=self.column, header=self.header, until=today)
         return planned(self.table, self.topic, self.lake, read)
 
 

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 BROKEN = b'{"event_id": "torn", "dev'
+WILD = ("9999-12-31T23:59:59+00:00", "2099-01-01T00:00:00+00:00", "0001-01-01T00:00:00+00:00")
+"""Moments at which nothing arrived: of broken clocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class Sent:
 
 
 def month(chance: random.Random, since: datetime, days: int, a_day: int) -> list[Sent]:
-    """Return readings in the order of their arrival: copies, implausible values and broken lines among them."""
+    """Return readings in the order of their arrival: copies, implausible values, wrong clocks and broken lines among them."""
     return [*_month(chance, since, days, a_day)]
 
 
@@ -44,8 +46,13 @@ def _month(chance: random.Random, since: datetime, days: int, a_day: int) -> Ite
         yield Sent(orjson.dumps(fields), happened)
         if chance.random() < 0.02:
             yield Sent(orjson.dumps(fields), happened)
-        if chance.random() < 0.005:
-            yield Sent(BROKEN, happened)  # a broken line has the arrival of the line before it
+        if number % 90 == 40:  # some in each half of the shortest month
+            wild = {"event_id": f"wild-{number}", "event_at": WILD[number // 90 % len(WILD)]}
+            yield Sent(
+                orjson.dumps(fields | wild), happened
+            )  # has the arrival of the line before it
+        if number % 90 == 70:  # as above
+            yield Sent(BROKEN, happened)  # as above
 
 
 def written(folder: Path, sent: Sequence[Sent]) -> tuple[Path, Path]:
@@ -67,9 +74,13 @@ def written(folder: Path, sent: Sequence[Sent]) -> tuple[Path, Path]:
 
 
 def half_of(sent: Sequence[Sent]) -> int:
-    """Return where the second file begins: at a record that can be read, because a broken one has the arrival before it."""
+    """Return where the second file begins: at a record that can be read, because another one has the arrival before it."""
     middle = len(sent) // 2
-    return next(number for number in range(middle, len(sent)) if sent[number].payload != BROKEN)
+    return next(number for number in range(middle, len(sent)) if _says_when(sent[number].payload))
+
+
+def _says_when(payload: bytes) -> bool:
+    return payload != BROKEN and b'"wild-' not in payload
 
 
 def as_received(sent: Sequence[Sent]) -> list[Sent]:

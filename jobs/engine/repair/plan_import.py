@@ -4,7 +4,7 @@ A file is known by its name or by its bytes, and its records are those of one to
 each event would count twice.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.parse import parse_json
@@ -92,7 +92,7 @@ def planned(table: Ingested, topic: Topic, lake: Lake, file: HistoryFile) -> Pla
         )
     if known and done:
         _refuse_other_topic(file, topic, known)
-        return Plan(file=file, note=known, done=done)
+        return Plan(file=replace(file, until=known.until), note=known, done=done)
     copy = notes.of_bytes(mark)
     if copy and (copied := committed(table, lake, copy)):
         _refuse_other_topic(file, topic, copy)
@@ -133,7 +133,7 @@ def _surveyed(file: HistoryFile, topic: Topic, first: int, mark: str) -> ImportN
             oldest, newest = min(oldest, record.arrived), max(newest, record.arrived)
     if rows and begins is None:
         raise DefinitionError(
-            f"none of the {rows:,} records of {file.place} has a moment in {file.column}",
+            f"none of the {rows:,} records of {file.place} has a moment in {file.column} at which it can have arrived",
             hint="name the field with the arrival: --arrived-at-column; the time of the event itself if there is none.",
             file=str(file.place),
         )
@@ -148,6 +148,7 @@ def _surveyed(file: HistoryFile, topic: Topic, first: int, mark: str) -> ImportN
         begins=begins or 0,
         oldest=oldest,
         newest=newest,
+        until=file.until,
     )
 
 

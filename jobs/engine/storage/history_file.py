@@ -12,28 +12,34 @@ lines nor a compressed stream have an index.
 import csv
 import gzip
 import hashlib
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from enum import StrEnum
-from typing import IO, Any
+from typing import IO
 
 import orjson
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.moment import in_utc
+from jobs.engine.storage.history_rows import NO_VALUE, as_json, parquet_rows
 from jobs.engine.storage.place import Place
 
 CHUNK = 1 << 20
 LONGEST = 1 << 25
 """Bytes of a line; Kafka's own limit for a record is a thirtieth of it, and a file without line ends must not fill the memory."""
 
-ROWS = 5_000
-"""Rows of Parquet that are in memory at a time."""
+END_OF_TIME = 253_402_300_799_999
+"""The end of the year 9999, in milliseconds since 1970."""
+
+UNREADABLE = (OSError, EOFError, zlib.error, *NO_VALUE)
+"""What a reader raises for a file that is wrong; some of it only when it reaches the row."""
+
+BYTE_ORDER_MARK = "\ufeff".encode()
+csv.field_size_limit(
+    LONGEST
+)  # a cell may be as long as a line; else one beyond 131,072 letters has no arrival
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
@@ -63,7 +69,8 @@ class Record:
 
     Args:
         payload: Its bytes.
-        arrived: When it arrived, in milliseconds since 1970; None where it does not say, or cannot be read.
+        arrived: When it arrived, in milliseconds since 1970; None where it does not say, where it cannot be read, and
+            where nothing can have arrived then.
     """
 
     payload: bytes
@@ -78,11 +85,15 @@ class HistoryFile:
         place: Where it is.
         column: The field with the arrival; dots lead into nested ones.
         header: Whether the first line of a CSV names its cells; it is no record.
+        until: When it was looked at first, in milliseconds since 1970: nothing in it arrived later, as nothing in Kafka
+            arrived before 1970. A record that says so has a wrong clock, and one of them in a month of good records
+            must not keep the month out.
     """
 
     place: Place
     column: str
     header: bool = False
+    until: int = END_OF_TIME
 
     @property
     def format(self) -> Format:
@@ -112,11 +123,7 @@ class HistoryFile:
                 while part := file.read(CHUNK):
                     digest.update(part)
         except FileNotFoundError as error:
-            raise DefinitionError(
-                f"there is no file {self.place}",
-                hint="an import that was interrupted reads its file to the end; bring it back.",
-                file=str(self.place),
-            ) from error
+            raise self._gone() from error
         return digest.hexdigest()
 
     def records(self) -> Iterator[Record]:
@@ -124,25 +131,43 @@ class HistoryFile:
 
         Raises:
             DataError: It is torn, or holds what no payload can hold.
+            DefinitionError: It is gone.
         """
         read = {Format.JSON: self._lines, Format.CSV: self._cells, Format.PARQUET: self._rows}
+        number = 0
         try:
-            yield from read[self.format]()
-        except (pa.ArrowException, OSError, EOFError) as error:
-            if isinstance(error, FileNotFoundError):
-                raise
+            for number, record in enumerate(read[self.format](), start=1):  # noqa: B007  # named in the error
+                yield record if self._can_arrive(record.arrived) else Record(record.payload, None)
+        except FileNotFoundError as error:
+            raise self._gone() from error
+        except UNREADABLE as error:
+            reason = (str(error) or type(error).__name__).splitlines()[0]
             raise DataError(
-                f"{self.place} cannot be read to its end: {str(error).splitlines()[0]}",
-                hint="nothing of it was committed by this call; fetch it again from where it came.",
+                f"{self.place} cannot be read to its end: behind {number:,} records, {reason}",
+                hint="nothing of it was committed by this call; fetch it again from where it came, or write it again "
+                "without the record that is wrong.",
                 file=str(self.place),
+                row=number + 1,
             ) from error
+
+    def _gone(self) -> DefinitionError:
+        return DefinitionError(
+            f"there is no file {self.place}",
+            hint="an import that was interrupted reads its file to the end; bring it back.",
+            file=str(self.place),
+        )
+
+    def _can_arrive(self, moment: int | None) -> bool:
+        return moment is not None and 0 <= moment <= self.until
 
     def _text(self) -> Iterator[bytes]:
         with self.place.opened() as raw:
             file: IO[bytes] = (
                 gzip.GzipFile(fileobj=raw) if self.place.name.endswith(GZIP) else raw  # type: ignore[assignment]
             )
+            mark = BYTE_ORDER_MARK  # of the file, and of no record
             while line := file.readline(LONGEST):
+                line, mark = line.removeprefix(mark), b""
                 if len(line) == LONGEST and not line.endswith(b"\n"):
                     raise DataError(
                         f"a line of {self.place} is longer than {LONGEST:,} bytes",
@@ -160,12 +185,12 @@ class HistoryFile:
         lines = self._text()
         place = self._cell(next(lines, b"") if self.header else b"")
         for line in lines:
-            cells = next(csv.reader([line.decode("utf-8", "replace")]), [])
+            cells = _split(line)
             yield Record(line, moment(cells[place]) if place < len(cells) else None)
 
     def _cell(self, header: bytes) -> int:
         """Return which cell has the arrival, from 0."""
-        names = next(csv.reader([header.decode("utf-8", "replace")]), [])
+        names = _split(header)
         if self.column in names:
             return names.index(self.column)
         if self.column.isdigit() and int(self.column):
@@ -179,38 +204,8 @@ class HistoryFile:
 
     def _rows(self) -> Iterator[Record]:
         path = self.column.split(".")
-        with self.place.opened() as raw, pq.ParquetFile(raw) as file:
-            for field in file.schema_arrow:
-                self._refuse_unfit(field.name, field.type)
-            for batch in file.iter_batches(batch_size=ROWS):
-                self._refuse_nan(batch)
-                for row in batch.to_pylist():
-                    yield Record(orjson.dumps(row, default=_exactly), _arrival(row, path))
-
-    def _refuse_unfit(self, name: str, kind: pa.DataType) -> None:
-        """Refuse a column that JSON has no value for.
-
-        Raises:
-            DataError: It is one.
-        """
-        unfit = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
-        if pa.types.is_map(kind) or pa.types.is_duration(kind) or any(is_(kind) for is_ in unfit):
-            raise DataError(
-                f"column {name} of {self.place} is {kind}, and a payload of JSON has no such value",
-                hint="write the file again without it, or with it as a text or a struct.",
-                file=str(self.place),
-            )
-        for number in range(kind.num_fields):
-            self._refuse_unfit(f"{name}.{kind.field(number).name}", kind.field(number).type)
-
-    def _refuse_nan(self, batch: pa.RecordBatch) -> None:
-        for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            if _has_nan(column):
-                raise DataError(
-                    f"column {name} of {self.place} has a number that is none (NaN or infinite), which JSON cannot say",
-                    hint="write the file again with NULL in its place.",
-                    file=str(self.place),
-                )
+        for row in parquet_rows(self.place):
+            yield Record(as_json(row), _arrival(row, path))
 
 
 def format_of(place: Place) -> Format | None:
@@ -251,7 +246,20 @@ def moment(value: object) -> int | None:
             value = datetime.fromisoformat(value)
         except ValueError:
             return None
-    return (in_utc(value) - EPOCH) // MILLISECOND if isinstance(value, datetime) else None
+    return milliseconds_of(value) if isinstance(value, datetime) else None
+
+
+def milliseconds_of(value: datetime) -> int:
+    """Return a moment in milliseconds since 1970; without a zone it is in UTC."""
+    return (in_utc(value) - EPOCH) // MILLISECOND
+
+
+def _split(line: bytes) -> list[str]:
+    """Return the cells of a line; none where it is no line of cells, which is for silver to say."""
+    try:
+        return next(csv.reader([line.decode("utf-8", "replace")]), [])
+    except csv.Error:
+        return []
 
 
 def _parsed(line: bytes) -> object:
@@ -265,25 +273,3 @@ def _arrival(row: object, path: list[str]) -> int | None:
     for name in path:
         row = row.get(name) if isinstance(row, dict) else None
     return moment(row)
-
-
-def _exactly(value: Any) -> object:  # noqa: ANN401  # what orjson does not know
-    if isinstance(value, Decimal):
-        return orjson.Fragment(format(value, "f"))
-    if isinstance(value, datetime):
-        return value.isoformat()
-    raise TypeError(type(value).__name__)
-
-
-_NESTED: Callable[[pa.DataType], bool] = pa.types.is_nested
-
-
-def _has_nan(column: pa.Array) -> bool:
-    if pa.types.is_floating(column.type):
-        return bool(pc.any(pc.invert(pc.is_finite(column))).as_py())
-    return _NESTED(column.type) and any(map(_has_nan, _parts(column)))
-
-
-def _parts(column: pa.Array) -> list[pa.Array]:
-    flat = column.flatten()
-    return flat if isinstance(flat, list) else [flat]

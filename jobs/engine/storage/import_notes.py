@@ -11,6 +11,7 @@ import json
 from dataclasses import asdict, dataclass
 
 from jobs.core.table import Table
+from jobs.engine.storage.history_file import END_OF_TIME
 from jobs.engine.storage.import_marks import IMPORT
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
@@ -34,6 +35,8 @@ class ImportNote:
         begins: The arrival of records before the first that says one, in milliseconds since 1970.
         oldest: The oldest arrival.
         newest: The newest arrival.
+        until: When the file was looked at; a later arrival is none. It is kept, so that the rest of an interrupted file is
+            read as its begin was.
     """
 
     file: str
@@ -46,6 +49,7 @@ class ImportNote:
     begins: int
     oldest: int
     newest: int
+    until: int = END_OF_TIME
 
     def done(self, reached: int) -> int:
         """Return how many of its records are committed, given the offset that the ledger has reached."""

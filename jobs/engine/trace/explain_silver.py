@@ -145,7 +145,12 @@ def _explain_held(silver: Judged, kept: Found, world: World) -> Finding:
         "payload": shown_payload(silver, row["_payload"], kinds(lake.table(silver))),
     }
     sentence = f"it is no row of {silver.id}: {', '.join(reasons)}"
-    if verdict is Verdict.LATE:
+    is_wild = isinstance(
+        event_at, str
+    )  # a year before the first or after 9999, which Python has not
+    if is_wild:
+        sentence = f"its event time is {event_at}: {', '.join(reasons)}"
+    if verdict is Verdict.LATE and not is_wild:
         by = arrived_at - event_at - silver.lateness.late
         sentence = f"it arrived {arrived_at - event_at} after it happened, " + (
             f"{by} later than {silver.id} admits"
@@ -153,7 +158,7 @@ def _explain_held(silver: Judged, kept: Found, world: World) -> Finding:
             else f"which {silver.id} admits today: `strandline quarantine replay {silver.id}`"
         )
         evidence["late_by_seconds"] = by.total_seconds()
-    if verdict is Verdict.EARLY:
+    if verdict is Verdict.EARLY and not is_wild:
         by = event_at - arrived_at - silver.lateness.early
         sentence = f"its event time is {event_at - arrived_at} after its arrival, {by} more than {silver.id} admits"
         evidence["early_by_seconds"] = by.total_seconds()

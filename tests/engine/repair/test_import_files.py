@@ -1,7 +1,7 @@
 """History from files becomes rows beside the stream: once, accounted for, and as if Kafka had had it first."""
 
 import random
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -62,6 +62,34 @@ def test_imported_days_equal_the_same_days_through_kafka(
     for table in TABLES:
         for one in compare(table, morning, kafka, without=FROM_KAFKA):
             assert one.equal, one
+
+
+def test_records_of_a_broken_clock_are_held_and_keep_no_good_ones_out(
+    morning: Lake, tmp_path: Path
+) -> None:
+    """A year that no calendar has, a future and a time before Kafka: each has the arrival of the record before it."""
+    days = NOON - timedelta(days=5)
+    path = tmp_path / "a.jsonl"
+    times = (
+        "9999-12-31T23:59:59Z",
+        days.isoformat(),
+        "2099-01-01T00:00:00Z",
+        "0001-01-01T00:00:00+05:00",
+    )
+    lines = (reading(event_id=f"clock-{n}", event_at=at) for n, at in enumerate(times))
+    path.write_bytes(b"\n".join(lines))
+
+    done = succeeded(*TYPED, path, "--json", "--lake", morning.root).json
+
+    assert (done["rows"], done["brought"], done["since"]) == (4, 4, days.isoformat())
+    sheets = succeeded("ledger", "--audit", "--json", "--lake", morning.root).json
+    assert [(sheet["faults"], sheet["waiting"]) for sheet in sheets] == [([], 0)] * 3
+    found = [
+        succeeded("why", f"device-telemetry/-1/{number}", "--json", "--lake", morning.root).json
+        for number in range(4)
+    ]
+    assert [each["verdict"] for each in found] == ["early", "in the table", "early", "late"]
+    assert {datetime.fromisoformat(each["evidence"]["arrived_at"]) for each in found} == {days}
 
 
 def test_history_that_cannot_come_is_refused_before_anything_is_written(

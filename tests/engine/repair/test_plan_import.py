@@ -1,6 +1,7 @@
 """What an import of a file would do follows from its name, its bytes and the ledger; nothing is started for it."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -9,17 +10,20 @@ from jobs.core.errors import DefinitionError
 from jobs.core.table import Ingested
 from jobs.core.topic import Topic
 from jobs.engine.repair.plan_import import Plan, planned
-from jobs.engine.storage.history_file import HistoryFile
+from jobs.engine.storage.history_file import HistoryFile, milliseconds_of
 from jobs.engine.storage.import_marks import BATCH, IMPORT, part_of_imports
 from jobs.engine.storage.import_notes import ImportNotes
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import latest_version
 from jobs.engine.storage.place import Place
+from jobs.engine.storage.window_index import MICROSECOND
 from tests.engine.written import entry
 from tests.support.ledgers import write_log
+from tests.support.rows import NOON
 
 HERE, THERE = Topic(name="orders"), Topic(name="orders-eu")
 ORDERS = Ingested(name="orders", reads=(HERE, THERE))
+TODAY = milliseconds_of(NOON)
 LINE = b'{"at":"2026-10-01T08:00:00Z","number":%d}\n'
 
 
@@ -50,6 +54,29 @@ def test_a_file_is_imported_as_records_of_one_topic(lake: Lake, tmp_path: Path) 
     assert _planned(lake, _lines(tmp_path / "o.jsonl", 1, first=900), THERE).note.first == 25
 
 
+def test_a_wild_time_does_not_widen_the_range_of_its_file(lake: Lake, tmp_path: Path) -> None:
+    """One broken clock in a month would keep the month out until the year that it names."""
+    path = _lines(tmp_path / "a.jsonl", 2)
+    for at in ("9999-12-31T23:59:59Z", "2099-01-01T00:00:00Z", "0001-01-01T00:00:00+05:00"):
+        with path.open("ab") as file:
+            file.write(LINE.replace(b"2026-10-01T08:00:00Z", at.encode()) % 7)
+
+    plan = _planned(lake, path)
+
+    day = datetime(2026, 10, 1, 8, tzinfo=UTC)
+    assert (plan.note.rows, plan.span.since, plan.span.until) == (5, day, day + MICROSECOND)
+
+
+def test_the_rest_of_a_file_is_read_by_the_clock_of_its_begin(lake: Lake, tmp_path: Path) -> None:
+    """Or a record behind the kill could have another arrival than without it."""
+    path = _lines(tmp_path / "a.jsonl", 5)
+    imported(lake, _planned(lake, path), rows=2)
+
+    later = HistoryFile(place=Place.of(path), column="at", until=TODAY + 1_000_000_000)
+
+    assert planned(ORDERS, HERE, lake, later).file.until == TODAY
+
+
 def imported(lake: Lake, plan: Plan, rows: int | None = None) -> None:
     """Write what an import of a file writes to the ledger, of all of its records or of some."""
     note = plan.note
@@ -66,7 +93,7 @@ def imported(lake: Lake, plan: Plan, rows: int | None = None) -> None:
 
 
 def _planned(lake: Lake, path: Path, topic: Topic = HERE) -> Plan:
-    return planned(ORDERS, topic, lake, HistoryFile(place=Place.of(path), column="at"))
+    return planned(ORDERS, topic, lake, HistoryFile(place=Place.of(path), column="at", until=TODAY))
 
 
 def _lines(path: Path, count: int, first: int = 0) -> Path:

@@ -55,6 +55,8 @@ def test_a_row_of_parquet_is_one_object_with_its_types_kept(tmp_path: Path) -> N
         (pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())), "bad of .* is map"),
         (pa.array([{"x": [float("nan")]}]), "a number that is none"),
         (pa.array([float("inf")]), "a number that is none"),
+        (pa.array([b"x"]).dictionary_encode(), "bad of .* is binary"),
+        (pa.array([{"x": b"x"}]), "bad.x of .* is binary"),
     ],
 )
 def test_what_json_cannot_say_is_refused(tmp_path: Path, column: Any, named: str) -> None:  # noqa: ANN401  # Arrow has no types
@@ -76,6 +78,81 @@ def test_a_torn_file_is_refused_with_its_name(tmp_path: Path) -> None:
     for path in (torn, text):
         with pytest.raises(DataError, match=f"{path.name} cannot be read to its end"):
             [*_file(path).records()]
+
+
+def test_a_flipped_byte_is_refused_with_the_row_behind_which_it_is(tmp_path: Path) -> None:
+    """The decompressor has errors of its own."""
+    text = bytearray(gzip.compress(b"".join(b'{"at": %d}\n' % n for n in range(99_999))))
+    text[len(text) // 2 : len(text) // 2 + 9] = b"\xff" * 9
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(text)
+
+    with pytest.raises(
+        DataError, match=r"cannot be read to its end: behind [\d,]+ records, .*"
+    ) as error:
+        [*_file(path).records()]
+    assert 1 < error.value.fields["row"] < 99_999  # type: ignore[operator]  # a number
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([0, 0, 253_402_300_800_000], pa.timestamp("ms", "UTC")),
+        pa.array([0, 0, 1 << 30], pa.date32()),
+        pa.array([b"a", b"b", b"\xff\xfe"]).view(pa.string()),
+        pa.array([b"a", b"b", b"\xff\xfe"]).view(pa.string()).dictionary_encode(),
+    ],
+    ids=["moment", "date", "text", "dictionary"],
+)
+def test_a_value_that_is_none_is_refused_with_its_row(tmp_path: Path, column: Any) -> None:  # noqa: ANN401  # Arrow has no types
+    """Arrow and Parquet keep numbers and bytes that are no moment, no day and no text."""
+    path = _parquet(tmp_path, at=pa.array([AT] * 3), bad=column)
+
+    with pytest.raises(DataError, match="behind 2 records") as error:
+        [*_file(path).records()]
+    assert error.value.fields["row"] == 3
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_two_columns_of_one_name_are_refused(tmp_path: Path, *, inside: bool) -> None:
+    """The second one would take the place of the first."""
+    twins = [pa.array([1]), pa.array([2])]
+    path = tmp_path / "a.parquet"
+    if inside:
+        twins, names = [pa.StructArray.from_arrays(twins, ["x", "x"])], ["outer"]
+    else:
+        names = ["x", "x"]
+    pq.write_table(pa.table([pa.array([AT]), *twins], names=["at", *names]), path)
+
+    with pytest.raises(DataError, match=r"two columns (outer\.)?x,"):
+        [*_file(path).records()]
+
+
+def test_a_line_that_is_no_line_of_cells_is_a_record_as_received(tmp_path: Path) -> None:
+    """A return in a cell; and a long cell is a cell."""
+    long = b"x" * 200_000 + b",2026-10-01 08:00:00.123"
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"id,at\na\rb,2026-10-01 08:00:00\n" + long)
+
+    found = [*HistoryFile(place=Place.of(path), column="at", header=True).records()]
+
+    assert [(each.payload, each.arrived) for each in found] == [
+        (b"a\rb,2026-10-01 08:00:00", None),
+        (long, MILLIS),
+    ]
+
+
+def test_the_mark_of_the_byte_order_is_no_part_of_a_record(tmp_path: Path) -> None:
+    """Windows writes it before the first name, and before the first record."""
+    cells, lines = tmp_path / "a.csv", tmp_path / "a.jsonl"
+    cells.write_bytes(b"\xef\xbb\xbfat,id\n2026-10-01 08:00:00.123,1\n")
+    lines.write_bytes(b'\xef\xbb\xbf{"at":"2026-10-01T08:00:00.123Z"}\n')
+
+    (first,) = HistoryFile(place=Place.of(cells), column="at", header=True).records()
+    (second,) = _file(lines).records()
+
+    assert (first.arrived, second.arrived) == (MILLIS, MILLIS)
+    assert second.payload == b'{"at":"2026-10-01T08:00:00.123Z"}'
 
 
 def test_the_arrival_of_a_line_of_cells_is_named_or_numbered(tmp_path: Path) -> None:
@@ -107,6 +184,25 @@ def test_a_folder_has_the_files_that_hold_history_by_their_names(tmp_path: Path)
 def test_a_value_that_is_no_moment_is_none(value: object) -> None:
     """A date alone could be any time of its day."""
     assert moment(value) is None
+
+
+def test_a_moment_at_which_nothing_can_have_arrived_is_no_arrival(tmp_path: Path) -> None:
+    """Before 1970, after the look at the file, and beyond what a calendar has in UTC; the record itself stays as it is."""
+    wild = (
+        "0001-01-01T00:00:00+05:00",
+        "1969-12-31T23:59:59Z",
+        "9999-12-31T23:59:59-05:00",
+        "2099-01-01T00:00:00Z",
+    )
+    texts = ("1970-01-01T00:00:00Z", *wild, AT.isoformat())
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(f'{{"at":"{text}"}}\n' for text in texts))
+
+    found = [*HistoryFile(place=Place.of(path), column="at", until=MILLIS).records()]
+
+    assert [each.arrived for each in found] == [0, *[None] * len(wild), MILLIS]
+    assert len({each.payload for each in found}) == len(texts)
+    assert [each.arrived for each in _file(path).records()].count(None) == 3
 
 
 def _file(path: Path) -> HistoryFile:
