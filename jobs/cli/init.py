@@ -4,6 +4,7 @@ import keyword
 import re
 import sys
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +21,8 @@ SUFFIX = ".txt"
 
 PACKAGE = "package"
 NAME = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")
-TAKEN = {*ENGINE, "tests", "pyspark", "pytest"}
+TAKEN = {*ENGINE, "tests", "pytest", "ruff"}
+"""Packages that a project needs and that may not be installed yet."""
 
 
 def register(app: typer.Typer) -> None:
@@ -88,12 +90,24 @@ def _name(root: Path) -> str:
             hint="write it in small letters, digits and single dashes or underscores, such as web-shop; "
             "a word or a module of Python's own is none.",
         )
-    if package in TAKEN:
+    if package in TAKEN or _is_importable(package):
         raise DefinitionError(
-            f"{name!r} is no name for a project: another package has it",
+            f"{name!r} is no name for a project: a package that is installed here has it, and the project would hide it",
             hint=f"choose another name, such as {name}-lake.",
         )
     return name
+
+
+def _is_importable(package: str) -> bool:
+    """Return whether another package has the name; a folder of this name that is only near by is none.
+
+    Python finds modules in the working folder too, so an empty folder for the project looks like a package there.
+    """
+    found = find_spec(package)
+    if found is None:
+        return False
+    places = found.submodule_search_locations or [str(found.origin)]
+    return any(Path(each).parent != Path.cwd() for each in places)
 
 
 def _target(draft: Path, package: str) -> Path:

@@ -23,6 +23,30 @@ def test_a_name_that_is_no_package_is_refused(name: str, tmp_path: Path) -> None
     assert not (tmp_path / name).exists()
 
 
+@pytest.mark.parametrize("name", ["rich", "typer", "numpy", "duckdb", "delta", "dagster", "google"])
+def test_a_name_of_an_installed_package_is_refused(name: str, tmp_path: Path) -> None:
+    """The project's folder comes first where Python looks, so every verb would end in a traceback; google has no ``__init__``."""
+    answer = strandline("init", tmp_path / name)
+
+    assert answer.code == 2
+    assert "a package that is installed here has it" in answer.err
+    assert f"hint: choose another name, such as {name}-lake." in answer.err
+    assert not (tmp_path / name).exists()
+
+
+def test_an_empty_folder_in_the_working_folder_is_no_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python takes it for one, where the working folder is searched for modules."""
+    (tmp_path / "shop").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    succeeded("init", "shop")
+
+    assert (tmp_path / "shop" / "shop" / "silver" / "orders.py").is_file()
+
+
 def test_a_folder_with_files_stays_as_it_is(tmp_path: Path) -> None:
     """A second `init` would write over tables that were filled in."""
     succeeded("init", tmp_path / "shop")
