@@ -7,9 +7,10 @@ else of the engine may change with any version: no other module is imported by a
 
 from jobs.catalog import tables
 from jobs.core.errors import DataError, DefinitionError, LakeError, TransientError
-from jobs.core.fold import Fold, Folded, arrival, latest_per_key
+from jobs.core.fold import Fold, Folded, arrival, latest_per_key, time_order
 from jobs.core.kind import Emit, Layer
 from jobs.core.lateness import Lateness
+from jobs.core.model import Clusters, Demand, Feature, Forest, Logistic, Model
 from jobs.core.parse import parse_json
 from jobs.core.parse_avro import avro
 from jobs.core.parse_csv import parse_csv, parse_raw
@@ -18,6 +19,7 @@ from jobs.core.parse_registered import registered
 from jobs.core.received import CARRIED
 from jobs.core.record import Record
 from jobs.core.rescue import rescued
+from jobs.core.stateful import folded
 from jobs.core.table import (
     Appended,
     Dimension,
@@ -31,6 +33,8 @@ from jobs.core.table import (
 from jobs.core.topic import Topic
 from jobs.core.unite import united
 from jobs.core.validity import validity
+from jobs.core.waiting import Memory
+from jobs.core.writer_schema import Format, Reference, WriterSchema
 from jobs.engine.runtime.trial import judge, trial_spark
 from jobs.engine.trace.lake_reader import lake
 from quality.expectations import Within
@@ -49,20 +53,29 @@ from quality.rules import (
 __all__ = [
     "CARRIED",
     "Appended",
+    "Clusters",
     "DataError",
     "DefinitionError",
+    "Demand",
     "Dimension",
     "Emit",
+    "Feature",
     "Fold",
     "Folded",
+    "Forest",
+    "Format",
     "Ingested",
     "Judged",
     "LakeError",
     "Lateness",
     "Layer",
+    "Logistic",
+    "Memory",
+    "Model",
     "OnFail",
     "Recomputed",
     "Record",
+    "Reference",
     "Rule",
     "Severity",
     "Table",
@@ -71,11 +84,13 @@ __all__ = [
     "Upserted",
     "Windowed",
     "Within",
+    "WriterSchema",
     "arrival",
     "avro",
     "between",
     "changes_of",
     "debezium",
+    "folded",
     "judge",
     "lake",
     "latest_per_key",
@@ -90,6 +105,7 @@ __all__ = [
     "required",
     "rescued",
     "tables",
+    "time_order",
     "trial_spark",
     "united",
     "validity",

@@ -90,7 +90,7 @@ def no_schemas(number: int) -> WriterSchema | None:
     """
     raise DefinitionError(
         f"the schema {number} was asked for outside of a lake",
-        hint="name the schemas with `schemas_from` while the table's function is called.",
+        hint="a test gives them to `judge(…, schemas=…)`; the engine names them with `schemas_from`.",
         schema=number,
     )
 

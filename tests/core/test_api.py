@@ -32,7 +32,10 @@ def described(name: str) -> list[str]:
     if inspect.isclass(value) and issubclass(value, Exception):
         return [f"{name}: {value.__mro__[1].__name__}, exit code {value.exit_code}"]  # type: ignore[attr-defined]
     if inspect.isclass(value):
-        return [f"{name}({', '.join(value._fields)})"]
+        named_tuple = getattr(value, "_fields", ())
+        return [
+            f"{name}({', '.join(named_tuple)})" if named_tuple else f"{name}: {_methods(value)}"
+        ]
     if callable(value):
         named = inspect.signature(value).parameters.values()
         return [f"{name}({', '.join(_argument(each) for each in named)})"]
@@ -42,6 +45,15 @@ def described(name: str) -> list[str]:
 def _default(name: str, argument: str) -> str:
     found = inspect.signature(getattr(api, name)).parameters[argument]
     return "" if found.default is inspect.Parameter.empty else "="
+
+
+def _methods(value: type) -> str:
+    """Return the methods of an object that a project is given and does not make."""
+    methods = {each: found for each, found in vars(value).items() if not each.startswith("_")}
+    return ", ".join(
+        f"{each}({', '.join([*inspect.signature(found).parameters][1:])})"
+        for each, found in methods.items()
+    )
 
 
 def _argument(each: inspect.Parameter) -> str:

@@ -16,6 +16,9 @@ from tests.architecture import tree
 
 HERE = Path(__file__).parent
 NEWER = "1.1.0"
+STRANGER = HERE / "stranger"
+"""What a stranger adds by hand to a project of the name shop: a topic of a schema registry, a fold, a scored table, its model."""
+
 PYTHON = Path(sys.base_prefix) / "bin" / "python3"
 
 
@@ -68,7 +71,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Unpacked:
 
 @pytest.fixture(scope="module")
 def shop(wheel: Unpacked, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a project that the wheel's command has made, with an own table beside those of the drafts."""
+    """Return a project that the wheel's command has made, with own tables and a model beside those of the drafts."""
     folder = tmp_path_factory.mktemp("stranger")
     wheel(folder, "-m", "jobs.cli", "init", "shop")
     root = folder / "shop"
@@ -78,6 +81,10 @@ def shop(wheel: Unpacked, tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("gold", "refunds_10m", "--reads", "silver.refunds"),
     ):
         wheel(root, "-m", "jobs.cli", "new", *words)
+    for draft in STRANGER.rglob("*.txt"):
+        place = root / draft.relative_to(STRANGER).with_suffix("")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(draft, place)
     return root
 
 
@@ -95,12 +102,15 @@ def test_the_wheel_has_all_that_the_engine_reads(wheel: Unpacked) -> None:
 
 @pytest.mark.slow
 def test_the_project_passes_its_own_tests(wheel: Unpacked, shop: Path) -> None:
-    """Its lint and its tests are what its `make test` runs; Spark's workers find its modules too."""
+    """Its lint and its tests are what its `make test` runs; Spark's workers find its modules too.
+
+    Among them are a fold, a model and a topic of a schema registry, with nothing imported but `strandline`.
+    """
     wheel(shop, "-m", "ruff", "check", "--no-cache")
     wheel(shop, "-m", "ruff", "check", "--no-cache", "--select", "I")
     words = ["-p", "no:randomly", "-p", "no:cacheprovider"]
 
-    assert "8 passed" in wheel(shop, "-m", "pytest", "-q", *words)
+    assert "12 passed" in wheel(shop, "-m", "pytest", "-q", *words)
 
 
 def test_its_tables_are_its_own(wheel: Unpacked, shop: Path) -> None:
@@ -128,6 +138,17 @@ def test_its_tables_are_its_own(wheel: Unpacked, shop: Path) -> None:
         f"shop/{name}.py" for name in ("bronze/orders", "silver/orders", "gold/sales_10m")
     } <= own
     assert not [file for file in own if "refunds" in file]
+
+
+def test_its_models_are_its_own(wheel: Unpacked, shop: Path, tmp_path: Path) -> None:
+    """`strandline models` lists them, before anything was trained."""
+    (tmp_path / "lake").mkdir()
+
+    listed = wheel(shop, "-m", "jobs.cli", "models", "list", "--json", "--lake", f"{tmp_path}/lake")
+
+    assert [(each["model"], each["check"]) for each in json.loads(listed)] == [
+        ("large_orders", "no version yet")
+    ]
 
 
 def test_a_verb_of_the_example_says_why_it_is_not_here(wheel: Unpacked, shop: Path) -> None:

@@ -193,10 +193,10 @@ def _identity(table: Judged, events: DataFrame) -> tuple[tuple[str, str], ...]:
     The operator itself is keyed by columns that also contain the verdict. A rule that changes decides what becomes of
     later rows; it does not make two events one.
     """
-    rows = table.transform(with_newest_arrival(events)).select(*table.key, table.event_at)
+    names = tuple(dict.fromkeys((*table.key, table.event_at)))  # a key may have the time
+    rows = table.transform(with_newest_arrival(events)).select(*names)
     root = tree(str(planned(rows, "Append").optimizedPlan().toJSON()))
     found = columns(root, iter(lambda: table.upstream[0].id, None))[id(root)]
-    names = (*table.key, table.event_at)
     return tuple((name, found.texts[n]) for name, n in zip(names, found.ids, strict=True))
 
 

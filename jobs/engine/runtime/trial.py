@@ -1,6 +1,6 @@
 """What the tests of a project need of the engine: a small Spark, and what a silver table makes of payloads."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from jobs.core.received import IDENTITY, RECEIVED
 from jobs.core.table import Judged
 from jobs.core.verdict import judged, own_columns
+from jobs.core.writer_schema import WriterSchema, schemas_from
 from jobs.engine.runtime import spark_session
 from jobs.engine.runtime.settings import Settings
 
@@ -34,6 +35,7 @@ def judge(
     *payloads: bytes,
     arrived_at: datetime = NOON,
     topic: str | None = None,
+    schemas: Iterable[WriterSchema] = (),
 ) -> list[dict[str, object]]:
     """Return what a silver table makes of payloads, in their order.
 
@@ -43,6 +45,7 @@ def judge(
         payloads: The payloads of records.
         arrived_at: When all of them arrived.
         topic: The topic that they came from; the table's first when None.
+        schemas: What a schema registry knows, for a topic of ``registered()``; of any other id a payload is ``unknown_schema``.
 
     Returns:
         The table's columns, and in ``reasons`` why the row goes to the quarantine; None for a good row.
@@ -52,7 +55,9 @@ def judge(
         (name, 0, number, arrived_at, b"key", payload, [], 0, arrived_at, None)
         for number, payload in enumerate(payloads)
     ]
-    rows = judged(spark.createDataFrame(received, RECEIVED), table)
+    known = {each.number: each for each in schemas}
+    with schemas_from(known.get):
+        rows = judged(spark.createDataFrame(received, RECEIVED), table)
     return [_shown(row.asDict(recursive=True)) for row in _in_order(rows).collect()]
 
 
