@@ -103,7 +103,10 @@ def _toured(folder: Path, lake: Lake) -> Path:
             f"the lake {lake.root} lies in the folder of the notebooks, which they may write",
             hint="name another folder: --folder notebooks.",
         )
-    (folder / ".jupyter" / "tmp").mkdir(parents=True, exist_ok=True)
+    own = folder / ".jupyter"
+    (own / "tmp").mkdir(parents=True, exist_ok=True)
+    # It has the page's secret, and is no part of a project, wherever the folder is.
+    (own / ".gitignore").write_text("*\n", encoding="utf-8")
     for name in NAMES:
         file = folder / f"{name}.ipynb"
         if not file.exists():

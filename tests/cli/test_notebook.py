@@ -1,6 +1,7 @@
 """The tour runs from its first cell to its last in a session that can write nothing of the lake."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,9 @@ import pytest
 
 from jobs.cli.notebook import NAMES, TOUR
 from tests.cli import typed
-from tests.cli.inside import strandline
+from tests.cli.inside import strandline, succeeded
+from tests.cli.shop_lake import shop_lake
+from tests.support.project import TYPED, ran
 
 pytestmark = pytest.mark.slow
 
@@ -70,7 +73,7 @@ def test_the_tour_runs_without_a_page(filled: Path, tmp_path: Path) -> None:
     assert "Exception" in shown["explore"]
     assert "late - " in shown["why"]
     assert "in the table - " in shown["why"]
-    assert "alerts at version 0" in shown["backtest"]
+    assert "alerts at version " in shown["backtest"]
     assert "silver.device_telemetry 5 = 5" in shown["quality"]
     after = {path: path.stat().st_mtime_ns for path in filled.rglob("*") if path.is_file()}
     assert after == before
@@ -132,6 +135,41 @@ def test_what_cannot_be_opened_is_refused(
 
     assert answer.code == 2
     assert message in answer.err
+
+
+def test_the_tour_is_one_of_the_tables_that_are_there(tmp_path: Path) -> None:
+    """In a project of one's own, whose git has no secret of the page; it named the example's tables."""
+    succeeded("init", tmp_path / "shop")
+    shop, lake = tmp_path / "shop", shop_lake(tmp_path / "lake")
+    words = [word for name in NAMES for word in ("--run", name)]
+
+    ran(shop, "-c", TYPED, "notebook", *words, env={"STRANDLINE_LAKE": str(lake)})
+
+    shown = {name: outputs(shop / "notebooks" / f"{name}.ipynb") for name in NAMES}
+    assert "silver.orders, version 1" in shown["explore"]
+    assert "quarantined - it is no row of silver.orders: malformed" in shown["why"]
+    assert "in the table - it is in silver.orders" in shown["why"]
+    assert "{'alerts now': 1, 'alerts at version 0': 0}" in shown["backtest"]
+    assert "silver.orders 4 = 4" in shown["quality"]
+    git = shutil.which("git")
+    assert git is not None
+    for words in (["init", "-q"], ["add", "-A"]):
+        subprocess.run([git, *words], cwd=shop, check=True)
+    tracked = subprocess.check_output([git, "ls-files", "notebooks"], cwd=shop, text=True)
+    assert tracked.split() == [f"notebooks/{name}.ipynb" for name in sorted(NAMES)]
+
+
+def test_a_lake_without_rows_says_how_to_fill_it(tmp_path: Path) -> None:
+    """No cell ends in an error of an empty frame."""
+    (tmp_path / "lake").mkdir()
+
+    answer = typed.strandline(
+        *("notebook", "--folder", tmp_path / "mine", "--run", "backtest"),
+        *("--lake", tmp_path / "lake"),
+    )
+
+    assert answer.code == 4
+    assert "no silver table has rows yet; fill them: strandline run" in answer.err
 
 
 @pytest.mark.parametrize("name", NAMES)

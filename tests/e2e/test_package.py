@@ -104,8 +104,9 @@ def test_the_wheel_has_all_that_the_engine_reads(wheel: Unpacked) -> None:
 def test_the_project_passes_its_own_tests(wheel: Unpacked, shop: Path) -> None:
     """Its lint and its tests are what its `make test` runs; Spark's workers find its modules too.
 
-    Among them are a fold, a model and a topic of a schema registry, with nothing imported but `strandline`.
+    The tour of `strandline notebook` keeps its lint as it was. Among the tests are a fold, a model and a topic of a schema registry, with nothing imported but `strandline`.
     """
+    shutil.copytree(tree.ROOT / "jobs/cli/notebooks", shop / "notebooks")
     wheel(shop, "-m", "ruff", "check", "--no-cache")
     wheel(shop, "-m", "ruff", "check", "--no-cache", "--select", "I")
     words = ["-p", "no:randomly", "-p", "no:cacheprovider"]

@@ -202,22 +202,26 @@ def is_written(table: Table | Feed, lake: Lake) -> bool:
 
 
 def is_held(path: Place) -> bool:
-    """Return whether another process holds a lease; a copy of its file has no lock."""
+    """Return whether another process holds a lease; a copy of its file has no lock.
+
+    It is asked for a shared lock, which the holder's refuses as well: the file may then be opened without the right to
+    write, which a session of notebooks has not.
+    """
     if not path.is_local:
         return bool(store_lease.holder(path))
     if not path.exists():
         return False
-    with path.local.open("r+") as file:
-        return not _could_lock(file)
+    with path.local.open() as file:
+        return not _could_lock(file, fcntl.LOCK_SH)
 
 
-def _could_lock(file: TextIO) -> bool:
+def _could_lock(file: TextIO, kind: int = fcntl.LOCK_EX) -> bool:
     """Take the lock of an open file if it is free; it is held until the file is closed.
 
     It must be POSIX's, because Java's is: the two see each other, and neither sees the lock of ``file_lock``.
     """
     try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(file, kind | fcntl.LOCK_NB)
     except OSError:
         return False
     return True

@@ -57,6 +57,17 @@ with open(sys.argv[1], "w") as file:
     time.sleep(600)
 """
 
+BARRED = """
+import sys
+from pathlib import Path
+from jobs.engine.storage.locks import is_held
+from jobs.engine.storage.place import Place
+from jobs.engine.storage.write_barrier import bar_writes
+if not bar_writes([Path("/dev")]):
+    sys.exit(77)
+print(*(is_held(Place.of(Path(name))) for name in sys.argv[1:]))
+"""
+
 
 @contextmanager
 def holder(lake: Lake) -> Iterator[tuple[int, int]]:
@@ -171,3 +182,23 @@ def test_a_commit_waits_for_that_of_another_process(
 
     with turn(spark, table):
         pass
+
+
+def test_a_session_that_may_write_nothing_sees_who_holds_a_lease(tmp_path: Path) -> None:
+    """A notebook asks for the ledger while a stream writes; it opened leases to write, and was refused."""
+    held, free = tmp_path / "held.lock", tmp_path / "free.lock"
+    free.touch()
+    with subprocess.Popen(
+        [sys.executable, "-c", TURN, str(held)], stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+
+        asked = [sys.executable, "-c", BARRED, str(held), str(free)]
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
+
+        holder.kill()
+    if done.returncode == 77:
+        pytest.skip("no Landlock here")
+
+    assert done.stdout.split() == ["True", "False"], done.stderr
