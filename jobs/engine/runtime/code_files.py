@@ -1,14 +1,18 @@
-"""The files that decide a table's rows: its modules, and every module of the project that they import.
+"""The files that decide a table's rows, or what a model learns: their modules, and every module of the project that these import.
 
 A table depends on the tables that it reads or joins with, so their modules count as its own. Imports are read from
 the source text, at any depth of a module, and followed wherever a table's function may reach. The packages engine,
 cli and play are not followed: they decide when and where rows are computed, and a certificate shows that this does not
 change them. An import by a computed name is not found.
+
+Files are in the order of their places within their package's root. By their whole paths the order, and with it every
+hash, would differ with the folder that a project or the engine is installed in.
 """
 
 import ast
 import inspect
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,27 +39,29 @@ def roots() -> dict[str, Path]:
 @cache
 def files_of(table: Table) -> tuple[Path, ...]:
     """Return the files that decide a table's rows, sorted."""
-    coming = [file for part in VOCABULARY for file in (ROOT / part).glob("*.py")]
-    coming += _declared(table)
-    found: set[Path] = set()
-    while coming:
-        file = coming.pop()
-        if file not in found:
-            found.add(file)
-            coming += _imported(file)
-    return tuple(sorted(found))
+    vocabulary = [file for part in VOCABULARY for file in (ROOT / part).glob("*.py")]
+    return _reached([*vocabulary, *_declared(table)])
 
 
 def contents_of(table: Table) -> Iterator[bytes]:
     """Yield name and content of each of those files."""
-    for file in files_of(table):
-        yield file.name.encode() + b"\0" + file.read_bytes()
+    return map(_content, files_of(table))
 
 
-def content_of_model(model: Model) -> bytes | None:
-    """Return the content of a model's module; None for a model that is declared elsewhere, as in a test."""
-    file = ROOT / "jobs" / "models" / f"{model.name}.py"
-    return file.read_bytes() if file.exists() else None
+def contents_of_model(model: Model) -> Iterator[bytes]:
+    """Yield the same of a model's module and of what it imports, beside the files of its table.
+
+    Of a model without such a module, as in a test, what was declared: its table has functions, and their text is
+    another one in each process.
+    """
+    own = _module("models", model.name)
+    if not own.exists():
+        yield repr(
+            [getattr(model, each.name) for each in fields(model) if each.name != "of"]
+        ).encode()
+        return
+    of_table = set(files_of(model.of))
+    yield from (_content(file) for file in _reached([own]) if file not in of_table)
 
 
 def contents_of_queries() -> Iterator[bytes]:
@@ -64,11 +70,37 @@ def contents_of_queries() -> Iterator[bytes]:
         yield (ROOT / "jobs" / "engine" / "pipeline" / name).read_bytes()
 
 
+def _module(folder: str, name: str) -> Path:
+    """Return the file of a table or a model in the package of the tables."""
+    parts = package().split(".")
+    return roots()[parts[0]].joinpath(*parts, folder, f"{name}.py")
+
+
+def _reached(coming: list[Path]) -> tuple[Path, ...]:
+    """Return some files and all that they import, in an order that no folder changes."""
+    found: set[Path] = set()
+    while coming:
+        file = coming.pop()
+        if file not in found:
+            found.add(file)
+            coming += _imported(file)
+    return tuple(sorted(found, key=lambda file: (_within(file), file)))
+
+
+def _within(file: Path) -> tuple[str, ...]:
+    """Return the parts of a path within the nearest root; an environment may be in a project's folder."""
+    around = [root for root in roots().values() if file.is_relative_to(root)]
+    nearest = max(around, key=lambda root: len(root.parts), default=None)
+    return file.relative_to(nearest).parts if nearest else (file.name,)
+
+
+def _content(file: Path) -> bytes:
+    return file.name.encode() + b"\0" + file.read_bytes()
+
+
 def _declared(table: Table) -> list[Path]:
     """Return the modules of a table and of the tables it depends on, with the functions that they name."""
-    own = roots()[package().partition(".")[0]].joinpath(
-        *package().split("."), table.layer, f"{table.name}.py"
-    )
+    own = _module(table.layer, table.name)
     named: list[Callable[..., Any]] = [topic.parse for topic in table.topics]
     named += [] if isinstance(table, Ingested) else [table.transform]
     named += [table.dimension.join] if table.dimension else []
@@ -105,10 +137,8 @@ def _names(file: Path) -> Iterator[str]:
 def _package(file: Path, level: int) -> tuple[str, ...]:
     """Return the package at which a relative import begins; imports outside the project are not followed."""
     folder = file.parents[level - 1]
-    for root in dict.fromkeys(roots().values()):
-        if folder.is_relative_to(root):
-            return folder.relative_to(root).parts
-    return ("",)
+    is_ours = any(folder.is_relative_to(root) for root in roots().values())
+    return _within(folder) if is_ours else ("",)
 
 
 def _places(parts: list[str]) -> Iterator[Path]:

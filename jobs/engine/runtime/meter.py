@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from jobs.core.model import Model
 from jobs.core.table import Table
-from jobs.engine.runtime.code_files import content_of_model, contents_of, contents_of_queries
+from jobs.engine.runtime.code_files import contents_of, contents_of_model, contents_of_queries
 
 
 class Meter:
@@ -48,9 +48,10 @@ def code_version(table: Table) -> str:
 
 @cache
 def model_version(model: Model) -> str:
-    """Return a hash of the files that decide a table's rows and of the module of the model that learns from them."""
+    """Return a hash of the files that decide a table's rows, and of those of the model that learns from them."""
     digest = hashlib.sha256(code_version(model.of).encode())
-    digest.update(content_of_model(model) or repr(model).encode())
+    for content in contents_of_model(model):
+        digest.update(content)
     return digest.hexdigest()[:12]
 
 
