@@ -81,7 +81,7 @@ def _asset(model: Model) -> AssetsDefinition:
             raise again_or_failed(error, context.retry_number) from error
         made = words["certificate"]
         facts = {"version": words["version"], **made["metrics"]}
-        complaints = model.complaints(made["metrics"])
+        complaints = model.against(made)
         yield MaterializeResult(
             asset_key=name,
             metadata={**facts, "since": made["since"], "until": made["until"]},

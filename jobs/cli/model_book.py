@@ -98,7 +98,7 @@ def trained(name: str, ends: tuple[str, str], lake: str | None, *, as_json: bool
         emit(words)
         return
     _show_certificate(model, words)
-    if not model.complaints(words["certificate"]["metrics"]):
+    if not model.against(words["certificate"]):
         say(f"promote it: strandline models promote {name} {words['version']}")
 
 
@@ -186,7 +186,7 @@ def _row(
         "precision": _figure(metrics.get("precision")),
         "recall": _figure(metrics.get("recall")),
         "flagged": _figure(metrics["flagged"]),
-        "check": "fails" if model.complaints(metrics) else "passes",
+        "check": "fails" if model.against(made) else "passes",
         "holds": ", ".join(f"from {each[:19]}" for each in holds),
     }
     return {name: figures[name] for name in COLUMNS}
@@ -202,7 +202,7 @@ def _show_certificate(model: Model, words: Mapping[str, Any]) -> None:
     metrics = made["metrics"]
     title = f"held out: from {made['held_out_from']} to {made['until']}"
     show(title, tuple(metrics), [tuple(map(_figure, metrics.values()))])
-    for each in model.complaints(metrics):
+    for each in model.against(made):
         say(f"the check is against it: {each}")
 
 

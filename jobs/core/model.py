@@ -5,18 +5,17 @@ until a version of the model is promoted. Its rows are what the model is trained
 those of scoring, by the same SQL over the same columns: there is nothing between the two that could differ. What is
 known as of the event (a device's site, a count within an hour) is a column of the table, by the joins that tables have.
 
-A trained version is a value too. It has its features and its form, and not a reference to code: a row that it scored
-last year is scored alike next year, whatever the model has become by then.
+What is trained is a version, a value of its own (jobs/core/scored_rows.py).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from jobs.core.errors import DefinitionError
-from jobs.core.scoring import Form, feature_sql
+from jobs.core.scoring import feature_sql
 from jobs.core.table import Appended
 from quality.safe import hazards
 
@@ -24,13 +23,11 @@ VERSION, FEATURES, SCORE, UNUSUAL = SCORED = ("model_version", "features", "scor
 """The columns of a scored table: the version that scored the row, its features in the version's order, the score, and
 whether the score reaches the version's threshold; NULL at a time for which no version was promoted."""
 
-TYPES = ("string", "array<decimal(18,6)>", "decimal(18,6)", "boolean")
-
 METRICS = ("rows", "flagged", "positives", "precision", "recall", "f1")
 """What a check may demand: of the rows held out, their number, and the share of them that reach the threshold; and of a
 model with a label, how many have it, and how well the threshold finds them."""
 
-EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+OF_LABEL = METRICS[2:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +89,10 @@ class Demand:
     least: float | None = None
     most: float | None = None
 
-    def complaint(self, found: float) -> str | None:
-        """Return why a value does not pass; None where it does."""
+    def complaint(self, found: float | None) -> str | None:
+        """Return why a value does not pass, which is None where it was not measured; None where it does."""
+        if found is None:
+            return f"{self.metric} was not measured of it; train again"
         if self.least is not None and found < self.least:
             return f"{self.metric} is {found:,.4g}, and the check demands {self.least:,.4g} or more"
         if self.most is not None and found > self.most:
@@ -149,9 +148,19 @@ class Model:
         sources = self.of.upstream
         return max(source.lateness.early for source in sources) + MARGIN
 
-    def complaints(self, metrics: dict[str, float]) -> list[str]:
-        """Return why a version with these metrics must not be promoted."""
-        found = (each.complaint(metrics[each.metric]) for each in self.check)
+    def against(self, certificate: Mapping[str, Any]) -> list[str]:
+        """Return why a version must not be promoted, by its certificate.
+
+        What was measured of another label says nothing about that which the model has now.
+        """
+        metrics = certificate["metrics"]
+        if certificate["label"] != self.label:
+            metrics = {name: value for name, value in metrics.items() if name not in OF_LABEL}
+        return self.complaints(metrics)
+
+    def complaints(self, metrics: Mapping[str, float]) -> list[str]:
+        """Return why these metrics do not fulfil the check."""
+        found = (each.complaint(metrics.get(each.metric)) for each in self.check)
         return [each for each in found if each]
 
     def _mistakes(self) -> list[tuple[str, str]]:
@@ -168,7 +177,7 @@ class Model:
             hint = f"add check=(Demand(metric=…, least=…),) with one of {', '.join(METRICS)}."
             wrong.append(("has no check, so any version could be promoted", hint))
         needs = [] if isinstance(self.estimator, Clusters) else ["its estimator"]
-        needs += [each.metric for each in self.check if each.metric in METRICS[2:]]
+        needs += [each.metric for each in self.check if each.metric in OF_LABEL]
         if self.label is None and needs:
             hint = "declare `label`, or take Clusters and demand rows and flagged."
             wrong.append((f"has no label, which is needed for {' and '.join(needs)}", hint))
@@ -188,69 +197,3 @@ MARGIN = timedelta(minutes=1)
 """Between the clocks of two machines, and from a promotion until a running stream or feed has read it."""
 
 ANY_ROW = "a feature must have a value for every row, and always the same."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trained:
-    """What scores a row: a version's features, its form and its threshold.
-
-    Args:
-        version: A hash of what it means and of what it was trained on.
-        features: The SQL of each feature, exact.
-        form: What was learnt.
-        threshold: The score from which on a row is unusual.
-    """
-
-    version: str
-    features: tuple[str, ...]
-    form: Form
-    threshold: str
-
-
-Term: TypeAlias = tuple[datetime, Trained | None]
-"""The moment from which on a version holds, in event time; or from which on none does."""
-
-
-def steps(terms: Sequence[Term], moment: str) -> list[list[str]]:
-    """Return SQL for the columns ``SCORED``, in steps, each of which may read the columns of those before.
-
-    Args:
-        terms: In the order in which they were decided; of those that hold at a moment the last counts.
-        moment: The column with the event time.
-    """
-    every = {each.version: each for _, each in terms if each is not None}
-    whens = " ".join(
-        f"WHEN `{moment}` >= timestamp_micros({micros(since)}L) THEN {_text(trained)}"
-        for since, trained in reversed(terms)
-    )
-    version, features, score, unusual = zip(SCORED, TYPES, strict=True)
-    chosen = f"CASE {whens} END" if whens else "NULL"
-    return [
-        [f"CAST({chosen} AS {version[1]}) AS {version[0]}"],
-        [_by_version(features, {k: f"array({', '.join(t.features)})" for k, t in every.items()})],
-        [_by_version(score, {name: each.form.sql() for name, each in every.items()})],
-        [
-            _by_version(
-                unusual,
-                {
-                    name: f"{SCORE} >= CAST('{each.threshold}' AS DECIMAL(18,6))"
-                    for name, each in every.items()
-                },
-            )
-        ],
-    ]
-
-
-def micros(moment: datetime) -> int:
-    """Return a moment in microseconds since 1970."""
-    return (moment - EPOCH) // timedelta(microseconds=1)
-
-
-def _by_version(column: tuple[str, str], values: dict[str, str]) -> str:
-    whens = " ".join(f"WHEN '{name}' THEN {sql}" for name, sql in values.items())
-    chosen = f"CASE {VERSION} {whens} END" if whens else "NULL"
-    return f"CAST({chosen} AS {column[1]}) AS {column[0]}"
-
-
-def _text(trained: Trained | None) -> str:
-    return f"'{trained.version}'" if trained else "NULL"

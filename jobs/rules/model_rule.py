@@ -1,6 +1,6 @@
 """A model as an alert rule: it fires on an event whose score reaches the threshold of the version that holds at its time.
 
-The score is computed by the SQL that scores the model's table (``steps`` in jobs/core/model.py), over the believed
+The score is computed by the SQL that scores the model's table (``steps`` in jobs/core/scored_rows.py), over the believed
 event itself, so it runs in every mode of a feed, real time included, and a score in an alert is the score in the table.
 
 The rule looks at a source of its own, the event's table with the score beside its columns, so it is a feed of its own:
@@ -13,7 +13,8 @@ from dataclasses import replace
 
 from pyspark.sql.types import DecimalType, StringType, StructType
 
-from jobs.core.model import SCORE, UNUSUAL, VERSION, Model, Term, steps
+from jobs.core.model import SCORE, UNUSUAL, VERSION, Model
+from jobs.core.scored_rows import Term, steps
 from jobs.rules.alert_rule import AlertRule, Severity
 from jobs.rules.condition import Missing, Not
 from jobs.rules.sources import SOURCES, Source

@@ -18,7 +18,9 @@ DAY = {
 }
 
 
-def keep(lake: Lake, version: str, metrics: Mapping[str, float]) -> None:
+def keep(
+    lake: Lake, version: str, metrics: Mapping[str, float], label: str | None = MODEL.label
+) -> None:
     """Keep a version as a training does."""
     made = {"metrics": metrics, "table": MODEL.of.id, "versions": {MODEL.of.id: 7}, **DAY}
     words = {
@@ -26,7 +28,13 @@ def keep(lake: Lake, version: str, metrics: Mapping[str, float]) -> None:
         "features": [{"name": "f", "sql": "1"}],
         "form": as_words(Linear(intercept="0", weights=("1",))),
         "threshold": "0",
-        "certificate": {**made, "code": "abc", "at": "2026-11-08T06:00:00", "distributions": {}},
+        "certificate": {
+            **made,
+            "code": "abc",
+            "label": label,
+            "at": "2026-11-08T06:00:00",
+            "distributions": {},
+        },
     }
     model_shelf.keep(lake, MODEL.name, version, words)
 
@@ -50,6 +58,29 @@ def test_a_version_that_misses_the_check_is_refused_and_the_refusal_is_kept(vers
     assert "rows is 12, and the check demands 500 or more" in refused.err
     assert "refused" in shown
     assert model_shelf.terms(versions, MODEL.name).every == ()
+
+
+@pytest.mark.parametrize(
+    ("label", "metrics"),
+    [(None, {"rows": 900, "flagged": 0.02}), ("dst_port = 22", GOOD)],
+    ids=["without a label", "of another label"],
+)
+def test_a_version_without_a_metric_that_the_check_now_demands_is_listed_and_refused(
+    lake: Lake, label: str | None, metrics: Mapping[str, float]
+) -> None:
+    """The module of a model may get a label, or another check, after versions were trained."""
+    keep(lake, "cccc00000000", metrics, label)
+    words = ("--lake", lake.root)
+
+    listed = succeeded("models", "list", *words).out
+    certificate = succeeded("models", "show", MODEL.name, "cccc", *words).out
+    refused = strandline("models", "promote", MODEL.name, "cccc", *words)
+
+    assert "fails" in listed
+    assert "precision was not measured of it; train again" in certificate
+    assert refused.code == 2
+    assert "precision was not measured of it; train again" in refused.err
+    assert "rows is" not in refused.err
 
 
 def test_a_version_holds_from_a_moment_on_until_it_is_rolled_back(versions: Lake) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from jobs.core.model import Term, Trained
+from jobs.core.scored_rows import Term, Trained
 from jobs.core.scoring import Linear
 from jobs.models.unusual_traffic import MODEL
 from jobs.rules.alert_rule import AlertRule

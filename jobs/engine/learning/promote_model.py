@@ -45,7 +45,7 @@ class Desk:
             TransientError: Another process has decided meanwhile, or writes the table.
         """
         words = model_shelf.version(self.lake, self.model.name, version)
-        complaints = self.model.complaints(words["certificate"]["metrics"])
+        complaints = self.model.against(words["certificate"])
         if complaints:
             line = {"what": "refused", "version": version, "by": self.by, "because": complaints}
             self._note(line)

@@ -17,7 +17,8 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.core.errors import DataError, DefinitionError
-from jobs.core.model import SCORE, SCORED, UNUSUAL, Model, Trained, steps
+from jobs.core.model import SCORE, SCORED, UNUSUAL, Model
+from jobs.core.scored_rows import Trained, steps
 from jobs.core.scoring import Form, as_words
 from jobs.engine.learning.distributions import distributions
 from jobs.engine.learning.estimators import even_odds, learnt

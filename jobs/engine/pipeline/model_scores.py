@@ -7,7 +7,7 @@ began before its promotion can have (jobs/engine/learning/promote_model.py).
 
 from pyspark.sql import DataFrame
 
-from jobs.core.model import steps
+from jobs.core.scored_rows import steps
 from jobs.core.table import Computed
 from jobs.engine.storage import model_shelf
 from jobs.engine.storage.lake import Lake

@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import Any
 
 from jobs.core.errors import DefinitionError, TransientError
-from jobs.core.model import Term, Trained
+from jobs.core.scored_rows import Term, Trained
 from jobs.core.scoring import from_words
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
