@@ -5,7 +5,8 @@ must not differ with the format of a payload:
 
 * A field that the writer did not have is the declared default, or NULL.
 * A field that is not declared is left out; bronze has it.
-* An integer becomes a wider integer, a decimal or a floating-point number; a number that does not fit is no value.
+* An integer becomes a wider integer, a decimal or a floating-point number; a number that does not fit is no value, and
+  neither is one that a floating-point number has only rounded: 2 to the power of 53 and 1 as a double, 0.1 as a float.
 * A text becomes bytes, and bytes that are UTF-8 become a text.
 
 Why not the reader's schema of the Avro library: it knows Avro alone, and for it a declared field without a default that the
@@ -16,6 +17,8 @@ tests/core/test_evolution.py compares both on the promotions that both know.
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal, InvalidOperation
+from math import isnan
+from struct import Struct
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -47,6 +50,7 @@ Turn: TypeAlias = Callable[[Value], Value]
 
 BITS = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
 DOUBLE_DIGITS = 15
+SINGLE = Struct("f")
 DAY, MOMENT = (4, 7), (10, 13)
 """Where an ISO text has the dashes of a date; the letter between date and time, and the colon after the hour."""
 
@@ -107,8 +111,10 @@ def _turn(kind: DataType, path: str, defaults: Mapping[str, Value]) -> Turn:  # 
             return _text
         case ByteType() | ShortType() | IntegerType() | LongType():
             return _integer(BITS[type(kind)])
-        case DoubleType() | FloatType():
-            return _floating
+        case DoubleType():
+            return _double
+        case FloatType():
+            return _float
         case BooleanType():
             return _boolean
         case BinaryType():
@@ -184,15 +190,29 @@ def _integer(bits: int) -> Turn:
     return turn
 
 
-def _floating(value: Value) -> float:
+def _double(value: Value) -> float:
     if type(value) is float:
         return value
     if type(value) is int:
         try:
-            return float(value)
+            double = float(value)
         except OverflowError as error:
             raise WrongTypeError from error
+        if double == value:  # Python compares the two exactly
+            return double
     raise WrongTypeError
+
+
+def _float(value: Value) -> float:
+    """Return a number that four bytes hold; Arrow would round others, and make infinity of one beyond their range."""
+    double = _double(value)
+    try:
+        (single,) = SINGLE.unpack(SINGLE.pack(double))
+    except OverflowError as error:
+        raise WrongTypeError from error
+    if single != double and not isnan(double):
+        raise WrongTypeError
+    return double
 
 
 def _decimal(kind: DecimalType) -> Turn:

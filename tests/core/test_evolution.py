@@ -3,6 +3,7 @@
 import io
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from math import isnan
 from typing import Any
 
 import fastavro
@@ -14,6 +15,7 @@ from pyspark.sql.types import (
     DateType,
     DecimalType,
     DoubleType,
+    FloatType,
     LongType,
     StringType,
     StructType,
@@ -67,6 +69,11 @@ def test_promotions_are_those_of_avro(
         (DecimalType(9, 2), Decimal("12.300"), Decimal("12.30")),
         (DecimalType(9, 2), 12, Decimal("12.00")),
         (DecimalType(9, 2), 12.34, Decimal("12.34")),
+        (DoubleType(), 1 << 53, 9007199254740992.0),
+        (DoubleType(), -(1 << 1000), -float(1 << 1000)),
+        (FloatType(), 1 << 24, 16777216.0),
+        (FloatType(), 0.5, 0.5),
+        (FloatType(), float("-inf"), float("-inf")),
         (TimestampType(), "2026-11-20T08:15:30.123Z", AT),
         (TimestampType(), "2026-11-20 08:15:30.123", AT),
         (TimestampType(), "2026-11-20T09:15:30.123+01:00", AT),
@@ -90,6 +97,14 @@ def test_numbers_and_times_keep_their_value(
         (ByteType(), 128),
         (DoubleType(), "0.5"),
         (DoubleType(), True),
+        (DoubleType(), (1 << 53) + 1),
+        (DoubleType(), 1 << 1024),
+        (FloatType(), 1e300),
+        (FloatType(), -1e300),
+        (FloatType(), 0.1),
+        (FloatType(), (1 << 24) + 1),
+        (FloatType(), True),
+        (FloatType(), "0.5"),
         (StringType(), 7),
         (StringType(), b"\xff"),
         (DecimalType(9, 2), Decimal("12.345")),
@@ -110,6 +125,10 @@ def test_what_would_lose_something_is_refused(kind: DataType, value: object) -> 
     with pytest.raises(ValueError):  # noqa: PT011  # of Python's own, or ours, which is one
         turned(kind, value)
     assert issubclass(WrongTypeError, ValueError)
+
+
+def test_a_float_may_be_no_number() -> None:
+    assert isnan(turned(FloatType(), float("nan")))
 
 
 def test_an_absent_field_has_its_default_and_one_that_is_null_has_none() -> None:
