@@ -5,8 +5,9 @@ before the first row of it is scored. There are two ways to be sure:
 
 * It begins later than now by more than a clock may run ahead (``Model.margin``): a row of it cannot be believed yet, so
   no batch that has begun can hold one, and a feed that judges such an event reads the terms within a second.
-* It begins earlier, and the table has no row of it and no writer: the next writer reads the terms when it starts. That
-  is how history that is yet to come in is scored by a version that was trained on what was there before.
+* It begins earlier, and the table has no row of it and no writer, and no alert feed has run that could have judged an
+  event of it: the next writer reads the terms when it starts. That is how history that is yet to come in is scored by a
+  version that was trained on what was there before.
 
 What is in neither way is refused: rows that are there keep their score, and a backfill of them gives the same one.
 """
@@ -17,6 +18,7 @@ from datetime import datetime, timedelta
 
 from jobs.core.errors import DefinitionError, TransientError
 from jobs.core.model import Model
+from jobs.engine.learning import model_feed
 from jobs.engine.storage import model_shelf
 from jobs.engine.storage.find_rows import Where, look
 from jobs.engine.storage.lake import Lake
@@ -82,9 +84,7 @@ class Desk:
         soonest = self._soonest()
         begins = (since or soonest).astimezone(soonest.tzinfo)
         is_ahead = begins >= soonest
-        if not is_ahead:
-            refuse_if_taken(self.model.of, self.lake)
-        self._refuse_scored(begins)
+        self._refuse_past(begins, is_ahead=is_ahead)
         decision = Decision(
             what=what,
             version=version,
@@ -100,12 +100,40 @@ class Desk:
     def _take_back_if_late(self, known: Terms, was: Terms, begins: datetime) -> None:
         """Undo a decision about time of which a stream that started meanwhile has scored rows."""
         try:
-            refuse_if_taken(self.model.of, self.lake)
-            self._refuse_scored(begins)
+            self._refuse_past(begins, is_ahead=False)
         except (DefinitionError, TransientError):
             model_shelf.restore(self.lake, self.model.name, known, was)
             self._note({"what": "taken back: a stream started meanwhile"})
             raise
+
+    def _refuse_past(self, begins: datetime, *, is_ahead: bool) -> None:
+        """Refuse a term of whose time something may be scored.
+
+        Raises:
+            DefinitionError: There are rows, or an alert feed has judged events.
+            TransientError: A process writes the table, or raises alerts.
+        """
+        if not is_ahead:
+            refuse_if_taken(self.model.of, self.lake)
+            self._refuse_judged(begins)
+        self._refuse_scored(begins)
+
+    def _refuse_judged(self, begins: datetime) -> None:
+        name, leave_out = self.model.name, "leave --from out"
+        if model_feed.runs(self.lake, name):
+            raise TransientError(
+                f"`strandline alerts` raises alerts by {name}, and may have judged events from {begins.isoformat()} on",
+                hint=f"{leave_out}: then it follows without a restart.",
+                model=name,
+            )
+        ran = model_feed.ran_until(self.lake, name)
+        if ran is not None and begins < (free := ran + self.model.margin):
+            raise DefinitionError(
+                f"`strandline alerts` has judged events by {name} until {ran.isoformat(timespec='seconds')}",
+                hint=f"{leave_out}, or name {free.isoformat(timespec='seconds')} or a later moment: "
+                "an alert has the score of its event's row.",
+                model=name,
+            )
 
     def _refuse_scored(self, begins: datetime) -> None:
         """Refuse a term of whose time rows are scored.

@@ -12,10 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.bronze import network_connections as bronze
-from jobs.core.errors import DefinitionError
+from jobs.core.errors import DefinitionError, TransientError
 from jobs.core.model import Clusters, Demand, Model
 from jobs.core.modes import Batch, RealTime
 from jobs.core.topic import Topic
+from jobs.engine.learning import model_feed
 from jobs.engine.learning.drift import index
 from jobs.engine.learning.promote_model import Desk
 from jobs.engine.learning.train_model import train
@@ -24,6 +25,7 @@ from jobs.engine.pipeline.feed_ledger import FeedLedger
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.storage import model_shelf
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.locks import lease
 from jobs.engine.storage.open_table import opened
 from jobs.engine.trust import drifts
 from jobs.models.unusual_traffic import MODEL
@@ -155,6 +157,36 @@ def test_real_time_gives_the_scores_of_the_batch(
         each["connection_id"]: (each["model_version"], f"{Decimal(str(each['score'])):.6f}")
         for each in events
     } == {row["connection_id"]: (row["model_version"], row["score"]) for row in batch}
+
+
+@pytest.mark.kafka
+def test_a_term_of_time_that_an_alert_feed_has_judged_is_refused(
+    spark: SparkSession, lake: Lake, kafka: str, learnt: Lake
+) -> None:
+    """The feed judges an event before the table has it, so that the table has no row does not suffice."""
+    source, sink = (Topic(name=f"t-{token_hex(4)}", partitions=1) for _ in range(2))
+    make(kafka, source)
+    make(kafka, sink)
+    model_shelf.carry(learnt, lake, [MODEL.name])
+    rule = model_rule(MODEL, model_shelf.in_force(lake, MODEL.name))
+    assert rule is not None
+    (plain,) = feeds([rule])
+    table = replace(silver.TABLE, reads=(replace(bronze.TABLE, reads=(source,)),))
+    feed = replace(plain, of=table, to=sink)
+    books = FeedLedger(spark, feed, RealTime(), lake, address=kafka, options={})
+    books.begin(from_the_first=True)
+    books.close()
+    ran = model_feed.ran_until(lake, MODEL.name)
+    assert ran is not None
+    today = replace(desk(lake), clock=lambda: ran + timedelta(hours=1))
+
+    with pytest.raises(DefinitionError, match="has judged events by unusual_traffic until"):
+        today.roll_back(ran + MODEL.margin - timedelta(seconds=1))
+    with lease(spark, feed, lake), pytest.raises(TransientError, match="may have judged events"):
+        today.roll_back(ran + MODEL.margin)
+    past = today.roll_back(ran + MODEL.margin)
+
+    assert model_shelf.terms(lake, MODEL.name).every[-1] == past
 
 
 def test_a_version_that_misses_its_check_is_refused_with_the_reason(
