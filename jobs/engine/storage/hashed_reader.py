@@ -27,6 +27,6 @@ class _Hashed(io.RawIOBase):
         return len(part)
 
 
-def hashed(file: BinaryIO, digest: "hashlib._Hash") -> BinaryIO:
+def hashed(file: BinaryIO, digest: "hashlib._Hash") -> io.BufferedReader:
     """Return a file whose bytes update a digest in their order as it is read to its end."""
-    return io.BufferedReader(_Hashed(file, digest), CHUNK)  # type: ignore[return-value]  # a BinaryIO but by its name
+    return io.BufferedReader(_Hashed(file, digest), CHUNK)
