@@ -141,7 +141,7 @@ def test_a_query_that_wants_too_much_memory_ends_alone(ana: Connection) -> None:
         "SELECT length(repeat('x', 2000000000))",
         "SELECT size(array_repeat('x', 1000000000))",
     ):
-        with pytest.raises(SqlError):
+        with pytest.raises(SqlError, match="more memory"):
             ana.rows(sql)
 
     assert ana.value("SELECT count(*) FROM silver.user_actions") == "3"

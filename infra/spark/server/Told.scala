@@ -6,6 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.hive.service.cli.HiveSQLException
 
+import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.AnalysisException
 
 /** What a client is told of an error. Spark's message of a query that cannot be analyzed ends with the plan, and the plan has the
@@ -37,7 +38,10 @@ object Told {
     val causes = Iterator.iterate(error)(_.getCause).takeWhile(_ != null).take(50).toSeq
     val text = causes.collectFirst {
       case refused: Refused => refused.getMessage
+      case _: OutOfMemoryError => "the query wants more memory than the server has (strandline serve --memory gives it more)"
       case analysis: AnalysisException => analysis.getSimpleMessage
+      // Behind the message that a job was aborted, with the stack of a task.
+      case known: SparkThrowable if known.getCondition != null => known.getMessage
     }.getOrElse(Option(error.getMessage).getOrElse(error.getClass.getSimpleName))
     secrets.foldLeft(text)(_.replace(_, "*")).take(Most)
   }
