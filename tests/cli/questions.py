@@ -33,6 +33,6 @@ QUESTIONS = (
         "2",
     ),
     ("SELECT count(*) FROM range(5)", "5"),
-    ("SELECT upper(current_user()) IS NOT NULL", "true"),
+    ("SELECT current_user()", "ana"),
     ("SELECT '${env:HOME}${system:user.home}'", "${env:HOME}${system:user.home}"),
 )

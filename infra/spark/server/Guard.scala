@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.{FunctionIdentifier, TableIdentifier}
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.parser.{ParameterContext, ParserInterface}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.hive.thriftserver.Asker
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /** What a client is answered when it asks for anything but an answer. */
@@ -45,5 +46,9 @@ final class GuardedParser(session: SparkSession, parser: ParserInterface) extend
   override def parseDataType(text: String): DataType = parser.parseDataType(text)
 
   private def admitted(text: String, plan: LogicalPlan): LogicalPlan =
-    if (Roots.isRoot(own) || Roots.isView(own, text)) plan else Admission.admit(own, plan)
+    if (Roots.isRoot(own) || Roots.isView(own, text)) plan
+    else {
+      Asker.is(own)
+      Admission.admit(own, plan)
+    }
 }

@@ -13,10 +13,12 @@ import org.apache.hive.service.rpc.thrift.{TProtocolVersion, TRowSet}
 import org.apache.hive.service.server.HiveServer2
 import strandline.{Admission, Roots, Told, Users}
 
+import org.apache.spark.sql.catalyst.CurrentUserContext
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.hive.thriftserver.ReflectionUtils._
 import org.apache.spark.sql.hive.thriftserver.server.SparkSQLOperationManager
 import org.apache.spark.sql.hive.thriftserver.ui.HiveThriftServer2EventManager
+import org.apache.spark.sql.internal.SQLConf
 
 /** Spark's Thrift server with a service in front that lets through what a reader needs. */
 class LakeServer extends HiveServer2 with ReflectedCompositeService {
@@ -64,6 +66,14 @@ object LakeServer {
   }
 }
 
+/** Who asks: the pool of a session's tasks has the name of its user. */
+object Asker {
+  val Pool: String = SQLConf.THRIFTSERVER_POOL.key
+
+  /** Let `current_user()` be the user of a session, in the thread that answers; otherwise it is the account of the server. */
+  def is(session: SparkSession): Unit = CurrentUserContext.CURRENT_USER.set(session.conf.get(Pool))
+}
+
 /** Questions of those who see sensitive columns: each waits until it is written down. */
 object Unmasked {
   final class Question(val who: String, val why: String, val sql: String) {
@@ -108,7 +118,7 @@ class LakeService(server: HiveServer2) extends CLIService(server) with Reflected
     val handle = super.openSession(protocol, user, password, ip, new JHashMap[String, String]())
     val session = (if (found.unmasked.isEmpty) Roots.masked else Roots.clear).newSession()
     // Otherwise all tasks of one user's query come before those of another's.
-    session.conf.set("spark.sql.thriftserver.scheduler.pool", user)
+    session.conf.set(Asker.Pool, user)
     contexts.put(handle, session)
     Option(asked).flatMap(options => Option(options.get("use:database"))).filter(_ != "default").foreach { database =>
       try session.sql(s"USE `${database.replace("`", "``")}`")
