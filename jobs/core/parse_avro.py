@@ -13,6 +13,7 @@ tests/core/test_parse_avro.py runs every part of it that is used.
 
 import json
 import secrets
+from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -21,13 +22,48 @@ from pyspark.sql.types import StructType
 
 from jobs.core.errors import DefinitionError
 from jobs.core.leaves import at, texts
-from jobs.core.topic import Parse
 
 MARK_BYTES = 16
 READ, BODY, END = "_read", "body", "end"
 
 
-def avro(schema: str, *, schema_id: int | None = None) -> Parse:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Avro:
+    """Parses payloads of one schema.
+
+    Args:
+        ended: The schema of a record and the mark behind it.
+        head: The bytes before a record.
+    """
+
+    ended: str
+    head: bytes
+
+    def __call__(self, events: DataFrame, fields: StructType) -> DataFrame:
+        """Add each declared field as a column, and ``_problem``: NULL or ``malformed``.
+
+        Args:
+            events: Rows of bronze.
+            fields: The declared fields.
+
+        Raises:
+            DefinitionError: The schema has other ones.
+        """
+        mark = F.lit(secrets.token_bytes(MARK_BYTES))
+        body = F.substr("_payload", F.lit(len(self.head) + 1))
+        read = from_avro(F.concat(body, mark), self.ended, {"mode": "PERMISSIVE"})
+        decoded = events.withColumn(READ, read)
+        _refuse_others(decoded.select(f"{READ}.{BODY}.*").schema, fields)
+        is_whole = (F.col(f"{READ}.{END}") == mark) & F.startswith("_payload", F.lit(self.head))
+        for path in texts(fields):
+            text = at(F.col(f"{READ}.{BODY}"), path)
+            is_whole &= text.isNull() | F.is_valid_utf8(text)
+        values = {f.name: _value(F.col(f"{READ}.{BODY}.`{f.name}`"), is_whole) for f in fields}
+        problem = F.when(~F.coalesce(is_whole, F.lit(False)), F.lit("malformed"))
+        return decoded.withColumns({**values, "_problem": problem}).drop(READ)
+
+
+def avro(schema: str, *, schema_id: int | None = None) -> Avro:
     """Return a function that parses payloads of one schema.
 
     Args:
@@ -47,22 +83,7 @@ def avro(schema: str, *, schema_id: int | None = None) -> Parse:
         }
     )
     head = b"" if schema_id is None else b"\0" + schema_id.to_bytes(4, "big")
-
-    def parse(events: DataFrame, fields: StructType) -> DataFrame:
-        mark = F.lit(secrets.token_bytes(MARK_BYTES))
-        body = F.substr("_payload", F.lit(len(head) + 1))
-        read = from_avro(F.concat(body, mark), ended, {"mode": "PERMISSIVE"})
-        decoded = events.withColumn(READ, read)
-        _refuse_others(decoded.select(f"{READ}.{BODY}.*").schema, fields)
-        is_whole = (F.col(f"{READ}.{END}") == mark) & F.startswith("_payload", F.lit(head))
-        for path in texts(fields):
-            text = at(F.col(f"{READ}.{BODY}"), path)
-            is_whole &= text.isNull() | F.is_valid_utf8(text)
-        values = {f.name: _value(F.col(f"{READ}.{BODY}.`{f.name}`"), is_whole) for f in fields}
-        problem = F.when(~F.coalesce(is_whole, F.lit(False)), F.lit("malformed"))
-        return decoded.withColumns({**values, "_problem": problem}).drop(READ)
-
-    return parse
+    return Avro(ended=ended, head=head)
 
 
 def _value(decoded: Column, is_whole: Column) -> Column:

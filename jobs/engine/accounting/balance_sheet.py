@@ -113,6 +113,12 @@ def waiting(table: Table, lake: Lake) -> int:
     return _waiting(Books(table, lake).follow(), lake)
 
 
+def waiting_for_import(table: Table, lake: Lake) -> int:
+    """Return how many of the waiting rows came from files, which no stream reads: an import brings them."""
+    books = Books(table, lake).follow()
+    return sum(books.pending(sums_of(lake.table(source))) for source in table.upstream)
+
+
 def rows_until(path: Place, version: int) -> int:
     """Return the number of rows in a table at a version, from its ledger."""
     return sums_of(path, version).written

@@ -17,7 +17,7 @@ from jobs.core.errors import DefinitionError
 from jobs.core.kind import Layer
 from jobs.core.modes import Batch
 from jobs.core.table import Ingested, Judged, Table
-from jobs.engine.accounting.balance_sheet import readable_at, waiting
+from jobs.engine.accounting.balance_sheet import readable_at, waiting, waiting_for_import
 from jobs.engine.gates.gate_files import open_all
 from jobs.engine.pipeline.query import is_settled
 from jobs.engine.pipeline.runner import Site, run
@@ -168,6 +168,13 @@ def refuse_unsettled(tables: Sequence[Table], lake: Lake) -> None:
         newest = last_entry(lake.table(table))
         is_stream = newest is not None and not newest[1].replaced
         behind = waiting(table, lake)
+        if imported := waiting_for_import(table, lake):
+            raise DefinitionError(
+                f"{imported:,} rows of files are in bronze and not in {table.id}: their import was interrupted",
+                hint="type the same `strandline import` again, then verify; no stream reads these rows.",
+                table=table.id,
+                waiting=behind,
+            )
         if behind or (is_stream and not is_settled(table, lake)):
             raise DefinitionError(
                 f"{table.id} is {behind:,} rows behind its sources, so there is nothing to compare yet",

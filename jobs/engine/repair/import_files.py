@@ -3,7 +3,7 @@
 The streams above pass over these commits, because their watermarks have passed (jobs/engine/repair/bring_imported.py
 brings the rows to them). So a commit also rewrites the table's smallest file: a stream skips a commit only when it
 removes a file. The arrival of a row is a field of it, to the millisecond as in Kafka; a record in which it cannot be
-read, or that says it came before 1970 or after the import, has that of the record before it.
+read, or that says it came before 1970 or after the first look at its file, has that of the record before it.
 
 A file is read whole before its first row is committed: a torn one, and one with a time that a stream still owns, is
 refused while nothing has happened yet.
@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from jobs.core.errors import DataError
 from jobs.core.received import NOTHING_ARRIVED, RECEIVED
 from jobs.core.table import Ingested
 from jobs.engine.repair.closed_range import Span
@@ -67,6 +68,12 @@ def import_file(  # noqa: PLR0913  # what, where, and by which clock
     while at < note.rows:
         meter = Meter(spark)
         part = list(islice(wanted, slice_rows))
+        if not part:
+            raise DataError(
+                f"{note.file} had {note.rows:,} records when it was looked at, and has {at:,} now",
+                hint="what is committed stays; bring back the file as it was, and type the import again.",
+                file=note.file,
+            )
         rows = pa.Table.from_arrays(
             [
                 pa.array([note.first + number for number, _ in part], pa.int64()),

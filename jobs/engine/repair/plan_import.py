@@ -4,15 +4,20 @@ A file is known by its name or by its bytes, and its records are those of one to
 each event would count twice.
 """
 
+import hashlib
 from dataclasses import dataclass, replace
 
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.parse import parse_json
+from jobs.core.parse_avro import Avro
 from jobs.core.parse_csv import parse_csv
+from jobs.core.parse_debezium import Debezium
+from jobs.core.parse_registered import Registered
 from jobs.core.table import Ingested
-from jobs.core.topic import Topic
+from jobs.core.topic import Parse, Topic
 from jobs.engine.repair.closed_range import Span
-from jobs.engine.storage.history_file import Format, HistoryFile
+from jobs.engine.storage.history_file import HistoryFile
+from jobs.engine.storage.history_names import Format
 from jobs.engine.storage.import_marks import part_of_imports
 from jobs.engine.storage.import_notes import ImportNote, ImportNotes
 from jobs.engine.storage.lake import Lake
@@ -49,20 +54,42 @@ class Plan:
 def refuse_unlike(file: HistoryFile, topic: Topic) -> None:
     """Refuse a file whose records are no payloads of a topic.
 
+    A line is a payload as it is, so a function of a project's own may read the lines of any text. A record of Avro, or of
+    a schema registry, is no line.
+
     Raises:
         DefinitionError: The topic's payloads have another format.
     """
-    is_csv, is_json = topic.parse is parse_csv, topic.parse is parse_json
-    kind = file.format
-    fits = is_json if kind is Format.PARQUET else is_csv == (kind is Format.CSV)
-    if not fits:
-        wanted = "lines of cells" if is_csv else "JSON" if is_json else "of a format of its own"
-        raise DefinitionError(
-            f"{file.place} is {kind}, and the payloads of topic {topic} are {wanted}",
-            hint="write it again in the topic's format, for example with DuckDB: COPY (FROM 'a.csv') TO 'a.parquet'.",
-            file=str(file.place),
-            topic=topic.name,
-        )
+    fitting = _formats(topic.parse)
+    if file.format in fitting:
+        return
+    kinds = " or ".join(fitting)
+    hint = "write it again in the topic's format, for example with DuckDB: COPY (FROM 'a.csv') TO 'a.parquet'."
+    if not fitting:
+        hint = "send its records to the topic, encoded by the topic's schema."
+    raise DefinitionError(
+        f"{file.place} is {file.format}, and the payloads of topic {topic} "
+        + (
+            f"come from {kinds}"
+            if kinds
+            else "are encoded by a schema, which no file of history is"
+        ),
+        hint=hint,
+        file=str(file.place),
+        topic=topic.name,
+    )
+
+
+def _formats(parse: Parse) -> tuple[Format, ...]:
+    """Return the formats whose records are payloads that a function reads."""
+    match parse:
+        case Debezium():
+            return _formats(parse.parse)
+        case Avro() | Registered():
+            return ()
+    if parse is parse_json:
+        return Format.JSON, Format.PARQUET
+    return (Format.CSV,) if parse is parse_csv else (Format.JSON, Format.CSV)
 
 
 def unfinished_file(table: Ingested, lake: Lake) -> ImportNote | None:
@@ -73,32 +100,91 @@ def unfinished_file(table: Ingested, lake: Lake) -> ImportNote | None:
     return newest
 
 
-def planned(table: Ingested, topic: Topic, lake: Lake, file: HistoryFile) -> Plan:
-    """Look what there is to import of a file; nothing is written. A file that was never imported is read once.
+def planned(
+    table: Ingested, topic: Topic, lake: Lake, file: HistoryFile, *, keep: bool = False
+) -> Plan:
+    """Look what there is to import of a file. One that was never looked at is read once, any other is not.
+
+    Args:
+        table: The bronze table.
+        topic: Whose records they are.
+        lake: The lake.
+        file: The file.
+        keep: Whether to write down what was found; without it nothing is written.
 
     Raises:
         DataError: It changed since it was imported, or cannot be read.
-        DefinitionError: No record says when it arrived, or its records are no payloads of the topic.
+        DefinitionError: It is gone, no record says when it arrived, its records are no payloads of the topic, or they
+            were imported as those of another one.
     """
     refuse_unlike(file, topic)
-    notes = ImportNotes(table, lake)
-    known, mark = notes.of(file.place), file.fingerprint()
-    done = committed(table, lake, known)
-    if known and known.fingerprint != mark and done:
-        raise DataError(
-            f"{file.place} changed since {done:,} of its {known.rows:,} rows were imported",
-            hint="imported rows stay as they were received; put new events into a file of another name.",
+    notes, stamp = ImportNotes(table, lake), file.stamp()
+    known = notes.of(file.place)
+    if known and (done := committed(table, lake, known)):
+        is_same = known.stamp == stamp
+        if not is_same and known.fingerprint == file.fingerprint():
+            is_same, known = True, replace(known, stamp=stamp)
+            if keep:
+                notes.know(file.place, known)
+        if is_same:
+            return _plan(file, topic, known, done)
+        if known.file == str(file.place):
+            raise _changed(file, known, done)
+    draft = notes.draft_of(file.place)
+    if draft is None or not _is_of(draft, file, topic, stamp):
+        draft = _surveyed(file, topic, stamp)
+        if keep:
+            notes.keep_draft(draft)
+    copy = notes.of_bytes(draft.fingerprint)
+    if copy and (done := committed(table, lake, copy)):
+        if keep:
+            notes.know(file.place, replace(copy, stamp=stamp))
+        return _plan(file, topic, copy, done)
+    draft = replace(draft, first=_reached(table, lake, topic.name))
+    return Plan(file=replace(file, until=draft.until), note=draft, done=0)
+
+
+def _is_of(draft: ImportNote, file: HistoryFile, topic: Topic, stamp: str) -> bool:
+    asked = (stamp, topic.name, file.column, file.header)
+    return (draft.stamp, draft.topic, draft.column, draft.header) == asked
+
+
+def _plan(file: HistoryFile, topic: Topic, note: ImportNote, done: int) -> Plan:
+    """Return the plan for a file whose bytes are known.
+
+    Raises:
+        DefinitionError: They came as records of another topic: as those of a second one each event would count twice.
+    """
+    is_copy = note.file != str(file.place)
+    if note.topic != topic.name:
+        same = f"{note.file} has the same bytes and" if is_copy else "its records"
+        raise DefinitionError(
+            f"{file.place} is not imported as records of {topic}: {same} came as those of {note.topic}",
+            hint=f"a file has the records of one topic; --topic {note.topic} goes on with it.",
             file=str(file.place),
+            topic=note.topic,
         )
-    if known and done:
-        _refuse_other_topic(file, topic, known)
-        return Plan(file=replace(file, until=known.until), note=known, done=done)
-    copy = notes.of_bytes(mark)
-    if copy and (copied := committed(table, lake, copy)):
-        _refuse_other_topic(file, topic, copy)
-        return Plan(file=file, note=copy, done=copied, copy_of=copy.file)
-    first = _reached(table, lake, topic.name)
-    return Plan(file=file, note=_surveyed(file, topic, first, mark), done=0)
+    copy_of = note.file if is_copy else None
+    return Plan(file=replace(file, until=note.until), note=note, done=done, copy_of=copy_of)
+
+
+def _changed(file: HistoryFile, note: ImportNote, done: int) -> DataError:
+    hint = "imported rows stay as they were received; put new events into a file of another name."
+    if done < note.rows:
+        hint = "bring back the file as it was, or leave the rest of it out with --give-up."
+    return DataError(
+        f"{file.place} changed since {done:,} of its {note.rows:,} rows were imported",
+        hint=hint,
+        file=str(file.place),
+    )
+
+
+def give_up(table: Ingested, lake: Lake, note: ImportNote) -> ImportNote:
+    """Write down that the rest of an interrupted file does not come; what is committed stays, and is all there is."""
+    done = committed(table, lake, note)
+    kept = replace(note, rows=done, given_up=note.rows - done)
+    ImportNotes(table, lake).write(kept)
+    return kept
 
 
 def committed(table: Ingested, lake: Lake, note: ImportNote | None) -> int:
@@ -106,26 +192,11 @@ def committed(table: Ingested, lake: Lake, note: ImportNote | None) -> int:
     return note.done(_reached(table, lake, note.topic)) if note else 0
 
 
-def _refuse_other_topic(file: HistoryFile, topic: Topic, note: ImportNote) -> None:
-    """Refuse to import the records of a file a second time, as those of another topic.
-
-    Raises:
-        DefinitionError: They were imported as those of another one.
-    """
-    if note.topic == topic.name:
-        return
-    same = f"{note.file} has the same bytes and" if note.file != str(file.place) else "its records"
-    raise DefinitionError(
-        f"{file.place} is not imported as records of {topic}: {same} came as those of {note.topic}",
-        hint=f"a file has the records of one topic; --topic {note.topic} goes on with it.",
-        file=str(file.place),
-        topic=note.topic,
-    )
-
-
-def _surveyed(file: HistoryFile, topic: Topic, first: int, mark: str) -> ImportNote:
+def _surveyed(file: HistoryFile, topic: Topic, stamp: str) -> ImportNote:
+    """Read a file once, whole; a text is hashed on the way."""
+    digest = hashlib.sha256()
     rows, begins, oldest, newest = 0, None, 0, 0
-    for record in file.records():
+    for record in file.records(digest):
         rows += 1
         if record.arrived is not None:
             if begins is None:
@@ -140,14 +211,15 @@ def _surveyed(file: HistoryFile, topic: Topic, first: int, mark: str) -> ImportN
     return ImportNote(
         file=str(file.place),
         topic=topic.name,
-        fingerprint=mark,
-        first=first,
+        fingerprint=file.fingerprint() if file.format is Format.PARQUET else digest.hexdigest(),
+        first=0,
         rows=rows,
         column=file.column,
         header=file.header,
         begins=begins or 0,
         oldest=oldest,
         newest=newest,
+        stamp=stamp,
         until=file.until,
     )
 

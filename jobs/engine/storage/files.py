@@ -39,6 +39,9 @@ class Files(Protocol):
     def read(self, path: str) -> bytes | None:
         """See ``Place``."""
 
+    def stamp(self, path: str) -> str:
+        """See ``Place``."""
+
     def read_last(self, path: str, count: int) -> bytes:
         """See ``Place``."""
 

@@ -16,17 +16,17 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from typing import IO
 
 import orjson
 
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.moment import in_utc
+from jobs.engine.storage.hashed_reader import CHUNK, hashed
+from jobs.engine.storage.history_names import ENDINGS, GZIP, Format, format_of, is_compressed
 from jobs.engine.storage.history_rows import NO_VALUE, as_json, parquet_rows
 from jobs.engine.storage.place import Place
 
-CHUNK = 1 << 20
 LONGEST = 1 << 25
 """Bytes of a line; Kafka's own limit for a record is a thirtieth of it, and a file without line ends must not fill the memory."""
 
@@ -43,24 +43,6 @@ csv.field_size_limit(
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
-
-
-class Format(StrEnum):
-    """What a file holds, by the end of its name."""
-
-    JSON = "JSON lines"
-    CSV = "CSV"
-    PARQUET = "Parquet"
-
-
-ENDINGS = {
-    ".jsonl": Format.JSON,
-    ".ndjson": Format.JSON,
-    ".json": Format.JSON,
-    ".csv": Format.CSV,
-    ".parquet": Format.PARQUET,
-}
-GZIP = ".gz"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +93,17 @@ class HistoryFile:
             )
         return found
 
+    def stamp(self) -> str:
+        """Return what changes when the file is written, without reading it.
+
+        Raises:
+            DefinitionError: It is gone.
+        """
+        try:
+            return self.place.stamp()
+        except FileNotFoundError as error:
+            raise self._gone() from error
+
     def fingerprint(self) -> str:
         """Return a hash of its bytes.
 
@@ -126,8 +119,11 @@ class HistoryFile:
             raise self._gone() from error
         return digest.hexdigest()
 
-    def records(self) -> Iterator[Record]:
+    def records(self, digest: "hashlib._Hash | None" = None) -> Iterator[Record]:
         """Yield its records in their order.
+
+        Args:
+            digest: What the bytes of a text update as they are read; the parts of Parquet are not read in their order.
 
         Raises:
             DataError: It is torn, or holds what no payload can hold.
@@ -136,7 +132,7 @@ class HistoryFile:
         read = {Format.JSON: self._lines, Format.CSV: self._cells, Format.PARQUET: self._rows}
         number = 0
         try:
-            for number, record in enumerate(read[self.format](), start=1):  # noqa: B007  # named in the error
+            for number, record in enumerate(read[self.format](digest), start=1):  # noqa: B007  # named in the error
                 yield record if self._can_arrive(record.arrived) else Record(record.payload, None)
         except FileNotFoundError as error:
             raise self._gone() from error
@@ -144,7 +140,7 @@ class HistoryFile:
             reason = (str(error) or type(error).__name__).splitlines()[0]
             raise DataError(
                 f"{self.place} cannot be read to its end: behind {number:,} records, {reason}",
-                hint="nothing of it was committed by this call; fetch it again from where it came, or write it again "
+                hint="no record behind a wrong one is imported; fetch it again from where it came, or write it again "
                 "without the record that is wrong.",
                 file=str(self.place),
                 row=number + 1,
@@ -153,18 +149,18 @@ class HistoryFile:
     def _gone(self) -> DefinitionError:
         return DefinitionError(
             f"there is no file {self.place}",
-            hint="an import that was interrupted reads its file to the end; bring it back.",
+            hint="an import that was interrupted reads its file to the end: bring it back, or leave the rest out with "
+            "--give-up.",
             file=str(self.place),
         )
 
     def _can_arrive(self, moment: int | None) -> bool:
         return moment is not None and 0 <= moment <= self.until
 
-    def _text(self) -> Iterator[bytes]:
-        with self.place.opened() as raw:
-            file: IO[bytes] = (
-                gzip.GzipFile(fileobj=raw) if self.place.name.endswith(GZIP) else raw  # type: ignore[assignment]
-            )
+    def _text(self, digest: "hashlib._Hash | None") -> Iterator[bytes]:
+        with self.place.opened() as opened:
+            raw = hashed(opened, digest) if digest else opened
+            file: IO[bytes] = gzip.GzipFile(fileobj=raw) if is_compressed(self.place) else raw  # type: ignore[assignment]
             mark = BYTE_ORDER_MARK  # of the file, and of no record
             while line := file.readline(LONGEST):
                 line, mark = line.removeprefix(mark), b""
@@ -176,13 +172,13 @@ class HistoryFile:
                     )
                 yield line.removesuffix(b"\n").removesuffix(b"\r")
 
-    def _lines(self) -> Iterator[Record]:
+    def _lines(self, digest: "hashlib._Hash | None") -> Iterator[Record]:
         path = self.column.split(".")
-        for line in self._text():
+        for line in self._text(digest):
             yield Record(line, _arrival(_parsed(line), path))
 
-    def _cells(self) -> Iterator[Record]:
-        lines = self._text()
+    def _cells(self, digest: "hashlib._Hash | None") -> Iterator[Record]:
+        lines = self._text(digest)
         place = self._cell(next(lines, b"") if self.header else b"")
         for line in lines:
             cells = _split(line)
@@ -202,39 +198,10 @@ class HistoryFile:
             file=str(self.place),
         )
 
-    def _rows(self) -> Iterator[Record]:
+    def _rows(self, _: "hashlib._Hash | None") -> Iterator[Record]:
         path = self.column.split(".")
         for row in parquet_rows(self.place):
             yield Record(as_json(row), _arrival(row, path))
-
-
-def format_of(place: Place) -> Format | None:
-    """Return what a file holds; None where its name does not say, and for a compressed file that is no text."""
-    name = place.name.removesuffix(GZIP)
-    found = next((kind for ending, kind in ENDINGS.items() if name.endswith(ending)), None)
-    return None if found is Format.PARQUET and name != place.name else found
-
-
-def files_of(place: Place) -> Iterator[Place]:
-    """Yield the file of a place, or the files of a folder and those below it that hold history by their names.
-
-    Raises:
-        DefinitionError: There is nothing.
-    """
-    if place.is_file():
-        yield place
-        return
-    is_empty = True
-    for each in place.files():
-        if format_of(each) is not None and each.name[0] not in "._":
-            is_empty = False
-            yield each
-    if is_empty:
-        raise DefinitionError(
-            f"{place} is neither a file nor a folder with files of history",
-            hint=f"their names end with one of {', '.join(ENDINGS)}; a text may also end with {GZIP}.",
-            file=str(place),
-        )
 
 
 def moment(value: object) -> int | None:

@@ -1,5 +1,6 @@
 """What is known of the files that were imported into a bronze table: one small file for each, found by its name or its bytes.
 
+A file is read once before anything is committed, to know that it can be read, and what there is of it is kept as a draft.
 A note is written before the first row of its file is committed: the hash of the bytes, how many records there are, and the
 offset at which they begin. How many of them are committed is never written down beside the ledger: it follows from the
 offset that the table's ledger has reached. So a process that is killed anywhere leaves nothing that could disagree, and a
@@ -35,6 +36,10 @@ class ImportNote:
         begins: The arrival of records before the first that says one, in milliseconds since 1970.
         oldest: The oldest arrival.
         newest: The newest arrival.
+        stamp: What would have changed if the file had been written since (jobs/engine/storage/place.py); a file of the
+            same stamp is not read again. A file that is written twice within the resolution of its clock, with as many
+            bytes, would go unnoticed.
+        given_up: How many more records it had when the rest of it was given up.
         until: When the file was looked at; a later arrival is none. It is kept, so that the rest of an interrupted file is
             read as its begin was.
     """
@@ -49,6 +54,8 @@ class ImportNote:
     begins: int
     oldest: int
     newest: int
+    stamp: str = ""
+    given_up: int = 0
     until: int = END_OF_TIME
 
     def done(self, reached: int) -> int:
@@ -71,6 +78,10 @@ class ImportNotes:
         """Return the note of a file with the same bytes."""
         return _read(self._folder / "bytes" / f"{fingerprint}.json")
 
+    def draft_of(self, file: Place) -> ImportNote | None:
+        """Return what was found in a file that is not imported yet."""
+        return _read(self._draft(file))
+
     def newest(self) -> ImportNote | None:
         """Return the note that was written last."""
         return _read(self._folder / "newest.json")
@@ -81,6 +92,21 @@ class ImportNotes:
         (self._folder / "newest.json").put(text)
         (self._folder / "bytes" / f"{note.fingerprint}.json").put(text)
         (self._folder / "files" / f"{_hash(note.file)}.json").put(text)
+        self._draft(Place.of(note.file)).remove_file()
+
+    def keep_draft(self, note: ImportNote) -> None:
+        """Write down what was found in a file, before anything of it is imported."""
+        self._draft(Place.of(note.file)).put(json.dumps(asdict(note), indent=1))
+
+    def know(self, file: Place, note: ImportNote) -> None:
+        """Write down that a file has the bytes of a note; the note may be that of a file of another name."""
+        (self._folder / "files" / f"{_hash(str(file))}.json").put(
+            json.dumps(asdict(note), indent=1)
+        )
+        self._draft(file).remove_file()
+
+    def _draft(self, file: Place) -> Place:
+        return self._folder / "drafts" / f"{_hash(str(file))}.json"
 
     def forget(self, note: ImportNote) -> None:
         """Remove the note of a file of which nothing was committed."""

@@ -61,6 +61,12 @@ def modified_at(path: str) -> datetime:
     return datetime.fromtimestamp(Path(path).stat().st_mtime, tz=UTC)
 
 
+def stamp(path: str) -> str:
+    """Return what changes with a file, without reading it: its bytes and when it was written."""
+    stat = Path(path).stat()
+    return f"{stat.st_size} {stat.st_mtime_ns}"
+
+
 def read(path: str) -> bytes | None:
     """Return a file's content; None where there is no file."""
     try:

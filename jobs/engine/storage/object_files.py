@@ -92,6 +92,14 @@ def modified_at(path: str) -> datetime:
         return obstore.head(store, key)["last_modified"]
 
 
+def stamp(path: str) -> str:
+    """Return what changes with an object, without reading it: its bytes and its tag."""
+    store, key = _split(path)
+    with asked(path):
+        meta = obstore.head(store, key)
+    return f"{meta['size']} {meta['e_tag'] or meta['last_modified'].isoformat()}"
+
+
 def read(path: str) -> bytes | None:
     """Return an object's content; None where there is none."""
     found = read_tagged(path)

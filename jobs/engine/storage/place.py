@@ -160,6 +160,10 @@ class Place:
         """Return when a file was written, or copied."""
         return self._store.modified_at(self.path)
 
+    def stamp(self) -> str:
+        """Return what changes when a file is written, without reading it: its size, with its time or the store's tag."""
+        return self._store.stamp(self.path)
+
     def text(self) -> str | None:
         """Return a file's text; None where there is no file."""
         content = self._store.read(self.path)

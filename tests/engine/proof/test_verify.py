@@ -16,13 +16,15 @@ from jobs.engine.pipeline import plan
 from jobs.engine.pipeline.runner import Site
 from jobs.engine.proof.certificate import kept, status
 from jobs.engine.proof.resplit_log import Log, resplit
-from jobs.engine.proof.verify import Trial, verify
+from jobs.engine.proof.verify import Trial, refuse_unsettled, verify
 from jobs.engine.repair.closed_range import Span
+from jobs.engine.storage.import_marks import IMPORT, part_of_imports
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.open_table import opened
 from jobs.engine.storage.place import Place
 from jobs.gold import device_signal_10m as gold
 from jobs.silver import device_telemetry as silver
+from tests.engine.written import entry, numbers, small_lake, written
 from tests.support import lakes
 from tests.support.events import TABLE, received
 from tests.support.logs import dealt, random_log
@@ -55,6 +57,22 @@ def live(made: Lake, anywhere: Place) -> Lake:
 
 def site(spark: SparkSession) -> Site:
     return Site(spark=spark, clock=lambda: NOON)
+
+
+def test_rows_of_an_interrupted_import_are_named_with_the_verb_that_brings_them(
+    anywhere: Place,
+) -> None:
+    """`strandline run` reads none of them, however often it is typed."""
+    lake = small_lake(anywhere / "lake")
+    ends = {part_of_imports(TABLE.topics[0].name): (0, 4)}
+    words = entry(
+        TABLE, mode=IMPORT, offsets=ends, imported=ends, read=4, good=4, since="0", until="1"
+    )
+    written(lake.table(TABLE), numbers(4), words.encoded())
+
+    with pytest.raises(DefinitionError, match=r"4 rows of files .* not in silver") as error:
+        refuse_unsettled([silver.TABLE], lake)
+    assert "`strandline import` again" in error.value.hint
 
 
 @pytest.mark.slow

@@ -1,16 +1,21 @@
 """History from files becomes rows beside the stream: once, accounted for, and as if Kafka had had it first."""
 
 import random
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from jobs.cli import import_work
+from jobs.core.errors import DataError
 from jobs.core.received import PLACE
 from jobs.engine.proof.compare import compare
+from jobs.engine.repair.import_files import import_file
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import latest_version
+from jobs.engine.storage.ledger import Entry, latest_version
 from tests.cli.inside import strandline, succeeded
 from tests.support.events import TABLE, Event, reading, readings, received
 from tests.support.modes import derive
@@ -92,6 +97,51 @@ def test_records_of_a_broken_clock_are_held_and_keep_no_good_ones_out(
     assert {datetime.fromisoformat(each["evidence"]["arrived_at"]) for each in found} == {days}
 
 
+def test_nothing_of_a_folder_is_committed_while_one_of_its_files_cannot_come(
+    morning: Lake, tmp_path: Path
+) -> None:
+    """A file that is torn, and one with a time that a stream still owns, behind one that is good."""
+    before = latest_version(morning.table(TABLE))
+    (tmp_path / "a.jsonl").write_bytes(_of_days_ago("good"))
+    for name, content, sentence in (
+        ("b.jsonl.gz", b"torn", "b.jsonl.gz cannot be read to its end"),
+        ("c.jsonl", reading(event_at=NOON.isoformat()), "still belongs to the streams"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        refused = strandline(*TYPED, tmp_path, "--lake", morning.root)
+        assert refused.code in {2, 4}
+        assert sentence in refused.err
+        (tmp_path / name).unlink()
+    assert latest_version(morning.table(TABLE)) == before
+
+
+def test_what_is_committed_is_brought_though_its_file_fails_and_the_rest_can_be_given_up(
+    morning: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows are in bronze, and no stream reads them; a file that is lost keeps no other one out."""
+    half, other = tmp_path / "half.jsonl", tmp_path / "other.jsonl"
+    half.write_bytes(b"\n".join(_of_days_ago(f"half-{number}") for number in range(3)))
+    other.write_bytes(_of_days_ago("other"))
+    with monkeypatch.context() as broken:
+        broken.setattr(import_work, "import_file", _interrupted)
+        failed = strandline(*TYPED, half, "--slice", 2, "--lake", morning.root)
+    assert (failed.code, "the disk is gone" in failed.err) == (4, True), failed.printed
+    half.unlink()
+
+    refused = strandline(*TYPED, other, "--lake", morning.root)
+    assert (refused.code, "--give-up" in refused.err) == (2, True), refused.printed
+    sheets = succeeded("ledger", "--json", "--lake", morning.root).json
+    assert [(sheet["faults"], sheet["waiting"]) for sheet in sheets] == [([], 0)] * 3
+    assert [sheet["imported"] for sheet in sheets] == [2, 2, 0]
+
+    done = succeeded(*TYPED, other, "--give-up", "--json", "--lake", morning.root).json
+    assert (done["rows"], done["brought"]) == (1, 1)
+    last = succeeded("why", "device-telemetry/-1/2", "--json", "--lake", morning.root).json
+    assert last["evidence"]["imported"] == {"file": str(other), "row": 1}
+    again = strandline(*TYPED, other, "--give-up", "--lake", morning.root)
+    assert (again.code, "nothing to give up" in again.err) == (2, True), again.printed
+
+
 def test_history_that_cannot_come_is_refused_before_anything_is_written(
     morning: Lake, tmp_path: Path
 ) -> None:
@@ -105,7 +155,7 @@ def test_history_that_cannot_come_is_refused_before_anything_is_written(
         (
             (*TYPED[:3], "device-telemetry-v1", path),
             2,
-            "the payloads of topic device-telemetry-v1 are lines of cells",
+            "the payloads of topic device-telemetry-v1 come from CSV",
         ),
         ((*TYPED, path, "--arrived-at-column", "meta.seq"), 2, "none of the 1 records"),
         ((*TYPED[:2], path), 2, "the file has records of one of them"),
@@ -115,3 +165,13 @@ def test_history_that_cannot_come_is_refused_before_anything_is_written(
         refused = strandline(*words, "--dry-run", "--lake", morning.root)
         assert (refused.code, sentence in refused.err) == (code, True), refused.printed
     assert latest_version(morning.table(TABLE)) == before
+
+
+def _of_days_ago(name: str) -> bytes:
+    return reading(event_id=name, event_at=(NOON - timedelta(days=5)).isoformat())
+
+
+def _interrupted(*words: Any, **options: Any) -> Iterator[Entry]:  # noqa: ANN401  # those of import_file
+    """Import the first slice; then the file cannot be read any more."""
+    yield next(import_file(*words, **options))
+    raise DataError("the disk is gone", hint="bring it back.")

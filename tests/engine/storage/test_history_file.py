@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.core.errors import DataError, DefinitionError
-from jobs.engine.storage.history_file import HistoryFile, files_of, moment
+from jobs.engine.storage.history_file import HistoryFile, moment
 from jobs.engine.storage.place import Place
 
 AT = datetime(2026, 10, 1, 8, 0, 0, 123_456, tzinfo=UTC)
@@ -168,16 +168,6 @@ def test_the_arrival_of_a_line_of_cells_is_named_or_numbered(tmp_path: Path) -> 
     ]
     with pytest.raises(DefinitionError, match="has no cell at"):
         [*_file(path).records()]
-
-
-def test_a_folder_has_the_files_that_hold_history_by_their_names(tmp_path: Path) -> None:
-    """Files of other programs are no history; a folder without any is a mistake."""
-    for name in ("a.jsonl", "b.parquet", "_SUCCESS", ".c.json", "d.parquet.gz", "e.txt"):
-        (tmp_path / name).touch()
-
-    assert {each.name for each in files_of(Place.of(tmp_path))} == {"a.jsonl", "b.parquet"}
-    with pytest.raises(DefinitionError, match="neither a file nor a folder"):
-        [*files_of(Place.of(tmp_path / "nothing"))]
 
 
 @pytest.mark.parametrize("value", ["2026-10-01", "12:00:00", "1790841600", 1790841600, None, "x-:"])

@@ -65,7 +65,7 @@ def test_few_entries_are_read_for_an_imported_offset(
     assert len(opened) < 3
 
 
-def test_notes_that_are_missing_or_of_another_table_mislead_nobody(path: Place) -> None:
+def test_notes_that_are_missing_or_of_another_table_do_not_mislead(path: Place) -> None:
     """An older version wrote none; a table that was made anew has other versions."""
     for notes in ([], [(5, 40)], [(0, 599), (5, 595), (10, 20)], [(0, 301), (1, 0), (2, 590)]):
         _note(path, notes)

@@ -1,0 +1,213 @@
+"""The work of ``import``: look at all files, commit their records, and bring them to the tables above."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from jobs.cli import engine, place
+from jobs.cli.again import note_changed
+from jobs.cli.screen import note
+from jobs.core.errors import DefinitionError, LakeError
+from jobs.core.table import Ingested, Table
+from jobs.core.topic import Topic
+from jobs.engine.pipeline.run_recorder import Wrote
+from jobs.engine.repair.bring_imported import bring, judges_of, refuse_open_time
+from jobs.engine.repair.import_files import import_file
+from jobs.engine.repair.plan_import import Plan, give_up, planned, unfinished_file
+from jobs.engine.storage.history_file import HistoryFile, milliseconds_of
+from jobs.engine.storage.history_names import files_of
+from jobs.engine.storage.import_marks import IMPORT
+from jobs.engine.storage.import_notes import ImportNote
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry
+from jobs.engine.storage.locks import lease
+from jobs.engine.storage.place import Place
+
+NAMED = 5
+"""Files that are left out and named; of more only the number is shown."""
+
+
+def topic_of(table: Ingested, name: str | None) -> Topic:
+    """Return the topic of a name; without a name the only one.
+
+    Raises:
+        DefinitionError: There is not exactly one.
+    """
+    found = [each for each in table.topics if name is None or each.name == name]
+    if len(found) != 1:
+        raise DefinitionError(
+            f"{table.id} reads {', '.join(each.name for each in table.topics)}, and the file has records of one of them",
+            hint="name it with --topic.",
+            table=table.id,
+        )
+    return found[0]
+
+
+@dataclass(slots=True)
+class Imported:
+    """What was, or would be, imported."""
+
+    files: int = 0
+    rows: int = 0
+    skipped_files: int = 0
+    skipped_rows: int = 0
+    left_out: int = 0
+    brought: int = 0
+    since: str | None = None
+    until: str | None = None
+    is_plan: bool = False
+
+    def add(self, plan: Plan) -> None:
+        """Count a file."""
+        if not plan.left:
+            self.skipped_files += 1
+            self.skipped_rows += plan.note.rows
+            return
+        self.files += 1
+        self.rows += plan.left
+        self.skipped_rows += plan.done
+        since, until = plan.span.since.isoformat(), plan.span.until.isoformat()
+        self.since = min(self.since or since, since)
+        self.until = max(self.until or until, until)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """An import.
+
+    Args:
+        table: The bronze table.
+        topic: Whose records the files have.
+        lake: The lake.
+        column: The field with the arrival.
+        header: Whether the first line of a CSV names its cells.
+        slice_rows: The most rows of a commit.
+        gives_up: Whether the rest of an interrupted file is left out.
+    """
+
+    table: Ingested
+    topic: Topic
+    lake: Lake
+    column: str
+    header: bool
+    slice_rows: int
+    gives_up: bool
+
+    def rehearsed(self, source: Place) -> Imported:
+        """Count what would come; nothing is written, and no Spark is started."""
+        found = Imported(is_plan=True)
+        for each in self._files(source, found):
+            found.add(self._looked_at(each, keep=False))
+        return found
+
+    def done(self, spark: SparkSession, source: Place) -> Imported:
+        """Import what there is to import, an interrupted file first, and bring it to the tables above.
+
+        All files are looked at before the first is committed. What is committed is brought also when a later file fails.
+        """
+        found, failure = Imported(), None
+        with lease(spark, self.table, self.lake, role=IMPORT):
+            try:
+                with engine.recorder(self.lake)(spark, self.table, IMPORT, self.lake) as wrote:
+                    self._commit(spark, source, found, wrote)
+            except LakeError as error:
+                failure = error
+        for judge in judges_of(self.table, self.lake):
+            with engine.recorder(self.lake)(spark, judge, IMPORT, self.lake) as wrote:
+
+                def on_table(each: Table, entry: Entry | None) -> None:
+                    if entry:
+                        wrote(each, entry)
+                    note_changed(each, entry)
+
+                found.brought += bring(spark, judge, self.lake, on_table=on_table)
+        if failure is not None:
+            raise failure
+        return found
+
+    def _commit(self, spark: SparkSession, source: Place, found: Imported, wrote: Wrote) -> None:
+        half = unfinished_file(self.table, self.lake)
+        begun = Place.of(half.file) if half else None
+        if self.gives_up:
+            self._give_up(half)
+            if begun == source:
+                return
+            half = None
+        rest = self._rest(half) if half else None
+        for each in self._files(source, found):
+            if each != begun or half is None:
+                self._looked_at(each, keep=True)
+        if rest is not None:
+            self._import(spark, rest, found, wrote)
+        for each in files_of(source):
+            if each != begun or half is None:
+                self._import(spark, self._planned(each, keep=True), found, wrote)
+
+    def _give_up(self, half: ImportNote | None) -> None:
+        """Leave the rest of an interrupted file out.
+
+        Raises:
+            DefinitionError: None was interrupted.
+        """
+        if half is None:
+            raise DefinitionError(
+                f"no import to {self.table.id} was interrupted, so there is nothing to give up",
+                hint="type it without --give-up.",
+                table=self.table.id,
+            )
+        kept = give_up(self.table, self.lake, half)
+        note(f"{kept.file}: {kept.rows:,} rows stay; the other {kept.given_up:,} do not come")
+
+    def _rest(self, half: ImportNote) -> Plan:
+        """Look what is left of an interrupted file."""
+        note(f"{half.file} was interrupted: the rest of it comes first")
+        file = HistoryFile(
+            place=Place.of(half.file), column=half.column, header=half.header, until=half.until
+        )
+        topic = topic_of(self.table, half.topic)
+        plan = planned(self.table, topic, self.lake, file)
+        refuse_open_time(self.table, self.lake, plan.span)
+        return plan
+
+    def _files(self, source: Place, found: Imported) -> Iterator[Place]:
+        """Yield the files, and name those that are left out because of their names."""
+
+        def leave_out(other: Place) -> None:
+            found.left_out += 1
+            if found.left_out <= NAMED:
+                note(f"{other}: left out, because its name names no format")
+
+        yield from files_of(source, leave_out)
+        if found.left_out > NAMED:
+            note(f"… and {found.left_out - NAMED:,} more files are left out")
+
+    def _looked_at(self, file: Place, *, keep: bool) -> Plan:
+        note(f"reading {file} …")
+        plan = self._planned(file, keep=keep)
+        if plan.left:
+            refuse_open_time(self.table, self.lake, plan.span)
+        return plan
+
+    def _planned(self, file: Place, *, keep: bool) -> Plan:
+        today = milliseconds_of(place.now())
+        read = HistoryFile(place=file, column=self.column, header=self.header, until=today)
+        return planned(self.table, self.topic, self.lake, read, keep=keep)
+
+    def _import(self, spark: SparkSession, plan: Plan, found: Imported, wrote: Wrote) -> None:
+        found.add(plan)
+        name, rows = plan.note.file, plan.note.rows
+        if plan.copy_of:
+            note(f"{plan.file.place}: has the bytes of {plan.copy_of}, which was imported before")
+        elif not plan.left:
+            more = f"; {plan.note.given_up:,} more were given up" if plan.note.given_up else ""
+            note(f"{name}: its {rows:,} rows were imported before{more}")
+        else:
+            refuse_open_time(self.table, self.lake, plan.span)
+            at = plan.done
+            for entry in import_file(
+                spark, self.table, self.lake, plan, clock=place.now, slice_rows=self.slice_rows
+            ):
+                wrote(self.table, entry)
+                at += entry.read
+                note(f"{name}: {at:,} of {rows:,} rows are in {self.table.id}")
