@@ -52,6 +52,30 @@ class ImportSlices:
         number = self._number_from(offset + 1) - 1
         return self._read(number) if number >= 0 else None
 
+    def before_run(self, first: int, version: int) -> int | None:
+        """Return the version before a row of commits that are nothing but slices, which ends with a slice; None if unknown.
+
+        A slice is committed behind the version that its note names, and before the note of the next slice. So where the
+        versions of the notes grow by one, all commits between are slices.
+
+        Args:
+            first: The first offset of the last slice.
+            version: Its version.
+        """
+        number = self._number_from(first)
+        last = self._read(number)
+        if last != Slice(first, version - 1):
+            return None
+        low, high, found = 0, number, last
+        while low < high:
+            middle = (low + high) // 2
+            near = self._read(middle)
+            if near is not None and last.after - near.after == number - middle:
+                high, found = middle, near
+            else:
+                low = middle + 1
+        return found.after
+
     def _number_from(self, offset: int) -> int:
         """Return the number of the first slice that begins at an offset or later; the next one where none does."""
         high = 1

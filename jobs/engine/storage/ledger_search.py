@@ -1,13 +1,15 @@
 """Find an entry of a ledger without reading all of them: offsets and versions only grow from entry to entry.
 
 A search opens about twenty commits of a million. An entry without the wanted figure (a backfill, maintenance) is passed
-over towards the older side.
+over towards the older side. A large import is thousands of such entries one behind the other: they are passed over at
+once, by what is written beside the log.
 """
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from jobs.engine.storage.commit_time import committed_at
+from jobs.engine.storage.import_slices import ImportSlices
 from jobs.engine.storage.ledger import Entry, entry_at, latest_version
 from jobs.engine.storage.place import Place
 
@@ -50,12 +52,22 @@ def first_reaching(
 def _at_or_before(
     path: Place, version: int, low: int, figure: Callable[[Entry], int | None]
 ) -> tuple[int, Entry, int] | None:
-    for number in range(version, low - 1, -1):
-        entry = entry_at(path, number)
+    while version >= low:
+        entry = entry_at(path, version)
         reached = figure(entry) if entry is not None else None
         if entry is not None and reached is not None:
-            return number, entry, reached
+            return version, entry, reached
+        version = _before_run(path, version, entry) if entry is not None else version - 1
     return None
+
+
+def _before_run(path: Place, version: int, entry: Entry) -> int:
+    """Return the version before an entry, and before the slices of an import that end with it."""
+    for part, (first, _) in entry.imported.items():
+        before = ImportSlices(path, part).before_run(first, version)
+        if before is not None:
+            return before
+    return version - 1
 
 
 def nearest_versions(path: Place, moment: datetime) -> Iterator[int]:

@@ -65,6 +65,32 @@ def test_few_entries_are_read_for_an_imported_offset(
     assert len(opened) < 3
 
 
+def test_a_long_import_is_passed_over_at_once_by_a_search_for_another_offset(
+    anywhere: Place, opened: list[int]
+) -> None:
+    """Two of them with a batch between, and one slice that waited for a batch."""
+    path = anywhere / "bronze" / BRONZE.name
+    log, offset, imported = [], 0, 0
+    for version in range(300):
+        if 20 <= version < 150 or 151 <= version < 290:
+            after = version - 2 if version == 151 else version - 1
+            ImportSlices(path, PART).note(imported, after)
+            log.append(_slice(imported, imported + 2))
+            imported += 2
+        else:
+            log.append(_batch(version, offset))
+            offset += 1
+    write_log(path, log)
+
+    for wanted in range(offset):
+        opened.clear()
+        found = commit_with(path, "x/0", wanted)
+        assert found is not None
+        assert found[1].offsets["x/0"] == (wanted, wanted + 1)
+        assert len(opened) < 30
+    assert commit_with(path, "x/0", offset) is None
+
+
 def test_notes_that_are_missing_or_of_another_table_do_not_mislead(path: Place) -> None:
     """An older version wrote none; a table that was made anew has other versions."""
     for notes in ([], [(5, 40)], [(0, 599), (5, 595), (10, 20)], [(0, 301), (1, 0), (2, 590)]):
@@ -101,9 +127,17 @@ def _log() -> list[Entry]:
     log, offset = [], 0
     for version in range(COMMITS):
         if version in AT:
-            ends = {PART: AT[version]}
-            log.append(entry(BRONZE, mode=IMPORT, batch=BATCH, offsets=ends, imported=ends))
+            log.append(_slice(*AT[version]))
         else:
-            log.append(entry(BRONZE, batch=version, offsets={"x/0": (offset, offset + 1)}))
+            log.append(_batch(version, offset))
             offset += 1
     return log
+
+
+def _slice(first: int, end: int) -> Entry:
+    ends = {PART: (first, end)}
+    return entry(BRONZE, mode=IMPORT, batch=BATCH, offsets=ends, imported=ends)
+
+
+def _batch(number: int, offset: int) -> Entry:
+    return entry(BRONZE, batch=number, offsets={"x/0": (offset, offset + 1)})
