@@ -12,6 +12,7 @@ from jobs.cli import engine, place, ranges
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.ranges import SINCE, UNTIL
 from jobs.cli.screen import emit, note, show, yes
+from jobs.core.errors import DefinitionError
 from jobs.core.table import Ingested, Table
 from jobs.engine.gates import gate_files
 from jobs.engine.gates.gate_files import GateShutError, Where
@@ -50,7 +51,7 @@ def check_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     """
     found, where = place.existing(lake)
     span = ranges.both(since, until, "neither to audit all rows")
-    chosen = [t for t in place.named(tables) if not isinstance(t, Ingested) and where.exists(t)]
+    chosen = _chosen(tables, where)
     note("starting Spark …")
     site = engine.site(found, where, None, is_brief=True)
     audits = []
@@ -66,6 +67,38 @@ def check_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         show(None, COLUMNS, [row for each in audits for row in _rows(each)])
     for table, each in zip(chosen, audits, strict=True):
         _refuse(table, where, each)
+
+
+def _chosen(names: Sequence[str] | None, lake: Lake) -> list[Table]:
+    """Return the named tables; all of silver and gold that exist when none is named.
+
+    Raises:
+        DefinitionError: A named one is of bronze or does not exist, or none exists at all.
+    """
+    if names:
+        chosen = place.named(names)
+        for table in chosen:
+            _refuse_received(table)
+            lake.refuse_missing(table)
+        return chosen
+    found: list[Table] = [
+        each for each in place.named(None) if not isinstance(each, Ingested) and lake.exists(each)
+    ]
+    if not found:
+        raise DefinitionError(
+            f"no silver or gold table exists in {lake.root} yet",
+            hint="fill the lake first: `strandline produce`, then `strandline run`.",
+        )
+    return found
+
+
+def _refuse_received(table: Table) -> None:
+    if isinstance(table, Ingested):
+        raise DefinitionError(
+            f"{table.id} is as received; there is nothing to audit",
+            hint="name a silver or gold table.",
+            table=table.id,
+        )
 
 
 def refuse_unbelieved(spark: SparkSession, table: Table, lake: Lake, span: Span) -> None:
