@@ -161,12 +161,12 @@ def _whole(lake: Lake, name: str, digits: str) -> str:
     """
     catalog.model(name)
     known = [str(each["version"]) for each in model_shelf.versions(lake, name)]
-    fitting = [each for each in known if each.startswith(digits)]
+    fitting = [each for each in known if digits and each.startswith(digits)]
     if len(fitting) == 1:
         return fitting[0]
     said = "several versions begin with" if fitting else "no version begins with"
     raise DefinitionError(
-        f"{said} {digits}",
+        f"{said} {digits or 'nothing'}",
         hint=f"the versions of {name} are {', '.join(known) or 'none yet; train one'}.",
         model=name,
     )

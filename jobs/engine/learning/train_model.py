@@ -22,6 +22,7 @@ from jobs.core.scored_rows import Trained, steps
 from jobs.core.scoring import Form, as_words
 from jobs.engine.learning.distributions import distributions
 from jobs.engine.learning.estimators import even_odds, learnt
+from jobs.engine.learning.model_sql import judging_rows, refuse_unreadable
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.runtime.meter import model_version
 from jobs.engine.storage import model_shelf
@@ -49,24 +50,17 @@ def train(
         at: The time of the training, for the certificate.
 
     Raises:
-        DefinitionError: The range has no rows, or none to learn from.
+        DataError: All rows have the label, or none.
+        DefinitionError: The range has no rows, or the model's SQL is wrong.
     """
     lake.refuse_missing(model.of)
     table_version = latest_version(lake.table(model.of))
     split = span.since + (span.until - span.since) * (1 - model.held_out)
     rows = rows_at(spark, lake.table(model.of), table_version)
-    seen = labelled(rows.where(Span(since=span.since, until=split).holds(model.of.event_at)), model)
-    seen = seen.persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        _refuse_unlearnable(seen, model, span)
-        form = learnt(seen, [each.exact for each in model.features], model.estimator, LABEL)
-        draft = _trained(model, form, "0")
-        threshold = _threshold(scored(seen, model, draft), model)
-        known = distributions(
-            scored(seen, model, draft), [each.name for each in model.features], SCORE
-        )
-    finally:
-        seen.unpersist()
+    refuse_unreadable(rows, model)
+    first = rows.where(Span(since=span.since, until=split).holds(model.of.event_at))
+    with judging_rows(model):
+        form, threshold, known = _learnt(first, model, span)
     words: dict[str, Any] = {
         "model": model.name,
         "features": [{"name": each.name, "sql": each.exact} for each in model.features],
@@ -87,9 +81,10 @@ def train(
     version = hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:DIGITS]
     words["version"] = version
     held_out = Span(since=split, until=span.until)
-    words["certificate"]["metrics"] = metrics(
-        rows.where(held_out.holds(model.of.event_at)), model, _trained(model, form, threshold)
-    )
+    with judging_rows(model):
+        words["certificate"]["metrics"] = metrics(
+            rows.where(held_out.holds(model.of.event_at)), model, _trained(model, form, threshold)
+        )
     words["certificate"]["at"] = at.isoformat(timespec="seconds")
     model_shelf.keep(lake, model.name, version, words)
     return model_shelf.version(lake, model.name, version)
@@ -117,12 +112,20 @@ def everything(spark: SparkSession, model: Model, lake: Lake) -> Span:
 def evaluate(
     spark: SparkSession, model: Model, lake: Lake, version: str, span: Span
 ) -> dict[str, float]:
-    """Return the metrics of a version on a range of the table's rows as they are now."""
+    """Return the metrics of a version on a range of the table's rows as they are now.
+
+    Raises:
+        DefinitionError: The range has no rows, or the version looks at a column that the table has no more.
+    """
     lake.refuse_missing(model.of)
     rows = rows_at(spark, lake.table(model.of), latest_version(lake.table(model.of)))
     words = model_shelf.version(lake, model.name, version)
     trained = model_shelf.trained(words)
-    return metrics(rows.where(span.holds(model.of.event_at)), model, trained)
+    with judging_rows(model):
+        figures = metrics(rows.where(span.holds(model.of.event_at)), model, trained)
+    if not figures["rows"]:
+        raise _no_rows(model, span)
+    return figures
 
 
 def labelled(rows: DataFrame, model: Model) -> DataFrame:
@@ -163,6 +166,19 @@ def metrics(rows: DataFrame, model: Model, trained: Trained) -> dict[str, float]
     }
 
 
+def _learnt(first: DataFrame, model: Model, span: Span) -> tuple[Form, str, dict[str, Any]]:
+    """Return what was learnt from the first part of the range: the form, the threshold, and the distributions."""
+    seen = labelled(first, model).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        _refuse_unlearnable(seen, model, span)
+        form = learnt(seen, [each.exact for each in model.features], model.estimator, LABEL)
+        rows = scored(seen, model, _trained(model, form, "0"))
+        known = distributions(rows, [each.name for each in model.features], SCORE)
+        return form, _threshold(rows, model), known
+    finally:
+        seen.unpersist()
+
+
 def _threshold(found: DataFrame, model: Model) -> str:
     """Return the score from which on a row is unusual, as text."""
     if model.flags is None:
@@ -178,20 +194,29 @@ def _trained(model: Model, form: Form, threshold: str) -> Trained:
 
 
 def _refuse_unlearnable(seen: DataFrame, model: Model, span: Span) -> None:
-    (row,) = seen.selectExpr("count(*) AS rows", f"count_if({LABEL}) AS positives").collect()
-    range_ = f"between {span.since.isoformat()} and {span.until.isoformat()}"
+    counts = ("count(*) AS rows", f"count_if({LABEL}) AS positives")
+    # The largest value of each, so that SQL that fails on a row fails here and not within MLlib.
+    (row,) = seen.selectExpr(*counts, *(f"max({each.exact})" for each in model.features)).collect()
     if not row["rows"]:
-        raise DefinitionError(
-            f"{model.of.id} has no row to learn from {range_}",
-            hint="name another range with --since and --until; `strandline query` shows what there is.",
-            model=model.name,
-        )
+        raise _no_rows(model, span)
     if model.label is not None and row["positives"] in {0, row["rows"]}:
         raise DataError(
-            f"of {row['rows']:,} rows {range_} {row['positives']:,} have the label of {model.name}, so there is nothing to learn",
+            f"of {row['rows']:,} rows {_range(span)} {row['positives']:,} have the label of {model.name}, so there is nothing to learn",
             hint="name a longer range with --since and --until.",
             model=model.name,
         )
+
+
+def _no_rows(model: Model, span: Span) -> DefinitionError:
+    return DefinitionError(
+        f"{model.of.id} has no row {_range(span)}",
+        hint="name another range with --since and --until; `strandline query` shows what there is.",
+        model=model.name,
+    )
+
+
+def _range(span: Span) -> str:
+    return f"between {span.since.isoformat()} and {span.until.isoformat()}"
 
 
 def _share(part: float, whole: float) -> float:

@@ -20,13 +20,14 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from jobs.core.errors import DefinitionError, TransientError
+from jobs.core.errors import DataError, DefinitionError, TransientError
 from jobs.core.scored_rows import Term, Trained
 from jobs.core.scoring import from_words
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
 
 TERMS, HISTORY = "terms.json", "history.jsonl"
+SUFFIX = ".json"
 
 MOST = 100
 """Terms of a model. The plan that scores has each of them, because a backfill may reach any."""
@@ -76,9 +77,13 @@ def keep(lake: Lake, name: str, version: str, words: Mapping[str, Any]) -> None:
 
 
 def versions(lake: Lake, name: str) -> list[dict[str, Any]]:
-    """Return what is known of each version, the oldest first."""
+    """Return what is known of each version, the oldest first.
+
+    The draft of one that is being written, or of a process that was killed meanwhile, is none.
+    """
     names = (lake.models / name / "versions").names()
-    found = (version(lake, name, each.removesuffix(".json")) for each in names)
+    whole = (each for each in names if each.endswith(SUFFIX) and not each.startswith("."))
+    found = (version(lake, name, each.removesuffix(SUFFIX)) for each in whole)
     return sorted(found, key=lambda words: str(words["certificate"]["at"]))
 
 
@@ -86,16 +91,25 @@ def version(lake: Lake, name: str, wanted: str) -> dict[str, Any]:
     """Return what is known of a version.
 
     Raises:
+        DataError: Its file is damaged.
         DefinitionError: There is none of that name.
     """
-    text = _file(lake, name, wanted).text()
+    file = _file(lake, name, wanted)
+    text = file.text()
     if text is None:
         raise DefinitionError(
             f"the model {name} has no version {wanted} in {lake.root}",
             hint=f"`strandline models list` shows its versions, `strandline models train {name}` makes one.",
             model=name,
         )
-    return dict(json.loads(text))
+    try:
+        return dict(json.loads(text))
+    except ValueError as error:
+        raise DataError(
+            f"{file} is damaged, so the version {wanted} of {name} cannot be read",
+            hint="bring it back from a snapshot; or remove it, where no row has the version, and train it again.",
+            model=name,
+        ) from error
 
 
 def terms(lake: Lake, name: str) -> Terms:
@@ -191,4 +205,4 @@ def trained(words: Mapping[str, Any]) -> Trained:
 
 
 def _file(lake: Lake, name: str, wanted: str) -> Place:
-    return lake.models / name / "versions" / f"{wanted}.json"
+    return lake.models / name / "versions" / f"{wanted}{SUFFIX}"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.core.errors import DefinitionError, TransientError
+from jobs.core.errors import DataError, DefinitionError, TransientError
 from jobs.core.scoring import Linear, as_words
 from jobs.engine.storage import model_shelf
 from jobs.engine.storage.lake import Lake
@@ -43,6 +43,23 @@ def test_a_version_is_written_once(lake: Lake) -> None:
     assert model_shelf.version(lake, NAME, "a")["certificate"] == {"at": "noon"}
     with pytest.raises(DefinitionError, match="the model unusual has no version b"):
         model_shelf.version(lake, NAME, "b")
+
+
+def test_the_draft_of_a_process_that_was_killed_is_no_version(lake: Lake) -> None:
+    """A training that is killed while it writes its file must not make all others unreadable."""
+    keep(lake, "a")
+    folder = lake.models / NAME / "versions"
+    (folder / ".b.json.0123").put('{"version"')
+
+    assert [each["version"] for each in model_shelf.versions(lake, NAME)] == ["a"]
+
+
+def test_a_damaged_version_is_named(lake: Lake) -> None:
+    (lake.models / NAME / "versions" / "a.json").put('{"version"')
+
+    with pytest.raises(DataError, match=r"versions/a\.json is damaged") as error:
+        model_shelf.versions(lake, NAME)
+    assert "snapshot" in error.value.hint
 
 
 def test_a_rollback_is_one_more_term(lake: Lake) -> None:
