@@ -14,7 +14,7 @@ from jobs.engine.learning.promote_model import Desk
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage import model_shelf
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.model_shelf import Decision
+from jobs.engine.storage.model_shelf import DECIDED, Decision
 
 COLUMNS = (
     "model",
@@ -73,7 +73,7 @@ def shown(name: str, version: str | None, lake: str | None, *, as_json: bool) ->
             for each in model_shelf.terms(where, name).every
         ],
     )
-    refused = [line for line in lines if line["what"] not in {"promoted", "rolled back"}]
+    refused = [line for line in lines if line["what"] not in DECIDED]
     if refused:
         show(
             "not in force",
@@ -128,6 +128,17 @@ def promoted(
     desk = _desk(name, where)
     done = desk.promote(_whole(where, name, version), _moment(since))
     _say(desk, done, as_json=as_json)
+
+
+def rescored(name: str, version: str, since: str, lake: str | None, *, as_json: bool) -> None:
+    """Let a version score history."""
+    _, where = place.existing(lake)
+    desk = _desk(name, where)
+    done = desk.rescore(_whole(where, name, version), moment(since, "--from"))
+    table = desk.model.of.id
+    _say(desk, done, as_json=as_json)
+    if not as_json:
+        say(f"compute the rows: strandline rebuild {table}; strandline promote {table}")
 
 
 def rolled_back(name: str, since: str | None, lake: str | None, *, as_json: bool) -> None:

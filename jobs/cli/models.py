@@ -29,6 +29,7 @@ strandline models train unusual_traffic --since 2026-11-01 --until 2026-11-08
 strandline models show unusual_traffic 425567f825ed
 strandline models evaluate unusual_traffic 425567f825ed --since 2026-11-08 --until 2026-11-09
 strandline models promote unusual_traffic 425567f825ed
+strandline models rescore unusual_traffic 425567f825ed --from 2026-01-01
 strandline models rollback unusual_traffic
 """
 
@@ -126,6 +127,34 @@ def promote(
     strandline models promote unusual_traffic 425567f825ed --from 2026-11-09
     """
     _work().promoted(name, version, since, lake, as_json=as_json)
+
+
+@models.command("rescore")
+def rescore(
+    name: NameArgument,
+    version: VersionArgument,
+    since: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="<moment>",
+            help="First moment of event time, in UTC, before the first promotion's.",
+        ),
+    ],
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Let a version score history: the rows from before the first promotion, which have no score.
+
+    What was scored keeps its score, and streams go on. A rebuild of the table then computes the rows; of history no
+    alerts are raised.
+
+    \b
+    strandline models rescore unusual_traffic 425567f825ed --from 2026-01-01
+    strandline rebuild gold.traffic_scores
+    strandline promote gold.traffic_scores
+    """
+    _work().rescored(name, version, since, lake, as_json=as_json)
 
 
 @models.command("rollback")

@@ -105,9 +105,33 @@ def test_a_version_holds_from_a_moment_on_until_it_is_rolled_back(versions: Lake
     assert "no version of unusual_traffic is promoted" in again.err
 
 
+def test_history_is_scored_from_a_moment_before_the_first_promotion(versions: Lake) -> None:
+    """Which a rebuild does, and only once something is promoted."""
+    words = ("--lake", versions.root)
+    rescore = ("models", "rescore", MODEL.name)
+
+    early = strandline(*rescore, "aaaa", "--from", "2026-01-01", *words)
+    succeeded("models", "promote", MODEL.name, "aaaa", "--from", "2026-11-09", *words)
+    unfit = strandline(*rescore, "bbbb", "--from", "2026-01-01", *words)
+    late = strandline(*rescore, "aaaa", "--from", "2026-11-09", *words)
+    rescored = succeeded(*rescore, "aaaa", "--from", "2026-01-01", *words).out
+    held = [each.since[:10] for each in model_shelf.terms(versions, MODEL.name).every]
+    shown = succeeded("models", "show", MODEL.name, *words).out
+
+    assert [early.code, unfit.code, late.code] == [2, 2, 2]
+    assert "no version of unusual_traffic is promoted" in early.err
+    assert "recall is 0.1" in unfit.err
+    assert "from 2026-11-09T00:00:00+00:00 on have the score of their time" in late.err
+    assert "strandline rebuild gold.traffic_scores; strandline promote" in rescored
+    assert held == ["2026-01-01", "2026-11-09"]
+    assert "refused" in shown.partition("not in force")[2]
+    assert "rescored" not in shown.partition("not in force")[2]
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
+        (("promote", MODEL.name, ""), "no version begins with nothing"),
         (("train", "other", "--since", "2026-11-01", "--until", "2026-11-02"), "no model other"),
         (("promote", MODEL.name, "cccc"), "no version begins with cccc"),
         (("promote", MODEL.name, "aaaa", "--from", "noon"), "--from"),

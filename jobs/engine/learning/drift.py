@@ -42,6 +42,8 @@ def drift(model: Model, lake: Lake, since: datetime, until: datetime) -> list[Dr
     first, last = Span(since=since, until=until).in_micros()
     within = f"epoch_us({moment}) BETWEEN {first} AND {last}"
     with peek_files(list(files), "scored") as day:
+        if VERSION not in {name for name, *_ in day.ask("DESCRIBE scored")}:
+            return []  # they were written before the table was scored
         known = day.ask(
             f"SELECT {VERSION}, count(*) FROM scored WHERE {within} AND {VERSION} IS NOT NULL GROUP BY 1 ORDER BY 1"  # noqa: S608  # our own names
         )

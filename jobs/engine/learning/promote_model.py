@@ -10,6 +10,8 @@ before the first row of it is scored. There are two ways to be sure:
   version that was trained on what was there before.
 
 What is in neither way is refused: rows that are there keep their score, and a backfill of them gives the same one.
+
+Rows from before the first term have none. A version may be let hold of them afterwards, up to that term.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +25,7 @@ from jobs.engine.storage import model_shelf
 from jobs.engine.storage.find_rows import Where, look
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.locks import refuse_if_taken
-from jobs.engine.storage.model_shelf import Decision, Terms
+from jobs.engine.storage.model_shelf import PROMOTED, RESCORED, ROLLED_BACK, Decision, Terms
 
 SECOND = timedelta(seconds=1)
 SHOWN = 3
@@ -46,6 +48,47 @@ class Desk:
             DefinitionError: The version's metrics do not fulfil the check, or rows of the time are scored already.
             TransientError: Another process has decided meanwhile, or writes the table.
         """
+        self._refuse_unfit(version)
+        was = model_shelf.terms(self.lake, self.model.name)
+        return self._decide(was, PROMOTED, version, since)
+
+    def rescore(self, version: str, since: datetime) -> Decision:
+        """Let a version hold of history, from a moment on until the first term; a rebuild gives the rows their score.
+
+        No row of that time has a score, so none changes; and what any later moment has scored, a running stream and a
+        feed included, stays as it is.
+
+        Raises:
+            DefinitionError: The version's metrics do not fulfil the check, nothing is promoted yet, or the moment is
+                not before the first term.
+            TransientError: Another process has decided meanwhile.
+        """
+        self._refuse_unfit(version)
+        was = model_shelf.terms(self.lake, self.model.name)
+        if not was.every:
+            raise DefinitionError(
+                f"no version of {self.model.name} is promoted in {self.lake.root}, so nothing ends the history",
+                hint=f"`strandline models promote {self.model.name} {version}` promotes it first.",
+                model=self.model.name,
+            )
+        first = self.history_ends(was)
+        if since >= first:
+            raise DefinitionError(
+                f"events of {self.model.name} from {first.isoformat()} on have the score of their time",
+                hint="name an earlier moment: what is rescored is the time before.",
+                model=self.model.name,
+            )
+        decision = self._decision(RESCORED, version, since.astimezone(first.tzinfo))
+        model_shelf.decide(self.lake, self.model.name, was, decision)
+        return decision
+
+    @staticmethod
+    def history_ends(known: Terms) -> datetime:
+        """Return the first moment of which a decision was made."""
+        return min(datetime.fromisoformat(each.since) for each in known.every)
+
+    def _refuse_unfit(self, version: str) -> None:
+        """Refuse a version that does not fulfil the check, and keep that in the history."""
         words = model_shelf.version(self.lake, self.model.name, version)
         complaints = self.model.against(words["certificate"])
         if complaints:
@@ -58,8 +101,6 @@ class Desk:
                 version=version,
                 reasons=complaints,
             )
-        was = model_shelf.terms(self.lake, self.model.name)
-        return self._decide(was, "promoted", version, since)
 
     def roll_back(self, since: datetime | None) -> Decision:
         """Let the version before the last promotion hold again, from a moment on; none where there is no such version.
@@ -76,7 +117,7 @@ class Desk:
                 model=self.model.name,
             )
         before = was.stack[-2] if len(was.stack) > 1 else None
-        return self._decide(was, "rolled back", before, since)
+        return self._decide(was, ROLLED_BACK, before, since)
 
     def _decide(
         self, was: Terms, what: str, version: str | None, since: datetime | None
@@ -85,17 +126,20 @@ class Desk:
         begins = (since or soonest).astimezone(soonest.tzinfo)
         is_ahead = begins >= soonest
         self._refuse_past(begins, is_ahead=is_ahead)
-        decision = Decision(
+        decision = self._decision(what, version, begins)
+        known = model_shelf.decide(self.lake, self.model.name, was, decision)
+        if not is_ahead:
+            self._take_back_if_late(known, was, begins)
+        return decision
+
+    def _decision(self, what: str, version: str | None, begins: datetime) -> Decision:
+        return Decision(
             what=what,
             version=version,
             since=begins.isoformat(),
             at=self.clock().isoformat(timespec="seconds"),
             by=self.by,
         )
-        known = model_shelf.decide(self.lake, self.model.name, was, decision)
-        if not is_ahead:
-            self._take_back_if_late(known, was, begins)
-        return decision
 
     def _take_back_if_late(self, known: Terms, was: Terms, begins: datetime) -> None:
         """Undo a decision about time of which a stream that started meanwhile has scored rows."""

@@ -29,6 +29,8 @@ from jobs.engine.storage.place import Place
 TERMS, HISTORY = "terms.json", "history.jsonl"
 SUFFIX = ".json"
 
+PROMOTED, ROLLED_BACK, RESCORED = DECIDED = ("promoted", "rolled back", "rescored")
+
 MOST = 100
 """Terms of a model. The plan that scores has each of them, because a backfill may reach any."""
 
@@ -38,7 +40,7 @@ class Decision:
     """A promotion, or a rollback.
 
     Args:
-        what: ``promoted`` or ``rolled back``.
+        what: ``promoted``, ``rolled back``, or ``rescored``: it holds of history from before the first promotion.
         version: The version that holds from then on; None for none.
         since: The event time from which on it holds.
         at: When it was decided.
@@ -64,9 +66,9 @@ class Terms:
         """Return the promoted versions that were not rolled back, the last of them the one that was promoted last."""
         stack: list[str] = []
         for each in self.every:
-            if each.what == "promoted" and each.version is not None:
+            if each.what == PROMOTED and each.version is not None:
                 stack.append(each.version)
-            else:
+            elif each.what == ROLLED_BACK:
                 stack.pop()
         return stack
 
@@ -135,6 +137,8 @@ def in_force(lake: Lake, name: str, known: Terms | None = None) -> tuple[Term, .
 def decide(lake: Lake, name: str, was: Terms, decision: Decision) -> Terms:
     """Add a decision to those that were read, and return all of them.
 
+    One about history comes before all others, so that each of them counts where it holds.
+
     Raises:
         DefinitionError: There are too many.
         TransientError: Another process has decided meanwhile.
@@ -146,7 +150,9 @@ def decide(lake: Lake, name: str, was: Terms, decision: Decision) -> Terms:
             model=name,
         )
     note(lake, name, asdict(decision))
-    text = json.dumps([asdict(each) for each in (*was.every, decision)], indent=1)
+    is_first = decision.what == RESCORED
+    every = (decision, *was.every) if is_first else (*was.every, decision)
+    text = json.dumps([asdict(each) for each in every], indent=1)
     tag = (lake.models / name / TERMS).exchange(text, was.tag)
     if tag is None:
         note(lake, name, {**asdict(decision), "what": "not decided: another process was first"})
@@ -155,7 +161,7 @@ def decide(lake: Lake, name: str, was: Terms, decision: Decision) -> Terms:
             hint="`strandline models show` has what holds; type the same again if it is still wanted.",
             model=name,
         )
-    return Terms((*was.every, decision), tag)
+    return Terms(every, tag)
 
 
 def restore(lake: Lake, name: str, known: Terms, was: Terms) -> None:

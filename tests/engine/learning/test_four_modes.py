@@ -22,6 +22,8 @@ from jobs.engine.learning.promote_model import Desk
 from jobs.engine.learning.train_model import train
 from jobs.engine.pipeline import feed_query
 from jobs.engine.pipeline.feed_ledger import FeedLedger
+from jobs.engine.pipeline.runner import Site
+from jobs.engine.repair import rebuild
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.storage import model_shelf
 from jobs.engine.storage.lake import Lake
@@ -36,7 +38,7 @@ from tests.engine.records import make
 from tests.support import lakes
 from tests.support.feeds import records
 from tests.support.modes import derive, stream
-from tests.support.rows import NOON, Row, at, shown
+from tests.support.rows import NOON, NULL, Row, at, shown
 from tests.support.traffic import DAY, commits_of, connected, plan, sent
 
 pytestmark = pytest.mark.core
@@ -157,6 +159,32 @@ def test_real_time_gives_the_scores_of_the_batch(
         each["connection_id"]: (each["model_version"], f"{Decimal(str(each['score'])):.6f}")
         for each in events
     } == {row["connection_id"]: (row["model_version"], row["score"]) for row in batch}
+
+
+def test_history_from_before_the_first_promotion_is_scored_by_a_rebuild(
+    spark: SparkSession, learnt: Lake, batch: list[Row]
+) -> None:
+    """And every row of the time of a term keeps its score."""
+    lake = beside(learnt, "history")
+    for day in (FIRST, SECOND):
+        connected(spark, lake, day)
+        derive(spark, lake, MODEL.of)
+    before = answer(lake)
+    first = str(model_shelf.terms(lake, MODEL.name).every[0].version)
+    mine = desk(lake, replace(MODEL, check=(Demand(metric="rows", least=1),)))
+
+    with pytest.raises(DefinitionError, match="have the score of their time"):
+        mine.rescore(first, NOON)
+    mine.rescore(first, NOON - 2 * DAY)
+    site = Site(spark=spark, clock=lambda: NOON)
+    rebuild.rebuild(MODEL.of, lake, site)
+    rebuild.promote(MODEL.of, lake, site)
+
+    after = answer(lake)
+    ids = {row["connection_id"] for row in batch}
+    assert [row for row in after if row["connection_id"] in ids] == batch
+    assert {row["model_version"] for row in before if row["connection_id"] not in ids} == {NULL}
+    assert {row["model_version"] for row in after if row["connection_id"] not in ids} == {first}
 
 
 @pytest.mark.kafka

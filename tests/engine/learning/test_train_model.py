@@ -1,13 +1,14 @@
 """What cannot be trained or evaluated is refused with a sentence and a hint, and nothing of it is kept."""
 
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from jobs.core.errors import DataError, DefinitionError
-from jobs.core.model import Feature
+from jobs.core.model import Clusters, Demand, Feature
 from jobs.engine.learning.train_model import evaluate, train
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.storage import model_shelf
@@ -76,11 +77,13 @@ def test_a_version_is_evaluated_on_rows_that_are_there(
 ) -> None:
     """A table of zeros would look like a version that finds nothing."""
     lakes.copy(filled.table(MODEL.of), lake.table(MODEL.of))
-    words = train(spark, MODEL, lake, ALL, NOON)
+    check = (Demand(metric="rows", least=1),)
+    model = replace(MODEL, estimator=Clusters(), label=None, check=check, flags=Decimal("0.1"))
+    words = train(spark, model, lake, ALL, NOON)
     lost = {**words, "version": "lost", "features": [{"name": "f", "sql": "gone"}] * 3}
     model_shelf.keep(lake, MODEL.name, "lost", lost)
 
     with pytest.raises(DefinitionError, match="has no row between"):
-        evaluate(spark, MODEL, lake, words["version"], LONG_AGO)
+        evaluate(spark, model, lake, words["version"], LONG_AGO)
     with pytest.raises(DefinitionError, match=r"cannot score the rows .* now: .*`gone`"):
-        evaluate(spark, MODEL, lake, "lost", ALL)
+        evaluate(spark, model, lake, "lost", ALL)

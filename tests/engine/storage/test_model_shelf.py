@@ -82,6 +82,17 @@ def test_a_rollback_is_one_more_term(lake: Lake) -> None:
     assert len([*model_shelf.history(lake, NAME)]) == 5
 
 
+def test_a_term_of_history_counts_where_no_other_holds_and_is_not_rolled_back(lake: Lake) -> None:
+    keep(lake, "a")
+    keep(lake, "b")
+    known = decide(lake, model_shelf.terms(lake, NAME), "promoted", "a")
+    known = decide(lake, known, "rescored", "b")
+    known = decide(lake, known, "rolled back", None)
+
+    assert [each.version for each in model_shelf.terms(lake, NAME).every] == ["b", "a", None]
+    assert known.stack == []
+
+
 def test_of_two_that_decide_at_once_one_wins(lake: Lake) -> None:
     was = model_shelf.terms(lake, NAME)
     refused: list[str] = []
