@@ -10,6 +10,7 @@ from jobs.cli.ranges import moment, typed
 from jobs.cli.screen import emit, say, show
 from jobs.core.errors import DefinitionError
 from jobs.core.model import Model
+from jobs.core.project import package
 from jobs.engine.learning.promote_model import Desk
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage import model_shelf
@@ -40,6 +41,9 @@ def listed(lake: str | None, *, as_json: bool) -> None:
         rows += [_row(model, words, decided) for words in known] or [none]
     if as_json:
         emit(rows)
+        return
+    if not rows:
+        say(f"no model yet; one is a module in {package()}.models that ends with MODEL = Model(…)")
         return
     show(None, COLUMNS, [tuple(row.values()) for row in rows])
 

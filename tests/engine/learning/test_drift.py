@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.engine.learning.drift import drift
+from jobs.engine.learning.drift import drift, index
 from jobs.engine.storage.lake import Lake
 from jobs.models.unusual_traffic import MODEL
 from tests.support.modes import derive
@@ -23,3 +23,8 @@ def test_rows_from_before_the_table_was_scored_are_no_drift(
     derive(spark, lake, replace(MODEL.of, scored_by=None))
 
     assert drift(MODEL, lake, NOON - DAY, NOON) == []
+
+
+def test_a_day_like_the_training_has_not_moved() -> None:
+    assert index([0.5, 0.5], [0.5, 0.5]) == 0
+    assert index([0.5, 0.5], [1.0, 0.0]) > 1

@@ -259,7 +259,8 @@ def test_the_report_warns_of_a_day_that_is_not_like_the_training(
 
     days = drifts.by_day([MODEL.of], lake, [NOON.date(), NOON.date() + DAY])
 
-    found = {each.of: each for each in days[MODEL.of.id][NOON.date()] if each.version == first}
+    known = days[MODEL.of.id][NOON.date()].known
+    found = {each.of: each for each in known if each.version == first}
     assert {*found} == {"kilobytes_out", "kilobytes_in", "is_remote_shell", "score"}
     assert found["score"].warns
     assert found["kilobytes_out"].psi == pytest.approx(
@@ -272,9 +273,18 @@ def test_the_report_warns_of_a_day_that_is_not_like_the_training(
     )
 
 
-def test_a_day_like_the_training_has_not_moved() -> None:
-    assert index([0.5, 0.5], [0.5, 0.5]) == 0
-    assert index([0.5, 0.5], [1.0, 0.0]) > 1
+@pytest.mark.usefixtures("batch")
+def test_the_report_is_written_without_a_version_that_is_gone(learnt: Lake) -> None:
+    """With a warning of the day that says what is missing."""
+    lake = Lake(learnt.root.parent / f"{learnt.root.name}-gone")
+    lakes.copy(
+        Lake(learnt.root.parent / f"{learnt.root.name}-batch").table(MODEL.of), lake.table(MODEL.of)
+    )
+
+    days = drifts.by_day([MODEL.of], lake, [NOON.date()])[MODEL.of.id]
+
+    assert drifts.last(days) == ()
+    assert "the model unusual_traffic has no version" in drifts.warnings(days)[NOON.date()][0]
 
 
 def wait(until: Callable[[], bool]) -> None:
