@@ -7,24 +7,24 @@ secrets of a profile need not be where they are not asked for.
 All mistakes of a profile are found together, each with what to change.
 """
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from jobs.core.errors import DefinitionError
 from jobs.core.project import FILE, Project, near
+from jobs.engine.runtime.plain_secrets import is_secret_name, secret_in
 
 OTHERS = "environment"
 """The part of a profile with variables that other programs' makers defined: where the store is, its keys, the receiver of lineage."""
 FOREIGN = re.compile(r"(?:AWS|OPENLINEAGE)_\w+")
 PATHS = ("lake", "rules")
 """Relative ones begin at the project's folder, wherever the program is started."""
-SECRET_NAME = re.compile(
-    r"password|passphrase|secret|token|jaas|credential|private|key\.pem", re.IGNORECASE
-)
+OPTIONS = ("kafka_options", "schema_registry_options")
+"""Those that are sections of names and values."""
 WAYS = ("env", "file")
 HOW = 'name the secret instead: { env = "NAME" } or { file = "path" }'
 
@@ -100,36 +100,57 @@ def _written(name: str, project: Project | None) -> Mapping[str, Any]:
 def _take(
     found: Profile, key: str, value: object, root: Path, lookup: Callable[[str], str | None]
 ) -> None:
-    if isinstance(value, dict) and not _is_reference(value):
-        resolved = {}
-        for each, inner in value.items():
-            if SECRET_NAME.search(each) and isinstance(inner, str):
-                found.wrong.append(f"{key}: {each} is written in the file; {HOW}")
-            else:
-                resolved[each] = _resolved(found, f"{key}: {each}", inner, root, lookup)
-        found.values[key] = resolved
+    if key in OPTIONS:
+        value = _parsed(value)
+    if key in OPTIONS and isinstance(value, dict) and not _is_reference(value):
+        found.values[key] = {
+            each: _resolved(found, f"{key}: {each}", inner, root, lookup)
+            for each, inner in value.items()
+            if not _is_refused(found, f"{key}: {each}", each, inner)
+        }
         return
-    plain = _plain_secret(key, value)
-    if plain:
-        found.wrong.append(f"{key} {plain}; {HOW}")
+    if key == "webhook" and isinstance(value, str):
+        why = "is written in the file, and each reader of the file may post to it"
+        found.wrong.append(f"{key} {why}; {HOW}")
         return
-    resolved_value = _resolved(found, key, value, root, lookup)
-    if key in PATHS and isinstance(resolved_value, str) and "://" not in resolved_value:
-        resolved_value = str(root / Path(resolved_value).expanduser())
-    found.values[key] = resolved_value
+    if _is_refused(found, key, "", value):
+        return
+    resolved = _resolved(found, key, value, root, lookup)
+    if key in PATHS and resolved is not None:
+        if not isinstance(resolved, str):
+            # Settings take paths of Python too, and would fail on a number without naming the profile.
+            found.wrong.append(f"{key} is {resolved!r}, and should be a text: the name of a folder")
+            return
+        if "://" not in resolved:
+            resolved = str(root / Path(resolved).expanduser())
+    found.values[key] = resolved
 
 
-def _plain_secret(key: str, value: object) -> str:
-    """Return what is secret in a plain value; empty if nothing is."""
-    if not isinstance(value, str):
-        return ""
-    if key == "webhook":
-        return "is written in the file, and each reader of the file may post to it"
+def _parsed(value: object) -> object:
+    """Return options that are written as a text of JSON, as a variable has them; others as they are."""
     try:
-        password = urlsplit(value).password
+        return json.loads(value) if isinstance(value, str) else value
     except ValueError:
-        return ""
-    return "has a password in its address" if password else ""
+        return value
+
+
+def _is_refused(found: Profile, where: str, name: str, value: object) -> bool:
+    """Return whether a value is a secret in plain text, and note it; a number under the name of a secret is one too.
+
+    Args:
+        found: The profile.
+        where: What is said of it.
+        name: Its own name; empty for a setting, none of which is a secret by its name.
+        value: It as it is written.
+    """
+    is_plain = not isinstance(value, dict) or (bool(value) and not _is_reference(value))
+    if name and is_secret_name(name) and is_plain:
+        found.wrong.append(f"{where} is written in the file; {HOW}")
+        return True
+    why = secret_in(value)
+    if why:
+        found.wrong.append(f"{where} {why}; {HOW}")
+    return bool(why)
 
 
 def _take_others(
@@ -148,9 +169,11 @@ def _take_others(
                 f"{OTHERS}: {name} is not a variable that belongs here; "
                 "those of the store begin with AWS_, those of lineage with OPENLINEAGE_, and settings have names of their own"
             )
-        elif isinstance(value, str) and (SECRET_NAME.search(name) or _plain_secret("", value)):
-            found.wrong.append(f"{OTHERS}: {name} is written in the file; {HOW}")
-        elif name not in replaced:
+        elif _is_refused(found, f"{OTHERS}: {name}", name, value) or name in replaced:
+            continue
+        elif isinstance(value, list):
+            found.wrong.append(f"{OTHERS}: {name} should be a text")
+        else:
             resolved = _resolved(found, f"{OTHERS}: {name}", value, root, lookup)
             if resolved is not None:
                 found.others[name] = str(resolved)

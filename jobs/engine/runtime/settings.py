@@ -28,8 +28,8 @@ ARCHIVES = (".tar.gz", ".tgz", ".zip")
 LEAST_PARTITIONS = 2
 LEAST_MEMORY = 512
 """Megabytes: Spark refuses a heap of less than 450, and the garbage collector keeps a part of each heap."""
-SECRET = {"kafka_options", "schema_registry_options", "postgres", "webhook"}
-"""May hold a password, so a refused value is not repeated."""
+SECRET = ("kafka_options", "schema_registry", "master", "postgres", "webhook")
+"""Begin the names of those that may hold a password, so a refused value is not repeated."""
 RECEIVER = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE__TRANSPORT")
 """The beginnings of the variables by which OpenLineage's client finds the receiver of its events."""
 COMPLETES = "_STRANDLINE_COMPLETE"
@@ -199,7 +199,7 @@ def settings(**given: object) -> Settings:
     except ValidationError as error:
         wrong += [
             f"{_name(e['loc'], chosen)}: {e['msg']}"
-            + ("" if e["loc"][0] in SECRET else f" (got {e['input']!r})")
+            + ("" if str(e["loc"][0]).startswith(SECRET) else f" (got {e['input']!r})")
             for e in error.errors()
         ]
     if wrong or found is None:

@@ -1,5 +1,6 @@
 """A profile is between the environment and the defaults, holds no secret, and names each of its mistakes."""
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -87,8 +88,39 @@ def test_secrets_are_read_from_where_they_are_named(
         ({"environment": {"AWS_SECRET_ACCESS_KEY": "hunter2"}}, "AWS_SECRET_ACCESS_KEY is written"),
         (
             {"environment": {"OPENLINEAGE_URL": f"http://{USER}@localhost"}},
-            "OPENLINEAGE_URL is written",
+            "OPENLINEAGE_URL has a password in its address",
         ),
+        ({"kafka_options": '{"sasl.password": "hunter2"}'}, "sasl.password is written"),
+        ({"kafka_options": '{"sasl.password": "hunter2"'}, "kafka_options has a secret"),
+        ({"kafka_options": {"ssl.keystore.key": "hunter2"}}, "ssl.keystore.key is written"),
+        ({"kafka_options": {"sasl.password": 40112}}, "sasl.password is written"),
+        (
+            {"kafka_options": {"sasl.oauthbearer.config": "scope=a clientSecret=hunter2"}},
+            "sasl.oauthbearer.config has a secret",
+        ),
+        (
+            {"schema_registry_options": {"basic.auth.user.info": USER}},
+            "basic.auth.user.info is written",
+        ),
+        (
+            {"postgres": "postgresql://ann@db/runs?password=hunter2"},
+            "postgres has a secret among its parameters",
+        ),
+        (
+            {"postgres": "postgresql://ann@db/runs?pass%77ord=hunter2"},
+            "postgres has a secret among its parameters",
+        ),
+        ({"lake": f"s3a://{USER}@lakes/shop"}, "lake has a password in its address"),
+        ({"environment": {"OPENLINEAGE_API_KEY": "hunter2"}}, "OPENLINEAGE_API_KEY is written"),
+        (
+            {"environment": {"OPENLINEAGE__TRANSPORT__AUTH__APIKEY": "hunter2"}},
+            "OPENLINEAGE__TRANSPORT__AUTH__APIKEY is written",
+        ),
+        (
+            {"environment": {"OPENLINEAGE__TRANSPORT": '{"auth": {"apiKey": "hunter2"}}'}},
+            "OPENLINEAGE__TRANSPORT has a secret",
+        ),
+        ({"environment": {"AWS_SECRET_ACCESS_KEY": 5}}, "AWS_SECRET_ACCESS_KEY is written"),
     ],
 )
 def test_a_secret_in_plain_text_is_refused(
@@ -103,6 +135,39 @@ def test_a_secret_in_plain_text_is_refused(
     assert sentence in text
     assert '{ env = "NAME" } or { file = "path" }' in text
     assert "hunter2" not in text
+
+
+def test_what_only_resembles_a_secret_is_taken(
+    written: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A path to a secret, the name of a key, an address whose parameters are none."""
+    monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", "")
+    monkeypatch.delenv("AWS_WEB_IDENTITY_TOKEN_FILE")
+    options = {
+        "ssl.keystore.location": "/run/secrets/store",
+        "sasl.oauthbearer.assertion.private.key.file": "/run/secrets/key",
+        "ssl.endpoint.identification.algorithm": "https",
+    }
+    written(
+        {
+            "kafka_options": json.dumps(options),
+            "postgres": "postgresql://ann@db/runs?sslmode=require",
+            "environment": {"AWS_WEB_IDENTITY_TOKEN_FILE": "/run/secrets/token"},
+        }
+    )
+
+    assert settings().kafka_options == options
+
+
+@pytest.mark.parametrize("key", ["lake", "rules"])
+@pytest.mark.parametrize("value", [7, [], ["a"]])
+def test_a_folder_that_is_no_text_is_a_mistake_of_the_profile(
+    key: str, value: object, written: Write
+) -> None:
+    """Named with the profile and the key, as every other."""
+    written({key: value})
+
+    assert f"profile prod: {key} is {value!r}, and should be a text" in refused()
 
 
 def test_all_mistakes_are_named_together(written: Write) -> None:

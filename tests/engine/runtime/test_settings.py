@@ -177,3 +177,20 @@ def test_a_password_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STRANDLINE_KAFKA_OPTIONS", '{"sasl.password": ["hunter2"]}')
 
     assert "hunter2" not in "\n".join(wrong())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SCHEMA_REGISTRY", "http" + "://ann:hunter2@registry:8081"),
+        ("MASTER", "spark://ann:hunter2@10.0.0.1:7077"),
+    ],
+)
+def test_an_address_with_a_user_is_not_repeated(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"STRANDLINE_{name}", value)
+
+    (text,) = wrong()
+    assert name in text
+    assert "hunter2" not in text
