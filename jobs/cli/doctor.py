@@ -33,7 +33,8 @@ def doctor(
 ) -> None:
     r"""Check everything that Strandline needs and print what is missing.
 
-    Tries each thing that the settings name: lake, Kafka, database, cluster, webhook, rules.
+    Tries each thing that the settings name: lake, Kafka, database, cluster with its packages, schema registry, webhook,
+    rules, receiver of lineage.
 
     \b
     strandline doctor

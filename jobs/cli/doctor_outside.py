@@ -1,12 +1,19 @@
-"""What ``doctor`` tries outside of this machine and of the lake: the cluster, the receiver of notices, the rules."""
+"""What ``doctor`` tries beside the lake, Kafka and the database: each other thing that a setting names.
+
+A port that takes connections is enough where a request would do something: run a job, post a notice, send an event. A schema
+registry is asked for a schema, because that also tries its credentials.
+"""
 
 import socket
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from infra.setup import Check
 from jobs.core import project
-from jobs.engine.runtime.settings import Settings
+from jobs.core.errors import LakeError
+from jobs.engine.runtime.settings import Settings, lineage_namespace
 
 PATIENCE = 3.0
 PORTS = {"https": 443, "http": 80, "k8s": 443, "spark": 7077}
@@ -17,10 +24,16 @@ def outside(found: Settings) -> list[Check]:
     checks = []
     if found.master is not None:
         checks.append(_cluster(found.master))
+    if found.executor_archive is not None:
+        checks.append(_packages(found.executor_archive))
+    if found.schema_registry is not None:
+        checks.append(_registry(found.schema_registry, found.schema_registry_options))
     if found.webhook is not None:
         checks.append(_webhook(found.webhook))
     if found.rules is not None and project.is_example():
         checks.append(_rules(found.rules))
+    if lineage_namespace() is not None:
+        checks.append(_lineage())
     return checks
 
 
@@ -41,25 +54,63 @@ def _cluster(master: str) -> Check:
     )
 
 
+def _packages(archive: Path) -> Check:
+    if archive.is_file():
+        return Check(name="executor_python", ok=True, detail=f"{archive} is there")
+    return Check(
+        name="executor_python",
+        ok=False,
+        detail=f"there is no archive {archive}",
+        hint="`python -m infra.executor_packages FILE.tar.gz` makes one, or correct `executor_python`.",
+    )
+
+
+def _registry(address: str, options: Mapping[str, str]) -> Check:
+    from jobs.engine.kafka.schema_registry import Registry  # noqa: PLC0415  # most settings name none
+
+    try:
+        with closing(Registry(address, options)) as registry:
+            registry.check_reachable()
+    except LakeError as error:
+        return Check(name="schema_registry", ok=False, detail=error.message, hint=error.hint)
+    return Check(name="schema_registry", ok=True, detail=f"{address} answers")
+
+
 def _webhook(address: str) -> Check:
     """Connect to the receiver and send nothing; its path may be a secret, and is not shown."""
+    return _takes_connections("webhook", address, "`webhook`")
+
+
+def _lineage() -> Check:
+    """Connect to the receiver of lineage, where it has an address."""
+    # Not imported above: its client takes most of a second.
+    from jobs.engine.runtime.lineage_sender import receiver  # noqa: PLC0415  # as above
+
     try:
-        parts = urlsplit(address)
+        kind, address = receiver()
+    except LakeError as error:
+        return Check(name="lineage", ok=False, detail=error.message, hint=error.hint)
+    if address is None:
+        return Check(name="lineage", ok=True, detail=f"by {kind}, which was not tried")
+    return _takes_connections("lineage", address, "OpenLineage's settings")
+
+
+def _takes_connections(name: str, url: str, setting: str) -> Check:
+    try:
+        parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port or PORTS[parts.scheme]
-    except ValueError as error:
-        return Check(name="webhook", ok=False, detail=str(error), hint="correct the address.")
+    except (ValueError, KeyError):
+        detail, hint = "its address cannot be read", f"correct {setting}."
+        return Check(name=name, ok=False, detail=detail, hint=hint)
     reason = _unreachable(host, port)
     if reason:
-        hint = "see that it runs and that its port is open from here, or correct `webhook`."
         return Check(
-            name="webhook",
+            name=name,
             ok=False,
             detail=f"{host}:{port} takes no connection: {reason}",
-            hint=hint,
+            hint=f"see that it runs and that its port is open from here, or correct {setting}.",
         )
-    return Check(
-        name="webhook", ok=True, detail=f"{host}:{port} takes connections; nothing was sent"
-    )
+    return Check(name=name, ok=True, detail=f"{host}:{port} takes connections; nothing was sent")
 
 
 def _rules(folder: str) -> Check:
@@ -67,6 +118,9 @@ def _rules(folder: str) -> Check:
     from jobs.rules.sigma.files import UnreadableError  # noqa: PLC0415  # as above
     from jobs.rules.sigma.folder import read_folder  # noqa: PLC0415  # as above
 
+    if not Path(folder).is_dir():
+        hint = "correct `rules`, or make the folder."
+        return Check(name="rules", ok=False, detail=f"there is no folder {folder}", hint=hint)
     try:
         read = read_folder(Path(folder), patience=None)
     except (UnreadableError, OSError) as error:

@@ -64,6 +64,16 @@ class Registry:
         """Disconnect."""
         self._client.close()
 
+    def check_reachable(self) -> None:
+        """Ask for a schema, as decoding does; whether the registry knows this one is no matter.
+
+        Raises:
+            TransientError: The registry does not answer.
+            DefinitionError: It refuses the client, or is no schema registry.
+        """
+        with self._answering():
+            self._client.get_schema(1)
+
     def schema(self, number: int) -> WriterSchema | None:
         """Return the schema of an id with all that it imports; None where the registry does not know it.
 

@@ -18,6 +18,8 @@ from functools import cache
 from openlineage.client import OpenLineageClient
 from openlineage.client.event_v2 import RunEvent
 
+from jobs.core.errors import DefinitionError
+
 LENGTH = 1_000
 """Events that wait: a run of a table has two, so a receiver may be away for some hundred runs."""
 
@@ -80,6 +82,23 @@ class Sender:
                 self._reason = ""
             finally:
                 self._waiting.task_done()
+
+
+def receiver() -> tuple[str, str | None]:
+    """Return the kind of the receiver that the configuration names, and its address where it has one.
+
+    Raises:
+        DefinitionError: The client cannot read the configuration.
+    """
+    try:
+        transport = OpenLineageClient().transport
+    except Exception as error:
+        # Each transport refuses in a way of its own; nothing of it is repeated, it may have a key.
+        raise DefinitionError(
+            f"OpenLineage's client does not take its configuration: {type(error).__name__}",
+            hint="correct the variables OPENLINEAGE_… or openlineage.yml.",
+        ) from error
+    return str(transport.kind), getattr(transport, "url", None)
 
 
 @cache
