@@ -129,9 +129,9 @@ def test_an_error_shows_neither_the_lake_nor_the_salt(
     with pytest.raises(SqlError, match=words) as caught:
         ana.rows(sql)
 
-    told = str(caught.value)
-    assert not re.search(r"[0-9a-f]{64}|sha2|alice", told)
-    assert str(served.lake.root) not in told
+    shown = str(caught.value)
+    assert not re.search(r"[0-9a-f]{64}|sha2|alice", shown)
+    assert str(served.lake.root) not in shown
 
 
 def test_a_query_that_wants_too_much_memory_ends_alone(ana: Connection) -> None:

@@ -35,7 +35,7 @@ def test_a_server_needs_a_lake_users_and_a_free_port(tmp_path: Path) -> None:
 
 
 def test_a_damaged_table_and_a_variable_of_hives_take_nothing_away(tmp_path: Path) -> None:
-    """Hive's server prefers variables to what it is told: it would listen elsewhere, without TLS."""
+    """Hive's server prefers variables to its configuration: it would listen elsewhere, without TLS."""
     lake = asked_lake(tmp_path / "lake")
     log = Path(lake.table(device_telemetry.TABLE)) / "_delta_log" / "00000000000000000000.json"
     log.write_text(log.read_text()[:40])

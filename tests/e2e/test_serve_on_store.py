@@ -1,4 +1,4 @@
-"""The SQL server answers from a lake on an object store, and shows nobody its keys."""
+"""The SQL server answers from a lake on an object store, and its keys are seen nowhere."""
 
 from pathlib import Path
 

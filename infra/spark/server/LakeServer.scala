@@ -11,7 +11,7 @@ import org.apache.hive.service.cli._
 import org.apache.hive.service.cli.thrift.ThriftBinaryCLIService
 import org.apache.hive.service.rpc.thrift.{TProtocolVersion, TRowSet}
 import org.apache.hive.service.server.HiveServer2
-import strandline.{Admission, Roots, Told, Users}
+import strandline.{Admission, ClientError, Roots, Users}
 
 import org.apache.spark.sql.catalyst.CurrentUserContext
 import org.apache.spark.sql.classic.SparkSession
@@ -30,7 +30,7 @@ class LakeServer extends HiveServer2 with ReflectedCompositeService {
     setSuperField(this, "thriftCLIService", thrift)
     addService(thrift)
     initCompositeService(conf)
-    // Hive prefers two variables of the environment to what it is told, so the server could be open to a network without TLS.
+    // Hive prefers two variables of the environment to its configuration, so the server could be open to a network without TLS.
     val host = conf.getVar(HiveConf.ConfVars.HIVE_SERVER2_THRIFT_BIND_HOST)
     setAncestorField(thrift, 1, "hiveHost", host)
     setAncestorField(thrift, 1, "serverIPAddress", InetAddress.getByName(host))
@@ -125,7 +125,7 @@ class LakeService(server: HiveServer2) extends CLIService(server) with Reflected
       catch {
         case error: Exception =>
           closeSession(handle)
-          throw new HiveSQLException(s"there is no database $database: ${Told.of(error).getMessage}")
+          throw new HiveSQLException(s"there is no database $database: ${ClientError.of(error).getMessage}")
       }
     }
     handle
@@ -138,7 +138,7 @@ class LakeService(server: HiveServer2) extends CLIService(server) with Reflected
   override def executeStatement(
       handle: SessionHandle, text: String, overlay: JMap[String, String], timeout: Long): OperationHandle = {
     note(handle, text)
-    Told.safely(super.executeStatement(handle, text, new JHashMap[String, String](), timeout))
+    ClientError.safely(super.executeStatement(handle, text, new JHashMap[String, String](), timeout))
   }
 
   override def executeStatement(handle: SessionHandle, text: String, overlay: JMap[String, String]): OperationHandle =
@@ -147,7 +147,7 @@ class LakeService(server: HiveServer2) extends CLIService(server) with Reflected
   override def executeStatementAsync(
       handle: SessionHandle, text: String, overlay: JMap[String, String], timeout: Long): OperationHandle = {
     note(handle, text)
-    Told.safely(super.executeStatementAsync(handle, text, new JHashMap[String, String](), timeout))
+    ClientError.safely(super.executeStatementAsync(handle, text, new JHashMap[String, String](), timeout))
   }
 
   override def executeStatementAsync(handle: SessionHandle, text: String, overlay: JMap[String, String]): OperationHandle =
@@ -162,7 +162,7 @@ class LakeService(server: HiveServer2) extends CLIService(server) with Reflected
   /** An answer of more rows than allowed fails instead of being cut, so a part is never taken for the whole. */
   override def fetchResults(
       operation: OperationHandle, order: FetchOrientation, most: Long, kind: FetchType): TRowSet = {
-    val found = Told.safely(super.fetchResults(operation, order, most, kind))
+    val found = ClientError.safely(super.fetchResults(operation, order, most, kind))
     val end = found.getStartRowOffset + sizeOf(found)
     if (end > Admission.rows) {
       throw new HiveSQLException(
@@ -173,22 +173,22 @@ class LakeService(server: HiveServer2) extends CLIService(server) with Reflected
 
   override def getOperationStatus(operation: OperationHandle): OperationStatus = {
     val status = super.getOperationStatus(operation)
-    Option(status.getOperationException).fold(status)(error => new OperationStatus(status.getState, Told.of(error)))
+    Option(status.getOperationException).fold(status)(error => new OperationStatus(status.getState, ClientError.of(error)))
   }
 
   override def getSchemas(handle: SessionHandle, catalog: String, schema: String): OperationHandle =
-    Told.safely(super.getSchemas(handle, catalog, schema))
+    ClientError.safely(super.getSchemas(handle, catalog, schema))
 
   override def getTables(
       handle: SessionHandle, catalog: String, schema: String, table: String, types: JList[String]): OperationHandle =
-    Told.safely(super.getTables(handle, catalog, schema, table, types))
+    ClientError.safely(super.getTables(handle, catalog, schema, table, types))
 
   override def getColumns(
       handle: SessionHandle, catalog: String, schema: String, table: String, column: String): OperationHandle =
-    Told.safely(super.getColumns(handle, catalog, schema, table, column))
+    ClientError.safely(super.getColumns(handle, catalog, schema, table, column))
 
   override def getFunctions(handle: SessionHandle, catalog: String, schema: String, function: String): OperationHandle =
-    Told.safely(super.getFunctions(handle, catalog, schema, function))
+    ClientError.safely(super.getFunctions(handle, catalog, schema, function))
 
   /** No table declares keys; Hive would ask a metastore, and there is none. */
   override def getPrimaryKeys(handle: SessionHandle, catalog: String, schema: String, table: String): OperationHandle =

@@ -98,7 +98,7 @@ class SqlServer:
         self._questions = self._inside.Unmasked
         self._inside.LakeServer.begin(classic(self._spark))
         self._own.Admission.limit(terms.rows)
-        self._own.Told.hide([self._salt, str(lake.root)])
+        self._own.ClientError.hide([self._salt, str(lake.root)])
         for each in SCHEMAS:
             self._own.Roots.database(each)
         self._own.Users.readFrom(str(place_of(lake)))
@@ -113,7 +113,7 @@ class SqlServer:
             asked = {"sql": question.sql(), "over": "jdbc"}
             try:
                 write_down(self._lake, asked, who=question.who(), at=now, why=question.why())
-            except OSError as error:  # the question is refused, because nobody has written it down
+            except OSError as error:  # a question that is not written down is refused
                 self._say("the log of unmasked access", f"cannot be written: {error}")
             else:
                 question.written()

@@ -76,6 +76,10 @@ def open_version(path: Place, name: str, version: int | None = None) -> DeltaTab
     return table
 
 
+DamagedLogError = DeltaError
+"""What opening a table raises whose log is damaged."""
+
+
 def damaged_log(name: str, path: Place, error: Exception) -> DataError:
     """Return what is to be said of a table whose log cannot be read."""
     reason = str(error).splitlines()[0]

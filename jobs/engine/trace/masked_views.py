@@ -12,8 +12,6 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
-from deltalake.exceptions import DeltaError
-
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Table
 from jobs.engine.quarantine.resolutions import State, offer
@@ -23,6 +21,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_table
 from jobs.engine.storage.open_table import kinds
 from jobs.engine.storage.past_versions import (
+    DamagedLogError,
     damaged_log,
     open_version,
     refuse_deleted_files,
@@ -98,7 +97,7 @@ def open_views(  # noqa: PLR0913  # where, what, of what, and how
             )
         try:
             opening.add(reference, source)
-        except DeltaError as error:
+        except DamagedLogError as error:
             raise damaged_log(reference.name, source.place, error) from error
     if question.lists:
         make_lists(duck)

@@ -9,10 +9,10 @@ import org.apache.hive.service.cli.HiveSQLException
 import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.AnalysisException
 
-/** What a client is told of an error. Spark's message of a query that cannot be analyzed ends with the plan, and the plan has the
+/** What a client gets of an error. Spark's message of a query that cannot be analyzed ends with the plan, and the plan has the
   * salt of the masks and the paths of the lake: who has the salt can guess what is masked.
   */
-object Told {
+object ClientError {
   private val Most = 4000
 
   @volatile private var secrets: Seq[String] = Nil
