@@ -11,6 +11,7 @@ from jobs.cli.screen import note
 from jobs.core.errors import DefinitionError, LakeError
 from jobs.core.table import Ingested, Table
 from jobs.core.topic import Topic
+from jobs.engine.accounting.close_ledger import close_or_reason
 from jobs.engine.pipeline.run_recorder import Wrote
 from jobs.engine.repair.bring_imported import bring, judges_of, refuse_open_time
 from jobs.engine.repair.import_files import import_file
@@ -119,6 +120,7 @@ class Work:
                 def on_table(each: Table, entry: Entry | None) -> None:
                     if entry:
                         wrote(each, entry)
+                        close_or_reason(each, self.lake)
                     note_changed(each, entry)
 
                 found.brought += bring(spark, judge, self.lake, on_table=on_table)
@@ -209,5 +211,6 @@ class Work:
                 spark, self.table, self.lake, plan, clock=place.now, slice_rows=self.slice_rows
             ):
                 wrote(self.table, entry)
+                close_or_reason(self.table, self.lake)  # a long import would add up its own entries
                 at += entry.read
                 note(f"{name}: {at:,} of {rows:,} rows are in {self.table.id}")

@@ -48,6 +48,20 @@ def test_what_is_not_there_is_nothing_and_no_error(either: Place) -> None:
     assert [*either.files()] == []
 
 
+def test_a_stamp_changes_with_what_is_written_and_not_with_what_is_read(either: Place) -> None:
+    """Of a file that is gone there is none."""
+    file = either / "a.jsonl"
+    file.put("one")
+    first = file.stamp()
+
+    assert (file.text(), file.stamp()) == ("one", first)
+    file.put("two")
+    assert file.stamp() != first
+    file.remove_file()
+    with pytest.raises(FileNotFoundError):
+        file.stamp()
+
+
 def test_a_folder_exists_as_long_as_a_file_in_it(either: Place) -> None:
     """A file of that name is another thing."""
     (either / "state" / "0").put("rows")
