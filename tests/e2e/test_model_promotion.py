@@ -22,9 +22,8 @@ from jobs.engine.storage import model_shelf
 from jobs.engine.storage.lake import Lake
 from jobs.models.unusual_traffic import MODEL
 from tests.cli.typed import start, strandline, succeeded
+from tests.support.scored import ALERTS, RAISED, TABLES, asked
 
-TABLES = ("bronze.network_connections", "silver.network_connections", MODEL.of.id)
-ALERTS = ("bronze.alerts", "silver.alerts", "gold.alerts")
 BEGAN = datetime.now(UTC)  # noqa: TID251  # events of now, which alone a feed believes
 FIRST, SECOND = "aaaa00000000", "bbbb00000000"
 SCORES = {FIRST: "1.000000", SECOND: "2.000000"}
@@ -35,12 +34,6 @@ AHEAD = timedelta(minutes=4, seconds=55)
 PATIENCE = 120
 
 SCORED = "SELECT connection_id AS id, model_version AS version, score FROM gold.traffic_scores"
-RAISED = """
-    SELECT json_extract_string(event_key, '$.connection_id') AS id,
-           json_extract_string(event, '$.model_version') AS version,
-           CAST(json_extract(event, '$.score') AS DECIMAL(18,6)) AS score
-    FROM gold.alerts WHERE rule_id = 'model-unusual_traffic'
-"""
 
 pytestmark = [
     pytest.mark.kafka,
@@ -110,12 +103,6 @@ def _decided(lake: Lake, *words: object) -> datetime:
     return datetime.fromisoformat(found["from"])
 
 
-def _asked(lake: Lake, sql: str) -> list[tuple[str, ...]]:
-    found = succeeded("query", sql, "--lake", lake.root, "--format", "json").json
-    assert isinstance(found, list)
-    return [tuple(str(value) for value in row.values()) for row in found]
-
-
 def _ended(running: Popen[bytes]) -> None:
     running.send_signal(signal.SIGTERM)
     running.wait(90)
@@ -146,8 +133,8 @@ def test_running_stream_and_feed_score_by_a_promoted_version_from_its_moment_on(
     by_time = {id_: SECOND if since <= at < back else FIRST for id_, at in sender.sent.items()}
     expected = sorted((id_, version, SCORES[version]) for id_, version in by_time.items())
     assert list(by_time.values()).count(SECOND) > 50
-    assert sorted(_asked(lake, SCORED)) == expected
-    assert sorted(_asked(lake, RAISED)) == expected
+    assert sorted(asked(lake, SCORED)) == expected
+    assert sorted(asked(lake, RAISED)) == expected
     assert {name: path.read_text().count('"started"') for name, path in logs.items()} == {
         "stream": 1,
         "alerts": 1,

@@ -12,9 +12,8 @@ import pytest
 from jobs.engine.storage.lake import Lake
 from jobs.models.unusual_traffic import MODEL
 from tests.cli.typed import Answer, start, strandline, succeeded
+from tests.support.scored import ALERTS, RAISED, TABLES, asked
 
-TABLES = ("bronze.network_connections", "silver.network_connections", MODEL.of.id)
-ALERTS = ("bronze.alerts", "silver.alerts", "gold.alerts")
 DAY = timedelta(days=1)
 TODAY = datetime.now(UTC).date()  # noqa: TID251  # events of the last days
 LEARNT, SCORED = (TODAY - 9 * DAY, TODAY - 2 * DAY), (TODAY - 2 * DAY, TODAY)
@@ -22,12 +21,6 @@ LEARNT, SCORED = (TODAY - 9 * DAY, TODAY - 2 * DAY), (TODAY - 2 * DAY, TODAY)
 
 PATIENCE = 300
 
-RAISED = """
-    SELECT json_extract_string(event_key, '$.connection_id') AS id,
-           json_extract_string(event, '$.model_version') AS version,
-           CAST(json_extract(event, '$.score') AS DECIMAL(18,6)) AS score
-    FROM gold.alerts WHERE rule_id = 'model-unusual_traffic'
-"""
 UNUSUAL = """
     SELECT connection_id AS id, model_version AS version, score
     FROM gold.traffic_scores WHERE is_unusual
@@ -48,12 +41,6 @@ def lake(tmp_path: Path) -> Iterator[Lake]:
     succeeded("up", "--lake", lake.root)
     yield lake
     strandline("down", "--lake", lake.root)
-
-
-def asked(lake: Lake, sql: str) -> set[tuple[str, ...]]:
-    found = succeeded("query", sql, "--lake", lake.root, "--format", "json").json
-    assert isinstance(found, list)
-    return {tuple(str(value) for value in row.values()) for row in found}
 
 
 def produced(lake: Lake, days: tuple[date, date], seed: int, events: int) -> None:
@@ -110,8 +97,8 @@ def test_a_model_is_trained_refused_promoted_scored_in_four_modes_and_rolled_bac
     assert "the check demands 500 or more" in early.err
     assert at_last.code == 0
     assert "5," in catching_up.out
-    raised = asked(lake, RAISED)
-    assert raised == asked(lake, UNUSUAL)
+    raised = set(asked(lake, RAISED))
+    assert raised == set(asked(lake, UNUSUAL))
     assert len(raised) > 50
     assert {each[1] for each in raised} == {version}
     assert "equal" in verified.out
