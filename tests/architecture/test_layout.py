@@ -10,7 +10,7 @@ from jobs import catalog
 from jobs.core.table import Table
 from tests.architecture.tree import ROOT, library, modules, tracked
 
-LONGEST = 300
+LONGEST = 700
 TABLES = catalog.tables()
 
 # Written in halves, so that this file is not found by its own search.
@@ -30,7 +30,7 @@ THIS_MACHINE = re.compile(r"(?<![\w.}])/" + r"(?:work|root|home|Users|tmp/(?!sec
 
 
 def test_no_module_is_longer_than_a_reader_can_hold() -> None:
-    """At most 300 lines, one idea each."""
+    """A module is an idea: what changes together is in one file, of at most 700 lines."""
     longer = {
         str(path.relative_to(ROOT)): lines
         for path in modules()
