@@ -26,7 +26,7 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 from pyspark.sql.types import StructType
 
-from jobs.core.errors import DataError
+from jobs.core.errors import DataError, DefinitionError
 from jobs.core.waiting import Memory, Pieces
 
 Event: TypeAlias = Mapping[str, Any]
@@ -64,7 +64,7 @@ class Fold:
         output: The columns of its answers.
         key: The columns by which a later answer replaces an earlier one.
         step: The pure function. Given rows in the order of their time, it revises no answer but its last.
-        form: The version of the state's form; increase it whenever the form changes.
+        form: The version of the state's form, 1 at first; increase it whenever the form changes.
         migrate: Turns state of an earlier form (``Memory.form``) into this one.
     """
 
@@ -75,6 +75,41 @@ class Fold:
     step: Step
     form: int
     migrate: Callable[[Memory], None]
+
+    def __post_init__(self) -> None:
+        """Refuse what would be found out by wrong rows only.
+
+        State of form 0 is what a step kept before state had forms (jobs/core/waiting.py), so a fold of form 0 would read
+        its own state as that, one level too deep: 4,744 instead of 4,904 orders, and nothing contradicted it.
+
+        Raises:
+            DefinitionError: The form is not a version, or columns are no tuple of names.
+        """
+        if type(self.form) is not int or self.form < 1:  # True is an int too
+            raise DefinitionError(
+                f"a Fold declares form={self.form!r}; the versions of a state's form are whole numbers from 1 on",
+                hint="write form=1 for the first. Where a stream has run with another, its state is wrong: "
+                "`strandline rebuild` computes the table again.",
+                form=self.form,
+            )
+        for name in ("by", "reads", "key"):
+            value = getattr(self, name)
+            if not isinstance(value, tuple) or not all(isinstance(each, str) for each in value):
+                raise DefinitionError(
+                    f"a Fold declares {name}={value!r}, which is no tuple of columns",
+                    hint=f"write {name}=(…,): the comma makes the tuple.",
+                )
+        for name in ("by", "key"):
+            if not getattr(self, name):
+                raise DefinitionError(
+                    f"a Fold does not declare its {name}", hint=f"add {name}=(…,) to it."
+                )
+        absent = [each for each in self.key if each not in self.output.fieldNames()]
+        if absent:
+            raise DefinitionError(
+                f"a Fold declares the key {', '.join(self.key)}, and its output has no {' and no '.join(absent)}",
+                hint=f"its output has {', '.join(self.output.fieldNames())}; name columns of it, or add one.",
+            )
 
     def recall(self, text: str | None, pieces: Pieces) -> Memory:
         """Return a key's state, in the form of today."""

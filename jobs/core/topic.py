@@ -1,5 +1,6 @@
 """A Kafka topic, and how its payloads are read."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -7,10 +8,14 @@ from typing import TypeAlias
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from jobs.core.errors import DefinitionError
 from jobs.core.parse import parse_json
 
 Parse: TypeAlias = Callable[[DataFrame, StructType], DataFrame]
 """Adds the declared fields and ``_problem`` to rows of bronze."""
+
+NAME = re.compile(r"[\w.-]{1,249}", re.ASCII)
+"""What Kafka takes as the name of a topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +31,24 @@ class Topic:
     name: str
     partitions: int = 4
     parse: Parse = parse_json
+
+    def __post_init__(self) -> None:
+        """Refuse what Kafka would refuse later, in the middle of a start.
+
+        Raises:
+            DefinitionError: The name is no name of a topic, or there is no partition.
+        """
+        if not NAME.fullmatch(self.name) or self.name in {".", ".."}:
+            raise DefinitionError(
+                f"a Topic declares name={self.name!r}, which no topic of Kafka can have",
+                hint="a name has letters, digits, dots, dashes and underscores, at most 249 of them.",
+            )
+        if isinstance(self.partitions, bool) or self.partitions < 1:
+            raise DefinitionError(
+                f"topic {self.name} declares partitions={self.partitions!r}, and has at least one",
+                hint="write partitions=1, or leave it out.",
+                topic=self.name,
+            )
 
     def __str__(self) -> str:
         """Return the topic's name."""
