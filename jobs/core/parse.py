@@ -20,13 +20,16 @@ the way through a double unchanged; that bound is enforced when the fields are d
 A number with more digits behind the point than are declared is refused as ``wrong_type`` and not rounded: ``1.23456`` is
 no decimal(14,4), nor is ``1E-9``, which would become 0. Digits beyond those of a double are rounded by the parser.
 ``from_json`` also takes a number, a boolean and a whole object for a text. A text that looks like one of them is read
-again as a variant, which keeps the original type.
+again as a variant, which keeps the original type. Within lists and maps the same holds, element by element, at any depth:
+a list whose elements need none of this (numbers, booleans) costs nothing more.
 
 What JSON leaves open, and what is done: if a field occurs twice, the last value counts, because JSON's rules leave it
 to the reader; a time is kept to the microsecond, and further digits are cut; a time without a zone is UTC.
 """
 
 import secrets
+from collections.abc import Callable
+from functools import reduce
 from typing import cast
 
 from pyspark.sql import Column, DataFrame
@@ -45,7 +48,7 @@ from pyspark.sql.types import (
 )
 
 from jobs.core.errors import DefinitionError
-from jobs.core.leaves import Path, at, leaves, named, texts
+from jobs.core.leaves import at, leaves, named
 
 DOUBLE_DIGITS = 15
 STRICT = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
@@ -85,10 +88,8 @@ def parse_json(events: DataFrame, fields: StructType) -> DataFrame:
         & _is_text("_text")
     )
     is_full = F.lit(True)  # every leaf was there and could be read
-    for path, _ in leaves(fields):
-        is_full &= named(path).isNotNull()
-    for path in texts(fields):
-        is_full &= ~_may_be_no_text(path)
+    for path, kind in leaves(fields):
+        is_full &= _is_full(named(path), kind)
     problem = F.when(F.coalesce(is_whole & is_full, F.lit(False)), None).otherwise(
         _diagnosis(pair, mark, as_read, fields)
     )
@@ -108,24 +109,100 @@ def _diagnosis(pair: Column, mark: str, as_read: StructType, fields: StructType)
     options = {**STRICT, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     alone = F.from_json("_text", watched, options)
     has_wrong_type = alone[CORRUPT].isNotNull()
-    for path, _ in leaves(fields):
-        # A text that is no time, a number that does not fit: it was read, and is not of the declared type.
-        has_wrong_type |= at(F.col("_first"), path).isNotNull() & named(path).isNull()
     kinds = F.from_json("_text", cast("StructType", _with_kinds(as_read)), STRICT)
-    for path in texts(fields):
-        is_text = F.schema_of_variant(at(kinds, path)) == "STRING"
-        has_wrong_type |= _may_be_no_text(path) & ~F.coalesce(is_text, F.lit(False))
+    for path, kind in leaves(fields):
+        has_wrong_type |= _was_lost(at(F.col("_first"), path), named(path), kind)
+        if _holds_text(kind):
+            has_wrong_type |= _has_no_text(named(path), at(kinds, path), kind)
     return F.when(~F.coalesce(is_one_object, F.lit(False)), F.lit("malformed")).when(
         F.coalesce(has_wrong_type, F.lit(False)), F.lit("wrong_type")
     )
 
 
-def _may_be_no_text(path: Path) -> Column:
+def _is_full(value: Column, kind: DataType) -> Column:
+    """Return whether a value is there at every depth, and no text of it may be something else."""
+    match kind:
+        case StructType():
+            return reduce(
+                lambda full, f: full & _is_full(value[f.name], f.dataType),
+                kind.fields,
+                value.isNotNull(),
+            )
+        case ArrayType():
+            whole = F.forall(value, lambda each: _is_full(each, kind.elementType))
+        case MapType():
+            whole = F.forall(F.map_values(value), lambda each: _is_full(each, kind.valueType))
+        case StringType():
+            whole = ~_may_be_no_text(value)
+        case _:
+            return value.isNotNull()
+    return value.isNotNull() & whole
+
+
+def _was_lost(read: Column, typed: Column, kind: DataType) -> Column:
+    """Return whether a value was read and is not of the declared type, at any depth: a text that is no time, a number that does not fit."""
+    match kind:
+        case StructType():
+            return reduce(
+                lambda lost, f: lost | _was_lost(read[f.name], typed[f.name], f.dataType),
+                kind.fields,
+                F.lit(False),
+            )
+        case ArrayType() if _is_turned(kind):
+            return _any_of(read, typed, lambda r, t: _was_lost(r, t, kind.elementType))
+        case MapType() if _is_turned(kind):
+            values = F.map_values(read), F.map_values(typed)
+            return _any_of(*values, lambda r, t: _was_lost(r, t, kind.valueType))
+        case _:
+            return read.isNotNull() & typed.isNull()
+
+
+def _has_no_text(value: Column, original: Column, kind: DataType) -> Column:
+    """Return whether something was read as a text that is none, at any depth; the variants have the original types."""
+    match kind:
+        case StringType():
+            is_text = F.schema_of_variant(original) == "STRING"
+            return _may_be_no_text(value) & ~F.coalesce(is_text, F.lit(False))
+        case StructType():
+            held = (f for f in kind.fields if _holds_text(f.dataType))
+            return reduce(
+                lambda none, f: none | _has_no_text(value[f.name], original[f.name], f.dataType),
+                held,
+                F.lit(False),
+            )
+        case ArrayType():
+            return _any_of(value, original, lambda v, o: _has_no_text(v, o, kind.elementType))
+        case MapType():
+            values = F.map_values(value), F.map_values(original)
+            return _any_of(*values, lambda v, o: _has_no_text(v, o, kind.valueType))
+        case _:
+            return F.lit(False)
+
+
+def _any_of(ones: Column, others: Column, holds: Callable[[Column, Column], Column]) -> Column:
+    """Return whether a condition holds for two elements at one place; also when only one of two lists could be read."""
+    pairs = F.zip_with(ones, others, holds)
+    found = F.exists(pairs, lambda each: F.coalesce(each, F.lit(False)))
+    return ones.isNotNull() & F.coalesce(found, F.lit(True))
+
+
+def _may_be_no_text(text: Column) -> Column:
     """Return whether a value that was read as text looks like a number, a boolean, an object or a list."""
-    text = named(path)
     begins = F.ascii(text)
     may_be = begins.between(*DIGITS) | begins.isin(*OTHERS)
     return F.coalesce(F.when(may_be, text.rlike(RAW)), F.lit(False))
+
+
+def _holds_text(kind: DataType) -> bool:
+    match kind:
+        case StructType():
+            return any(_holds_text(f.dataType) for f in kind.fields)
+        case ArrayType():
+            return _holds_text(kind.elementType)
+        case MapType():
+            return _holds_text(kind.valueType)
+        case _:
+            return isinstance(kind, StringType)
 
 
 def _with_kinds(kind: DataType) -> DataType:
@@ -135,6 +212,10 @@ def _with_kinds(kind: DataType) -> DataType:
             return VariantType()
         case StructType():
             return StructType([StructField(f.name, _with_kinds(f.dataType)) for f in kind.fields])
+        case ArrayType():
+            return ArrayType(_with_kinds(kind.elementType))
+        case MapType():
+            return MapType(kind.keyType, _with_kinds(kind.valueType))
         case _:
             return kind
 
@@ -163,8 +244,25 @@ def _read_type(kind: DataType, name: str) -> DataType:
             return StructType(
                 [StructField(f.name, _read_type(f.dataType, f.name)) for f in kind.fields]
             )
+        case ArrayType():
+            return ArrayType(_read_type(kind.elementType, name))
+        case MapType():
+            return MapType(kind.keyType, _read_type(kind.valueType, name))
         case _:
             return kind
+
+
+def _is_turned(kind: DataType) -> bool:
+    """Return whether values of a type are read as another one."""
+    match kind:
+        case StructType():
+            return any(_is_turned(f.dataType) for f in kind.fields)
+        case ArrayType():
+            return _is_turned(kind.elementType)
+        case MapType():
+            return _is_turned(kind.valueType)
+        case _:
+            return isinstance(kind, DecimalType | TimestampType)
 
 
 def _typed(value: Column, kind: DataType) -> Column:
@@ -176,6 +274,10 @@ def _typed(value: Column, kind: DataType) -> Column:
         case StructType():
             parts = [_typed(value[f.name], f.dataType).alias(f.name) for f in kind.fields]
             return F.when(value.isNotNull(), F.struct(*parts))
+        case ArrayType() if _is_turned(kind):
+            return F.transform(value, lambda each: _typed(each, kind.elementType))
+        case MapType() if _is_turned(kind):
+            return F.transform_values(value, lambda _, each: _typed(each, kind.valueType))
         case _:
             return value
 
