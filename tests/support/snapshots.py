@@ -7,9 +7,12 @@ from pathlib import Path
 
 from jobs.engine.accounting.close_ledger import close
 from jobs.engine.proof.certificate import Certificate, keep
+from jobs.engine.storage.forgotten import Forgotten
+from jobs.engine.storage.forgotten import keep as keep_request
+from jobs.engine.storage.import_notes import notes_of
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
-from tests.engine.written import GOLD, SILVER
+from tests.engine.written import BRONZE, GOLD, SILVER
 from tests.support.days import TABLES, morning
 
 NOON = datetime(2026, 11, 25, 12, tzinfo=UTC)
@@ -43,6 +46,8 @@ def full(root: Path) -> Lake:
     (lake.gates / "silver.x.json").put("{}")
     (lake.rules / "1" / "rule.yml").put("title: x")
     lake.rule_changes.append("{}")
+    (notes_of(BRONZE, lake) / "newest.json").put("{}")
+    keep_request(lake, Forgotten(mark="forget 12ab", begun_at=NOON.isoformat()))
     for name in IDENTITY:
         (lake.root / name).put("the original's")
     return lake

@@ -8,6 +8,11 @@ What agrees with what, and why it does:
 * **A table and its quarantine.** A batch is committed to the quarantine first. One that is not in the table yet is awaited; if
   that takes long, the quarantine is taken without it.
 * **A table and its sources.** Readers are taken before what they read, so no reader is ahead of its source.
+* **An import and the tables above.** The notes about files are taken after bronze, so bronze has no row without one; a range
+  that the tables above have not followed is noted as often as a table is taken, and an import that begins and ends in between
+  ends the snapshot.
+* **A request to forget.** Its record is taken last, and says that it is done only if all tables were taken after that: a restored
+  lake that still has some of the rows must say that the request was interrupted.
 * **Copies of ledger entries, and the figures of history.** They are taken before all tables, so they never describe a commit
   that the set lacks; what they lack is copied again from the ledgers.
 
@@ -18,11 +23,13 @@ data follow without it, because a version does not change.
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from jobs.core.errors import TransientError
-from jobs.core.table import Judged, Table
+from jobs.core.table import Ingested, Judged, Table
 from jobs.engine.pipeline.shadow_lake import refuse_half_done
 from jobs.engine.storage.dead_files import swept_file
+from jobs.engine.storage.forgotten import Forgotten, keep, requests
 from jobs.engine.storage.frozen_files import (
     Held,
     freeze_checkpoint,
@@ -30,9 +37,11 @@ from jobs.engine.storage.frozen_files import (
     freeze_folder,
     freeze_table,
 )
+from jobs.engine.storage.import_marks import IMPORT
+from jobs.engine.storage.import_notes import notes_of, range_file
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import last_entry, latest_version
-from jobs.engine.storage.ledger_snapshot import snapshot_file
+from jobs.engine.storage.ledger_snapshot import name_of, snapshot_file, sums_of
 from jobs.engine.storage.locks import TURN, turn_without_jvm
 from jobs.engine.storage.pinned_versions import pin_versions
 from jobs.engine.storage.place import Place
@@ -79,24 +88,33 @@ def frozen(
     ]
     pins = {path: version for path in books if (version := latest_version(path)) >= 0}
     versions = {}
+    asked = {each.mark: each for each in requests(lake)}
     with scratch(lake.frozen) as folder, pin_versions(lake.root, pins):
         held = Held(lake.root, folder)
         for path in (lake.closed_entries, lake.history):
             if path in pins:
                 freeze_table(path, held, pins[path])
+        taken: dict[str, int] = {}
+        _freeze_ranges(lake, wanted, held)
         for table in wanted:
-            versions[table.id] = _freeze(table, lake, held)
+            versions[table.id] = _freeze(table, lake, held, taken)
+            _freeze_ranges(lake, wanted, held)
             note(f"{table.id}: version {versions[table.id]}")
         freeze_copy(lake.gates, held)
         freeze_folder(lake.schemas, held)
         freeze_folder(lake.rules, held)
         freeze_folder(lake.models, held)
         freeze_copy(lake.rule_changes, held)
+        _refuse_imported(lake, wanted, held, pins)
+        _freeze_requests(lake, held, asked, taken)
         yield held, versions
 
 
-def _freeze(table: Table, lake: Lake, held: Held) -> int:
+def _freeze(table: Table, lake: Lake, held: Held, taken: dict[str, int]) -> int:
     version, others = _hold(table, lake, held)
+    taken.update(
+        {name_of(path): each for path, each in {lake.table(table): version, **others}.items()}
+    )
     freeze_table(lake.table(table), held, version)
     for path, number in others.items():
         if number >= 0:
@@ -108,7 +126,49 @@ def _freeze(table: Table, lake: Lake, held: Held) -> int:
         lake.audit(table),
     ):
         freeze_copy(file, held)
+    if isinstance(table, Ingested):
+        freeze_copy(notes_of(table, lake), held)
     return version
+
+
+def _freeze_ranges(lake: Lake, tables: Sequence[Table], held: Held) -> None:
+    """Hold the notes of ranges that the tables above have not followed; each stays held, though it may be removed meanwhile."""
+    for table in tables:
+        freeze_copy(range_file(table, lake), held)
+
+
+def _refuse_imported(
+    lake: Lake, tables: Sequence[Table], held: Held, pins: Mapping[Place, int]
+) -> None:
+    """Refuse a set between two tables of which a whole import went on: one has its rows, and the other was taken before.
+
+    Raises:
+        TransientError: It did.
+    """
+    for table in tables:
+        path = lake.table(table)
+        done = sums_of(path).repairs.get(IMPORT) if isinstance(table, Judged) else None
+        is_noted = held.there(range_file(table, lake)).is_file()
+        if done is not None and done.last > pins[path] and not is_noted:
+            raise TransientError(
+                f"{table.id} got imported rows while the tables above it were copied",
+                hint="type the same again.",
+                table=table.id,
+            )
+
+
+def _freeze_requests(
+    lake: Lake, held: Held, before: Mapping[str, Forgotten], taken: Mapping[str, int]
+) -> None:
+    """Hold the records of requests to forget, as they are true of the tables that are held."""
+    for each in requests(lake):
+        is_whole = all(
+            version <= taken.get(name, version) for name, version in each.versions.items()
+        )
+        was = before.get(each.mark)
+        scrubbed_at = each.scrubbed_at if was is not None and was.scrubbed_at else None
+        done_at = each.done_at if is_whole else None
+        keep(Lake(held.folder), replace(each, done_at=done_at, scrubbed_at=scrubbed_at))
 
 
 def _hold(table: Table, lake: Lake, held: Held) -> tuple[int, Mapping[Place, int]]:

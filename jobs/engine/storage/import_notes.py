@@ -68,7 +68,7 @@ class ImportNotes:
 
     def __init__(self, table: Table, lake: Lake) -> None:
         """Read nothing yet."""
-        self._folder = lake.root / FOLDER / table.name
+        self._folder = notes_of(table, lake)
 
     def of(self, file: Place) -> ImportNote | None:
         """Return the note of a file; None where it was never imported."""
@@ -115,6 +115,11 @@ class ImportNotes:
         (self._folder / "newest.json").remove_file()
 
 
+def notes_of(table: Table, lake: Lake) -> Place:
+    """Return the folder with the notes of a bronze table."""
+    return lake.root / FOLDER / table.name
+
+
 def origin(table: Table, lake: Lake, entry: Entry, offset: int) -> dict[str, object]:
     """Return the file of an imported row, by the entry of its commit, and the number of the row in it, from 1."""
     note = ImportNotes(table, lake).of_bytes(entry.stream.removeprefix(f"{IMPORT} "))
@@ -124,7 +129,7 @@ def origin(table: Table, lake: Lake, entry: Entry, offset: int) -> dict[str, obj
 
 def range_to_follow(table: Table, lake: Lake) -> tuple[str, str] | None:
     """Return the range in which an import changed a judged table, and the tables above were not computed again yet."""
-    text = _follow(table, lake).text()
+    text = range_file(table, lake).text()
     return (str(json.loads(text)["since"]), str(json.loads(text)["until"])) if text else None
 
 
@@ -132,15 +137,16 @@ def note_range(table: Table, lake: Lake, since: str, until: str) -> None:
     """Write down, before a range of a judged table changes, that the tables above must follow."""
     known = range_to_follow(table, lake)
     reach = {"since": min(since, known[0]), "until": max(until, known[1])} if known else None
-    _follow(table, lake).put(json.dumps(reach or {"since": since, "until": until}))
+    range_file(table, lake).put(json.dumps(reach or {"since": since, "until": until}))
 
 
 def forget_range(table: Table, lake: Lake) -> None:
     """Write down that the tables above have followed."""
-    _follow(table, lake).remove_file()
+    range_file(table, lake).remove_file()
 
 
-def _follow(table: Table, lake: Lake) -> Place:
+def range_file(table: Table, lake: Lake) -> Place:
+    """Return the file that names that range."""
     return lake.root / FOLDER / f"{table.id}.json"
 
 

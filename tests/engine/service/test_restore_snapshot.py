@@ -14,6 +14,8 @@ from jobs.engine.service import restore_snapshot
 from jobs.engine.service.restore_snapshot import RESTORED, check, restore
 from jobs.engine.service.take_snapshot import take
 from jobs.engine.storage.file_lock import hold
+from jobs.engine.storage.forgotten import requests
+from jobs.engine.storage.import_notes import note_range
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import latest_version
 from jobs.engine.storage.place import Place
@@ -59,6 +61,22 @@ def test_the_lake_is_there_again_with_its_checkpoints_at_their_new_place(
     assert verified.equal
     origin = json.loads((into.root / RESTORED).text() or "")
     assert origin["taken_at"] == NOON.isoformat()
+
+
+def test_what_was_interrupted_is_interrupted_in_the_restored_lake(
+    tmp_path: Path, into: Lake
+) -> None:
+    """An import whose tables above have not followed, and a request to forget; it said that all is balanced."""
+    lake = full(tmp_path / "lake")
+    note_range(SILVER, lake, "2026-11-20T00:00:00+00:00", "2026-11-21T00:00:00+00:00")
+    faults = balance(SILVER, lake).faults
+    found = take(lake, TABLES, Place.of(tmp_path / "backup"), NOON)
+
+    restore(Taken(found.path), into, NOON)
+
+    assert any("interrupted" in each for each in faults)
+    assert balance(SILVER, into).faults == faults
+    assert [(each.mark, each.is_done) for each in requests(into)] == [("forget 12ab", False)]
 
 
 def test_it_is_not_taken_for_the_original(taken: Taken, into: Lake) -> None:

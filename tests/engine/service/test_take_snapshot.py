@@ -5,12 +5,15 @@ import json
 import os
 import threading
 import time
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jobs.core.errors import DefinitionError, TransientError
+from jobs.core.table import Table
 from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.runtime.holders import own
 from jobs.engine.service import freeze_lake, take_snapshot
@@ -18,8 +21,10 @@ from jobs.engine.service.take_snapshot import take
 from jobs.engine.storage import hashed_files
 from jobs.engine.storage.commit_log import log_of
 from jobs.engine.storage.file_lock import hold
+from jobs.engine.storage.forgotten import Forgotten, keep, requests
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import latest_version
+from jobs.engine.storage.ledger import FORGET, latest_version
+from jobs.engine.storage.ledger_snapshot import name_of
 from jobs.engine.storage.locks import COMMIT_LOCK
 from jobs.engine.storage.place import Listed, Place
 from jobs.engine.storage.scratch import MAKER
@@ -201,6 +206,30 @@ def test_a_batch_that_is_never_committed_is_left_out_of_the_quarantine_too(
     assert found.manifest.tables[SILVER.id]["balance"]["faults"] == []
     assert found.manifest.tables[SILVER.id]["balance"]["waiting"] == 1
     assert latest_version(copy.quarantine(SILVER)) == latest_version(lake.quarantine(SILVER)) - 1
+
+
+def test_a_request_that_ended_while_tables_were_taken_was_interrupted_in_the_copy(
+    lake: Lake, store: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy of gold has the rows; where the record says that they are gone, it is never typed again."""
+    done = Forgotten(mark="forget 34cd", begun_at=NOON.isoformat(), done_at=NOON.isoformat())
+    freeze, later = freeze_lake._freeze, NOON.isoformat()
+
+    def beside(table: Table, *rest: Any) -> int:  # noqa: ANN401  # passed on
+        version = freeze(table, *rest)
+        if table.id == GOLD.id:
+            path = lake.table(GOLD)
+            written(path, [], entry(GOLD, mode=FORGET, forgotten=1, written=0).encoded())
+            now = {name_of(path): latest_version(path), name_of(lake.table(BRONZE)): 2}
+            keep(lake, replace(done, versions=now, scrubbed_at=later))
+        return version
+
+    monkeypatch.setattr(freeze_lake, "_freeze", beside)
+
+    found = take(lake, TABLES, store, NOON)
+
+    kept = {each.mark: each for each in requests(Lake(Taken(found.path).lake))}
+    assert (kept["forget 34cd"].done_at, kept["forget 34cd"].scrubbed_at) == (None, None)
 
 
 def test_what_is_committed_while_files_are_copied_is_not_in_it(lake: Lake, store: Place) -> None:
