@@ -1,7 +1,7 @@
 """The work of ``import``: look at all files, commit their records, and bring them to the tables above."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
@@ -13,7 +13,7 @@ from jobs.core.table import Ingested, Table
 from jobs.core.topic import Topic
 from jobs.engine.accounting.close_ledger import close_or_reason
 from jobs.engine.pipeline.run_recorder import Wrote
-from jobs.engine.repair.bring_imported import bring, judges_of, refuse_open_time
+from jobs.engine.repair.bring_imported import bring, judges_of, not_followed, refuse_open_time
 from jobs.engine.repair.import_files import import_file
 from jobs.engine.repair.plan_import import Plan, give_up, planned, unfinished_file
 from jobs.engine.storage.history_file import HistoryFile, milliseconds_of
@@ -58,6 +58,8 @@ class Imported:
     since: str | None = None
     until: str | None = None
     is_plan: bool = False
+    not_followed: dict[str, str] = field(default_factory=dict)
+    """The tables above whose own retention has deleted older windows, and from when on they follow."""
 
     def add(self, plan: Plan) -> None:
         """Count a file."""
@@ -99,7 +101,7 @@ class Work:
         """Count what would come; nothing is written, and no Spark is started."""
         found = Imported(is_plan=True)
         for each in self._files(source, found):
-            found.add(self._looked_at(each, keep=False))
+            found.add(self._looked_at(each, found, keep=False))
         return found
 
     def done(self, spark: SparkSession, source: Place) -> Imported:
@@ -139,7 +141,7 @@ class Work:
         rest = self._rest(half) if half else None
         for each in self._files(source, found):
             if each != begun or half is None:
-                self._looked_at(each, keep=True)
+                self._looked_at(each, found, keep=True)
         if rest is not None:
             self._import(spark, rest, found, wrote)
         for each in files_of(source):
@@ -184,11 +186,13 @@ class Work:
         if found.left_out > NAMED:
             note(f"… and {found.left_out - NAMED:,} more files are left out")
 
-    def _looked_at(self, file: Place, *, keep: bool) -> Plan:
+    def _looked_at(self, file: Place, found: Imported, *, keep: bool) -> Plan:
         note(f"reading {file} …")
         plan = self._planned(file, keep=keep)
         if plan.left:
             refuse_open_time(self.table, self.lake, plan.span)
+            for other, at in not_followed(self.table, self.lake, plan.span):
+                found.not_followed[other.id] = at.isoformat()
         return plan
 
     def _planned(self, file: Place, *, keep: bool) -> Plan:

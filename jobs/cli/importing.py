@@ -132,6 +132,7 @@ def _report(found: Imported, *, as_json: bool) -> None:
                 "brought": found.brought,
                 "since": found.since,
                 "until": found.until,
+                "not_followed": found.not_followed,
                 "dry_run": found.is_plan,
             }
         )
@@ -147,3 +148,5 @@ def _report(found: Imported, *, as_json: bool) -> None:
         say(
             f"nothing new: {found.skipped_rows:,} rows of {found.skipped_files:,} files were imported before"
         )
+    for name, at in found.not_followed.items():
+        say(f"{name} keeps its rows from {at} on: older ones do not come to it")

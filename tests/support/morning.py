@@ -8,7 +8,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.gold import device_signal_10m as gold
 from jobs.silver import device_telemetry as silver
 from quality.rules import between
-from tests.support.events import readings, received
+from tests.support.events import commits, readings, received
 from tests.support.modes import derive
 
 STRICT = replace(silver.TABLE, rules=(*silver.TABLE.rules, between("value", 0, 9)))
@@ -42,3 +42,10 @@ def streamed(spark: SparkSession, lake: Lake, text: str) -> None:
     """Let events come commit by commit, as a stream does."""
     received(lake, readings(text))
     derive(spark, lake, *TABLES)
+
+
+def step_by_step(spark: SparkSession, lake: Lake) -> None:
+    """Let the morning come, each commit read before the next, so that the files of all tables have ages of their own."""
+    for batch in commits(readings(MORNING)):
+        received(lake, batch)
+        derive(spark, lake, *TABLES)

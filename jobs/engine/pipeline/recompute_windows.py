@@ -25,7 +25,7 @@ from jobs.engine.runtime.meter import Meter, code_version
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.changed_range import changed_span
 from jobs.engine.storage.file_index import FileIndex
-from jobs.engine.storage.horizon import whole_from
+from jobs.engine.storage.horizon import computable_from
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, between, last_entry, latest_version
 from jobs.engine.storage.output_files import write
@@ -108,7 +108,7 @@ class Afresh:
 
     def _whole_from(self) -> int:
         """Return the first start of a window that lacks no row by retention; older windows stay as they are."""
-        first = whole_from(self._table, self._lake)
+        first = computable_from(self._table, self._lake)
         return -OPEN if first is None else (first - EPOCH) // MICROSECOND
 
     def _span(self, source: Computed, before: int, now: int) -> Span | None:

@@ -92,7 +92,7 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
     refuse_unsettled(derived, lake)
     if trial.span:
         for table in tables:
-            refuse_expired(table, lake, trial.span.since)
+            refuse_expired(table, lake, trial.span.since, from_bronze=True)
     kept = {path: latest_version(path) for table in needed for path in lake.books(table)}
     logs = [_log(table, needed, lake) for table in needed if isinstance(table, Ingested)]
     versions = {table: [latest_version(path) for path in lake.books(table)] for table in tables}

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 
 from jobs import catalog
 from jobs.core.errors import DefinitionError, TransientError
+from jobs.core.moment import shifted
 from jobs.core.received import PLACE
 from jobs.core.table import Ingested, Judged, Table
 from jobs.engine.accounting.balance_sheet import readable_at
@@ -29,6 +30,7 @@ from jobs.engine.quarantine.write import hold
 from jobs.engine.repair.backfill import ROLE
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.repair.downstream import (
+    above,
     backfill_above,
     closed_above,
     furthest_behind,
@@ -40,6 +42,7 @@ from jobs.engine.repair.replay_plan import Fate, healing
 from jobs.engine.repair.write_healed import write_healed
 from jobs.engine.runtime.meter import Meter, code_version
 from jobs.engine.storage.batch_of_offset import commit_with
+from jobs.engine.storage.horizon import horizon
 from jobs.engine.storage.import_marks import IMPORT
 from jobs.engine.storage.import_notes import forget_range, note_range, range_to_follow
 from jobs.engine.storage.import_slices import ImportSlices
@@ -81,7 +84,7 @@ def refuse_open_time(bronze: Ingested, lake: Lake, span: Span) -> None:
         if half is not None and half.mode != IMPORT:
             refuse_half_backfilled(judge, lake)
         refuse_behind_above(judge, lake)
-        until, closed = span.until + judge.lateness.early, closed_above(judge, lake)
+        until, closed = shifted(span.until, judge.lateness.early), closed_above(judge, lake)
         if closed is None or until > closed:
             behind, possible = furthest_behind(judge, lake), possible_above(judge, lake, until)
             past = f"everything before {closed.isoformat()}" if closed else "nothing yet"
@@ -91,6 +94,39 @@ def refuse_open_time(bronze: Ingested, lake: Lake, span: Span) -> None:
                 hint=f"import what is older; this much can come when events of {possible.isoformat()} were read.",
                 table=bronze.id,
             )
+        _refuse_deleted_time(judge, lake, span)
+
+
+def _refuse_deleted_time(judge: Judged, lake: Lake, span: Span) -> None:
+    """Refuse history of a time of which a judged table has deleted its rows: they would come, and go, and no table above follow.
+
+    That bronze has deleted its records of that time is no obstacle: rows that are there stay, and the tables above are
+    computed from rows.
+
+    Raises:
+        DefinitionError: It begins before.
+    """
+    deleted = horizon(lake.table(judge))
+    first = deleted + judge.lateness.late if deleted else None
+    if first is not None and span.since < first:
+        raise DefinitionError(
+            f"history from {span.since.isoformat()} on cannot come to {judge.id}: its retention has deleted the rows of that "
+            "time, so what is above it could not be computed again",
+            hint=f"import what arrived from {first.isoformat()} on, or let the table keep its rows for longer.",
+            table=judge.id,
+            since=span.since.isoformat(),
+            whole_from=first.isoformat(),
+        )
+
+
+def not_followed(bronze: Ingested, lake: Lake, span: Span) -> list[tuple[Table, datetime]]:
+    """Return the tables above whose own retention has deleted rows in a range, and from when on they follow."""
+    found = {other for judge in judges_of(bronze, lake) for other in above(judge, lake)}
+    kept = [(other, horizon(lake.table(other))) for other in found]
+    return sorted(
+        ((other, at) for other, at in kept if at is not None and span.since < at),
+        key=lambda each: each[0].id,
+    )
 
 
 def bring(

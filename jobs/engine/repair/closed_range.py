@@ -7,6 +7,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from jobs.core.errors import DefinitionError
+from jobs.core.moment import shifted
 from jobs.core.table import Recomputed, Table
 from jobs.engine.pipeline.plan import emits_over_time
 from jobs.engine.storage.lake import Lake
@@ -25,7 +26,7 @@ class Span:
     @classmethod
     def of_micros(cls, first: int, last: int) -> "Span":
         """Return the shortest range that contains two moments, given in microseconds since 1970."""
-        since, until = (EPOCH + at * MICROSECOND for at in (first, last + 1))
+        since, until = (shifted(EPOCH, at * MICROSECOND) for at in (first, last + 1))
         return cls(since=since, until=until)
 
     def in_micros(self) -> tuple[int, int]:
@@ -40,7 +41,7 @@ class Span:
 
     def wider(self, *, before: timedelta, after: timedelta) -> "Span":
         """Return the range extended on both sides."""
-        return Span(since=self.since - before, until=self.until + after)
+        return Span(since=shifted(self.since, -before), until=shifted(self.until, after))
 
 
 def left_until(table: Table, lake: Lake) -> datetime | None:
@@ -58,7 +59,7 @@ def closed_until(table: Table, lake: Lake) -> datetime | None:
 def possible_from(table: Table, until: datetime) -> datetime:
     """Return the event time that a table's stream must have read before a range that ends at a moment is closed."""
     delay = max(source.lateness.delay for source in (table, *table.upstream))
-    return until + _until_it_closes(table) + delay
+    return shifted(until, _until_it_closes(table) + delay)
 
 
 def _until_it_closes(table: Table) -> timedelta:

@@ -26,7 +26,7 @@ from jobs.engine.repair.closed_range import (
     possible_from,
     refuse_open,
 )
-from jobs.engine.storage.horizon import whole_from
+from jobs.engine.storage.horizon import computable_from
 from jobs.engine.storage.join_by_key import by_key
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
@@ -101,7 +101,7 @@ def backfill_above(
 
 def _kept(table: Table, lake: Lake, span: Span | None) -> Span | None:
     """Return the part of a range of which retention has deleted nothing; older rows stay as they are."""
-    first = whole_from(table, lake)
+    first = computable_from(table, lake)
     if span is None or first is None or first <= span.since:
         return span
     return Span(since=first, until=span.until) if first < span.until else None

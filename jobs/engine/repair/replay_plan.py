@@ -217,7 +217,11 @@ def _events(spark: SparkSession, table: Judged, lake: Lake, places: DataFrame) -
 
 
 def _ranked(spark: SparkSession, table: Judged, lake: Lake, new: DataFrame) -> DataFrame:
-    """Number the copies of each event in bronze's order: the new ones, and the one that silver may have."""
+    """Number the copies of each event in bronze's order: the new ones, and the one that silver may have.
+
+    A row whose record retention deleted has no number there any more. It is the first, because it was: left out, a second
+    copy would come beside it.
+    """
     key = F.col(table.key[0]) if len(table.key) == 1 else F.struct(*table.key)
     live = rows_now(spark, table, lake)
     span = _span(new)
@@ -229,7 +233,9 @@ def _ranked(spark: SparkSession, table: Judged, lake: Lake, new: DataFrame) -> D
     is_copy = F.col("_key").eqNullSafe(F.col("_k")) & (F.col("_time") == F.col("_t"))
     rivals = live.join(events, is_copy, "left_semi")
     order = _events(spark, table, lake, rivals).select(*PLACE, "_batch")
-    old = rivals.join(order, [*PLACE]).select(*COPY, *ORDER, F.lit(False).alias("_is_new"))
+    old = rivals.join(order, [*PLACE], "left_outer").select(
+        *COPY, *ORDER, F.lit(False).alias("_is_new")
+    )
     both = new.withColumn("_is_new", F.lit(True)).unionByName(old)
     return both.withColumn("_nth", F.row_number().over(Window.partitionBy(*COPY).orderBy(*ORDER)))
 

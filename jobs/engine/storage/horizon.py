@@ -3,6 +3,9 @@
 A range that begins before is refused by what computes it (a backfill, a rebuild) and left out by what compares it (a
 verification), because a difference would show the retention and no fault.
 
+A verification computes from bronze on, so for it every table on the way counts. What computes one table reads the tables
+below it as they are: gold of a time whose records bronze no longer has is computed from silver, which has its rows still.
+
 A table without windows may depend on any earlier row. Its rows are held against the oldest moment of its sources all the
 same: a hold that began before it is not compared, and one that began after it began by a row that is there.
 """
@@ -37,6 +40,20 @@ def whole_from(table: Table, lake: Lake) -> datetime | None:
     return _latest(horizon(lake.table(table)), sources_whole_from(table, lake))
 
 
+def computable_from(table: Table, lake: Lake) -> datetime | None:
+    """Return the event time from which on neither a table nor one that it reads lacks a row; None when they never do."""
+    own = horizon(lake.table(table))
+    match table:
+        case Ingested():
+            return own
+        case Judged():
+            return _latest(own, sources_whole_from(table, lake))
+        case _:
+            below = [horizon(lake.table(each)) for each in table.needs if lake.exists(each)]
+            found = _latest(*below)
+            return _latest(own, None if found is None else found + table.window_length)
+
+
 def sources_whole_from(table: Table, lake: Lake) -> datetime | None:
     """Return the same of what a table is computed from, without its own retention."""
     match table:
@@ -52,13 +69,19 @@ def sources_whole_from(table: Table, lake: Lake) -> datetime | None:
     return None if found is None else found + margin
 
 
-def refuse_expired(table: Table, lake: Lake, since: datetime) -> None:
+def refuse_expired(table: Table, lake: Lake, since: datetime, *, from_bronze: bool = False) -> None:
     """Refuse to compute a range again of which rows were deleted.
 
+    Args:
+        table: The table.
+        lake: The lake.
+        since: The start of the range.
+        from_bronze: Whether all tables below it are computed again too, as a verification does.
+
     Raises:
-        DefinitionError: The range begins before the table and its sources are whole.
+        DefinitionError: The range begins before the table and what it reads are whole.
     """
-    first = whole_from(table, lake)
+    first = whole_from(table, lake) if from_bronze else computable_from(table, lake)
     if first is not None and since < first:
         raise DefinitionError(
             f"{table.id} from {since.isoformat()} cannot be computed again: retention deleted rows of it or of what it "

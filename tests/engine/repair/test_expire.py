@@ -26,9 +26,9 @@ from jobs.engine.trace.why import why
 from jobs.gold import device_signal_10m as gold
 from jobs.silver import device_telemetry as silver
 from tests.support.events import TABLE as BRONZE
-from tests.support.events import TOPIC, commits, readings, received
+from tests.support.events import TOPIC, readings, received
 from tests.support.modes import answers_of, derive, proven, twin
-from tests.support.morning import LATER, MORNING, TABLES, streamed
+from tests.support.morning import LATER, TABLES, step_by_step, streamed
 from tests.support.rows import NOON, at, rows
 from tests.support.seeds import copied
 
@@ -40,14 +40,8 @@ SILVER = replace(silver.TABLE, keeps="2 hours", keeps_held="150 minutes")
 @pytest.fixture
 def morning(spark: SparkSession, tmp_path: Path) -> Lake:
     """Return a lake whose stream read the morning commit by commit, so that its files have ages of their own."""
-
-    def stepwise(seed: Lake) -> None:
-        for batch in commits(readings(MORNING)):
-            received(seed, batch)
-            derive(spark, seed, *TABLES)
-
     lake = Lake(tmp_path / "lake").open_for_writing()
-    return copied(lake, "morning, commit by commit", stepwise)
+    return copied(lake, "morning, commit by commit", lambda seed: step_by_step(spark, seed))
 
 
 def test_old_rows_go_as_whole_files_and_the_books_balance(

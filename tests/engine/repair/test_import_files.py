@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,18 +13,24 @@ from pyspark.sql import SparkSession
 from jobs.cli import import_work
 from jobs.core.errors import DataError
 from jobs.core.received import PLACE
+from jobs.core.table import Table
+from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.accounting.close_ledger import close
 from jobs.engine.proof.compare import compare
+from jobs.engine.repair.expire import expire
 from jobs.engine.repair.import_files import import_file
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, latest_version
 from jobs.engine.storage.ledger_snapshot import snapshot
+from jobs.engine.storage.open_table import opened
+from jobs.engine.storage.place import Place
 from tests.cli.inside import strandline, succeeded
 from tests.support.events import TABLE, Event, reading, readings, received
-from tests.support.modes import derive
-from tests.support.morning import LATER, MORNING, TABLES, streamed
+from tests.support.modes import derive, proven
+from tests.support.morning import LATER, MORNING, TABLES, step_by_step, streamed
 from tests.support.past import as_received, month, written
-from tests.support.rows import NOON
+from tests.support.rows import NOON, at
+from tests.support.seeds import copied
 
 pytestmark = [pytest.mark.core, pytest.mark.slow]
 
@@ -108,6 +115,63 @@ def test_records_of_a_broken_clock_are_held_and_keep_no_good_ones_out(
     assert {datetime.fromisoformat(each["evidence"]["arrived_at"]) for each in found} == {days}
 
 
+def test_days_that_bronze_no_longer_has_come_once_and_reach_gold(
+    spark: SparkSession, anywhere: Place, tmp_path: Path
+) -> None:
+    """A row whose record has expired is there all the same: its event is a copy, and windows are computed from rows."""
+    lake = aged(spark, anywhere)
+    expire(spark, replace(TABLE, keeps="2 hours"), lake, NOON)
+    known = [
+        line for line in readings(MORNING) if b'"event_at":"2026-11-20T09:' in (line.payload or b"")
+    ]
+    new = reading(event_id="new", device_id="d1", event_at=at("09:05:00").isoformat())
+    path = tmp_path / "archive.jsonl"
+    path.write_bytes(b"\n".join([*(each.payload or b"" for each in known), new]))
+
+    plan = succeeded(*TYPED, path, "--dry-run", "--json", "--lake", lake.root).json
+    done = succeeded(*TYPED, path, "--json", "--lake", lake.root).json
+
+    assert balance(TABLE, lake).expired > 0
+    assert (plan["rows"], plan["not_followed"]) == (done["rows"], {}) == (len(known) + 1, {})
+    silver, gold = (rows_of(lake, each) for each in TABLES)
+    assert sorted(row["event_id"] for row in silver) == [
+        "a",
+        "b",
+        "c",
+        "d",
+        "e",
+        "f",
+        "h",
+        "i",
+        "new",
+    ]
+    counted = {(row["device_id"], row["window_from"]): row["readings"] for row in gold}
+    assert counted["d1", at("09:00:00")] == 2  # b and the new one
+    sheets = succeeded("ledger", "--audit", "--json", "--lake", lake.root).json
+    assert [(sheet["faults"], sheet["waiting"]) for sheet in sheets] == [([], 0)] * 3
+    assert [sheet["duplicates"] for sheet in sheets][1] == 2 + len(known)
+    streamed(spark, lake, LATER)
+    assert proven(lake, TABLES)
+
+
+def test_history_of_a_time_that_silver_has_deleted_is_refused(
+    spark: SparkSession, anywhere: Place, tmp_path: Path
+) -> None:
+    """It would come and go, and no window could be computed with it; a table above that keeps less is named."""
+    lake, path = aged(spark, anywhere), tmp_path / "archive.jsonl"
+    path.write_bytes(_of_days_ago("old"))
+    silver, gold = (replace(each, keeps="2 hours") for each in TABLES)
+
+    expire(spark, gold, lake, NOON)
+    plan = succeeded(*TYPED, path, "--dry-run", "--lake", lake.root)
+    expire(spark, silver, lake, NOON)
+    refused = strandline(*TYPED, path, "--dry-run", "--lake", lake.root)
+
+    assert f"{gold.id} keeps its rows from" in plan.out
+    assert (refused.code, "cannot come to silver.device_telemetry" in refused.err) == (2, True)
+    assert "hint: import what arrived from 2026-11-20T11:00:00+00:00 on" in refused.err
+
+
 def test_nothing_of_a_folder_is_committed_while_one_of_its_files_cannot_come(
     morning: Lake, tmp_path: Path
 ) -> None:
@@ -176,6 +240,18 @@ def test_history_that_cannot_come_is_refused_before_anything_is_written(
         refused = strandline(*words, "--dry-run", "--lake", morning.root)
         assert (refused.code, sentence in refused.err) == (code, True), refused.printed
     assert latest_version(morning.table(TABLE)) == before
+
+
+def aged(spark: SparkSession, anywhere: Place) -> Lake:
+    """Return a lake with the morning in files of different ages."""
+    lake = Lake(anywhere / "aged").open_for_writing()
+    return copied(lake, "morning, commit by commit", lambda seed: step_by_step(spark, seed))
+
+
+def rows_of(lake: Lake, table: Table) -> list[dict[str, Any]]:
+    """Return the rows of a table."""
+    found: list[dict[str, Any]] = opened(lake.table(table)).to_pyarrow_table().to_pylist()
+    return found
 
 
 def _of_days_ago(name: str) -> bytes:
