@@ -1,5 +1,8 @@
 """``why``: one verdict for one event, and its evidence; needs no Spark."""
 
+import json
+import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Annotated
@@ -9,7 +12,10 @@ import typer
 from jobs import catalog
 from jobs.cli import completion, place
 from jobs.cli.place import JsonOption, LakeOption
-from jobs.cli.screen import emit, progress, say, show
+from jobs.cli.screen import emit, note, progress, record, say, show
+from jobs.core.errors import DefinitionError
+from jobs.core.table import Table
+from jobs.engine.trace.many_places import explain_each
 from jobs.engine.trace.verdict import World
 from jobs.engine.trace.why import why
 
@@ -21,10 +27,11 @@ def register(app: typer.Typer) -> None:
 
 def why_(
     what: Annotated[
-        str,
+        list[str],
         typer.Argument(
             metavar="EVENT",
-            help="TOPIC/PARTITION/OFFSET, or the value of a table's key; several columns separated by commas.",
+            help="TOPIC/PARTITION/OFFSET, or the value of a table's key; several columns separated by commas. "
+            "Several events, or - for one a line of the standard input, get a line each.",
         ),
     ],
     table: Annotated[
@@ -57,6 +64,7 @@ def why_(
     strandline why evt-0001 --in silver.device_telemetry
     strandline why user-actions/0/17 --in gold.confirmed_logins --json
     strandline why dev-00042,temperature,2026-11-01T06:00 --in gold.device_signal_10m
+    strandline why --quick - < places.txt
     """
     found, where = place.existing(lake)
     asked = catalog.find(table) if table else None
@@ -68,13 +76,43 @@ def why_(
         search=not quick,
         progress=progress,
     )
-    finding = why(what, asked, world)
+    if what == ["-"] or len(what) > 1:
+        _explain_each(_lines_of_input() if what == ["-"] else iter(what), asked, world, as_json)
+        return
+    finding = why(what[0], asked, world)
     if as_json:
-        emit({"event": what, **asdict(finding)})
+        emit({"event": what[0], **asdict(finding)})
         return
     say(f"{finding.table}: {finding.verdict}")
     say(f"{finding.sentence}.")
     show(None, ("evidence", ""), list(_lines(finding.evidence)))
+
+
+def _explain_each(
+    events: Iterator[str],
+    table: Table | None,
+    world: World,
+    as_json: bool,  # noqa: FBT001  # it has one call, which names it
+) -> None:
+    """Print a line for each event, and to a person how many have each verdict."""
+    verdicts: Counter[str] = Counter()
+    for event, finding in explain_each(events, table, world):
+        verdicts[finding.verdict] += 1
+        if as_json:
+            record(json.dumps({"event": event, **asdict(finding)}, default=str))
+        else:
+            record(f"{event}\t{finding.table}\t{finding.verdict}\t{finding.sentence}")
+    if not verdicts:
+        raise DefinitionError(
+            "no event was named on the standard input",
+            hint="give it one a line, such as device-telemetry/2/1234; an empty line is passed over.",
+        )
+    for verdict, count in verdicts.most_common():
+        note(f"{count:,} {verdict}")
+
+
+def _lines_of_input() -> Iterator[str]:
+    return (text for line in sys.stdin if (text := line.strip()))
 
 
 def _lines(evidence: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:

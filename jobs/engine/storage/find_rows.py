@@ -8,7 +8,7 @@ Delta truncates the largest time of a file to milliseconds, so a file is skipped
 earlier.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
@@ -16,9 +16,10 @@ from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from deltalake import DeltaTable
+from duckdb import BinderException
 
 from jobs.core.errors import DefinitionError
-from jobs.core.moment import in_utc
+from jobs.core.moment import in_utc, shifted
 from jobs.engine.storage.duckdb_session import let_read, literal, session
 from jobs.engine.storage.ledger import is_table
 from jobs.engine.storage.open_table import opened, statistics
@@ -40,6 +41,7 @@ class Where:
         within: The range of each column of times.
         names: Columns of bytes, and a text that each must contain.
         named: Columns whose texts some bytes must contain, and the bytes.
+        places: Columns, and the values of which a row must have one in each; any row when there are none.
         most: How many rows to return at most; all when None.
     """
 
@@ -47,6 +49,7 @@ class Where:
     within: Mapping[str, Range] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     named: tuple[Collection[str], bytes] = ((), b"")
+    places: tuple[Sequence[str], Collection[tuple[Any, ...]]] = ((), ())
     most: int | None = None
 
 
@@ -100,12 +103,11 @@ def look_in(
     parts = {file: dict(values) for file, values in files.items() if Place.of(file).exists()}
     divided = next(iter(parts.values()), {})
     wanted = [name for name in columns if name not in divided]
-    sql = _select(wanted, where, parts, divided)
     return [
         Found(
             Place.of(file), {**dict(zip(wanted, map(_aware, values), strict=True)), **parts[file]}
         )
-        for *values, file in (_fetched(sql, parts) if parts else ())
+        for *values, file in (_fetched(wanted, where, parts, divided) if parts else ())
     ]
 
 
@@ -155,7 +157,10 @@ def _partition(action: Mapping[str, Any]) -> dict[str, Any]:
 def _ranges(where: Where) -> dict[str, tuple[Any, Any]]:
     """Return the lowest and highest value that each column may have."""
     equal = {name: (value, value) for name, value in where.equal.items() if value is not None}
-    return {**where.within, **equal}
+    names, places = where.places
+    columns = zip(*places, strict=True)
+    among = {name: (min(found), max(found)) for name, found in zip(names, columns, strict=False)}
+    return {**where.within, **among, **equal}
 
 
 def _actions(table: DeltaTable, columns: Collection[str]) -> Iterator[dict[str, Any]]:
@@ -178,7 +183,7 @@ def _may_hold(action: Mapping[str, Any], ranges: Mapping[str, tuple[Any, Any]]) 
         least = action.get(f"min.{name}", divided)
         most = action.get(f"max.{name}", divided)
         if isinstance(most, datetime):
-            most += CUT
+            most = shifted(most, CUT)
         is_below = low is not None and most is not None and most < low
         is_above = high is not None and least is not None and least > high
         if is_below or is_above:
@@ -187,34 +192,65 @@ def _may_hold(action: Mapping[str, Any], ranges: Mapping[str, tuple[Any, Any]]) 
 
 
 def _select(
-    wanted: Collection[str], where: Where, files: Collection[str], divided: Collection[str]
+    wanted: Collection[str],
+    where: Where,
+    files: Collection[str],
+    divided: Collection[str],
+    absent: Collection[str],
 ) -> str:
+    """Return the question; a column that no file has is NULL in each row."""
+
+    def of(name: str) -> str:
+        return "NULL" if name in absent else f'"{name}"'
+
     conditions = ["true"]
     for name, value in where.equal.items():
         if name not in divided:
-            conditions.append(f'"{name}" {"IS" if value is None else "="} {literal(value)}')
+            conditions.append(f"{of(name)} {'IS' if value is None else '='} {literal(value)}")
     for name, (low, high) in where.within.items():
         if name not in divided:
-            conditions += [f'"{name}" >= {literal(low)}'] if low else []
-            conditions += [f'"{name}" <= {literal(high)}'] if high else []
+            conditions += [f"{of(name)} >= {literal(low)}"] if low else []
+            conditions += [f"{of(name)} <= {literal(high)}"] if high else []
     for name, text in where.names.items():
-        conditions.append(f'contains("{name}"::VARCHAR, {literal(text.encode())}::VARCHAR)')
+        conditions.append(f"contains({of(name)}::VARCHAR, {literal(text.encode())}::VARCHAR)")
     columns, payload = where.named
     for name in columns:
         conditions.append(
-            f'contains({literal(payload)}::VARCHAR, encode("{name}"::VARCHAR)::VARCHAR)'
+            f"contains({literal(payload)}::VARCHAR, encode({of(name)}::VARCHAR)::VARCHAR)"
         )
-    listed = ", ".join(map(literal, files))
-    shown = ", ".join(f'"{name}"' for name in (*wanted, FILE))
-    read = f"read_parquet([{listed}], filename = true, hive_partitioning = false, union_by_name = true)"
+    names, places = where.places
+    if places:
+        rows = ", ".join(f"({', '.join(map(literal, place))})" for place in places)
+        columns_of_place = ", ".join(map(of, names))
+        conditions.append(f"({columns_of_place}) IN (VALUES {rows})")
+    shown = ", ".join(f'{of(name)} AS "{name}"' for name in (*wanted, FILE))
+    read = _read(files)
     most = f" LIMIT {where.most}" if where.most else ""
     return f"SELECT {shown} FROM {read} WHERE {' AND '.join(conditions)}{most}"  # noqa: S608  # every value is quoted
 
 
-def _fetched(sql: str, files: Iterable[str]) -> list[tuple[Any, ...]]:
+def _read(files: Iterable[str]) -> str:
+    listed = ", ".join(map(literal, files))
+    return f"read_parquet([{listed}], filename = true, hive_partitioning = false, union_by_name = true)"
+
+
+def _fetched(
+    wanted: Collection[str], where: Where, files: Collection[str], divided: Collection[str]
+) -> list[tuple[Any, ...]]:
+    """Return the values of the rows, each with its file."""
     with session() as duck:
         let_read(duck, files)
-        return duck.execute(sql).fetchall()
+        try:
+            return duck.execute(_select(wanted, where, files, divided, ())).fetchall()
+        except BinderException:
+            # All files may be older than a column that was added since.
+            described = duck.execute(f"DESCRIBE FROM {_read(files)}").fetchall()
+            known = {name for name, *_ in described}
+            named = {*wanted, *where.equal, *where.within, *where.names, *where.named[0]}
+            absent = named - known
+            if not absent:
+                raise
+            return duck.execute(_select(wanted, where, files, divided, absent)).fetchall()
 
 
 def _aware(value: object) -> object:

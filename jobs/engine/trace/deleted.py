@@ -6,6 +6,7 @@ The row is gone, so the answer is taken from the ledger: what the commits delete
 from collections.abc import Iterator
 from datetime import datetime
 
+from jobs.core.moment import shifted
 from jobs.core.table import Judged, Table
 from jobs.engine.storage.commit_time import committed_at
 from jobs.engine.storage.lake import Lake
@@ -49,7 +50,7 @@ def expired_with(silver: Judged, arrived_at: datetime, version: int, lake: Lake)
 
     The event is at most so much older than its arrival as the table admits.
     """
-    return _deletion(lake.table(silver), arrived_at - silver.lateness.late, version)
+    return _deletion(lake.table(silver), shifted(arrived_at, -silver.lateness.late), version)
 
 
 def deletions(table: Table, lake: Lake) -> Iterator[str]:

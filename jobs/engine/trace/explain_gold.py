@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from jobs.core.moment import shifted
 from jobs.core.table import Recomputed, Table
 from jobs.engine.accounting.balance_sheet import read_until
 from jobs.engine.quarantine.resolutions import FOLLOWED, REPLAY, resolved
@@ -259,7 +260,7 @@ def _explain_by_source(
         return None
     within = {}
     if isinstance(first, datetime):
-        within = {str(source.event_at): (first, first + table.window_length - MICROSECOND)}
+        within = {str(source.event_at): (first, shifted(first, table.window_length - MICROSECOND))}
     rows = look(world.lake.table(source), Where(equal=equal, within=within))
     if not rows:
         return None

@@ -14,10 +14,9 @@ from jobs.core.table import Judged
 from jobs.engine.accounting.balance_sheet import read_until
 from jobs.engine.quarantine.record_state import done_about, still_held
 from jobs.engine.quarantine.resolutions import Status
-from jobs.engine.storage.batch_of_offset import bringing_commit, reading_batch
 from jobs.engine.storage.dead_files import EXPLAINED, swept
 from jobs.engine.storage.find_rows import Found, Where, look, typed
-from jobs.engine.storage.import_marks import IMPORT, is_imported
+from jobs.engine.storage.import_marks import IMPORT
 from jobs.engine.storage.import_notes import origin
 from jobs.engine.storage.ledger import Entry, entry_at
 from jobs.engine.storage.ledger_snapshot import sums_of
@@ -30,16 +29,17 @@ from jobs.engine.trace.explain_unread import explain_not_in_bronze, explain_wait
 from jobs.engine.trace.locate import (
     Spot,
     TakenIn,
-    files_since,
     first_version,
     has_another,
     has_fields,
     held_record,
     original,
+    reading_commit,
     records_with_key,
     removed_row,
     silver_row,
     taken_in,
+    unread_records,
 )
 from jobs.engine.trace.verdict import (
     Finding,
@@ -83,11 +83,7 @@ def explain_spot(silver: Judged, spot: Spot, world: World) -> Explained:
     kept = held_record(silver, world.lake, record)
     if kept is not None:
         return _explain_held(silver, kept, world).also(**evidence), None
-    path = world.lake.table(silver)
-    if is_imported(spot.part):
-        read = bringing_commit(path, spot.part, spot.offset)
-    else:
-        read = reading_batch(path, bronze.id, taken.version)
+    read = reading_commit(silver, world.lake, spot, taken.version)
     if read is None:
         return explain_waiting(silver, bronze, world).also(**evidence), None
     return _explain_absent(silver, record, read, world).also(**evidence), None
@@ -130,13 +126,17 @@ def _explain_present(silver: Judged, row: Found, world: World) -> Finding:
     )
 
 
+def verdict_of_held(reasons: Sequence[str]) -> Verdict:
+    """Return the verdict on a held record: of a single reason about time that time, otherwise quarantined."""
+    return TIMES.get(reasons[0], Verdict.QUARANTINED) if len(reasons) == 1 else Verdict.QUARANTINED
+
+
 def _explain_held(silver: Judged, kept: Found, world: World) -> Finding:
     """Explain why a record is in the quarantine."""
     lake, row = world.lake, kept.row
     reasons = row["reasons"]
     event_at, arrived_at = row["event_at"], row["_arrived_at"]
-    verdict = TIMES.get(reasons[0], Verdict.QUARANTINED)
-    verdict = verdict if len(reasons) == 1 else Verdict.QUARANTINED
+    verdict = verdict_of_held(reasons)
     evidence: dict[str, object] = {
         "reasons": reasons,
         "event_at": event_at,
@@ -267,8 +267,7 @@ def explain_key(silver: Judged, parts: tuple[str, ...], world: World) -> Explain
         first = min(kept, key=lambda each: [each.row[name] for name in ARRIVAL_ORDER])
         spot = str(Spot.of(first.row))
         return _explain_held(silver, first, world).also(offset=spot, records=len(kept)), None
-    waiting = files_since(lake.table(bronze), read_until(silver, bronze, lake) + 1)
-    records = records_with_key(lake.table(bronze), parts, waiting) if waiting else []
+    records = unread_records(silver, lake, parts, read_until(silver, bronze, lake) + 1)
     for record in _without_mentions(key, records):
         finding = explain_waiting(silver, bronze, world)
         at = record.row["_arrived_at"]

@@ -13,17 +13,24 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
+from jobs.core.moment import shifted
 from jobs.core.received import IDENTITY, PLACE
 from jobs.core.table import Judged, Table
 from jobs.engine.accounting.table_books import Books
 from jobs.engine.quarantine.record_state import still_held
-from jobs.engine.storage.batch_of_offset import batch_of, commit_with
+from jobs.engine.storage.batch_of_offset import (
+    batch_of,
+    bringing_commit,
+    commit_with,
+    reading_batch,
+)
 from jobs.engine.storage.find_rows import Found, Where, look, look_in
+from jobs.engine.storage.import_marks import is_imported
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import LOOKED_AGAIN, Entry, between, entry_at, latest_version
 from jobs.engine.storage.ledger_search import newest_first
 from jobs.engine.storage.ledger_snapshot import sums_of
-from jobs.engine.storage.log_actions import added, existing, removed
+from jobs.engine.storage.log_actions import added, files_between, removed
 from jobs.engine.storage.open_table import kinds
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.version_of_file import version_of
@@ -86,9 +93,9 @@ def taken_in(bronze: Place, spot: Spot) -> TakenIn | None:
     if found is None:
         return None
     version, entry = found
-    # If its files are gone, the rows were rewritten into other files.
-    among = existing(added(bronze, version).files) or None
-    rows = look(bronze, Where(equal=spot.where), among=among)
+    where = Where(equal=spot.where)
+    # Files that maintenance has put together stay on the disk for a day, and are not the table's any more.
+    rows = look(bronze, where, among=added(bronze, version).files) or look(bronze, where)
     return TakenIn(version=version, entry=entry, record=rows[0] if rows else None)
 
 
@@ -96,6 +103,34 @@ def offsets_read(bronze: Table, lake: Lake, spot: Spot) -> tuple[int, int] | Non
     """Return the first offset of a partition that bronze read, and the one after the last."""
     sheet = Books(bronze, lake).follow().sheet
     return (sheet.starts[spot.part], sheet.ends[spot.part]) if spot.part in sheet.ends else None
+
+
+def reading_commit(
+    silver: Judged, lake: Lake, spot: Spot, version: int
+) -> tuple[int, Entry] | None:
+    """Return the commit of a judging table that has read an offset, which came with a version of bronze; None if none has."""
+    (bronze,) = silver.reads
+    path = lake.table(silver)
+    if is_imported(spot.part):
+        return bringing_commit(path, spot.part, spot.offset)
+    return reading_batch(path, bronze.id, version)
+
+
+def unread_records(silver: Judged, lake: Lake, key: Sequence[str], first: int) -> list[Found]:
+    """Return the records with a key that came to bronze from a version on and that a judging table has not read.
+
+    Maintenance may have put their files together with others since, so the ledger is asked about each.
+    """
+    (source,) = silver.reads
+    bronze = lake.table(source)
+    came, _ = files_between(bronze, first, latest_version(bronze))
+    records = records_with_key(bronze, key, came) if came else []
+    return [each for each in records if not _is_read(silver, lake, bronze, Spot.of(each.row))]
+
+
+def _is_read(silver: Judged, lake: Lake, bronze: Place, spot: Spot) -> bool:
+    taken = commit_with(bronze, spot.part, spot.offset)
+    return taken is not None and reading_commit(silver, lake, spot, taken[0]) is not None
 
 
 def rows_since(source: Place, first: int) -> int:
@@ -161,7 +196,7 @@ def original(silver: Judged, lake: Lake, record: Mapping[str, Any]) -> Found | N
     rows = look(
         lake.table(silver),
         Where(
-            within={moment: (at - law.late, at + law.early)},
+            within={moment: (shifted(at, -law.late), shifted(at, law.early))},
             named=(silver.key, payload),
         ),
         dict.fromkeys((*silver.key, moment, *IDENTITY)),
@@ -256,12 +291,3 @@ def removed_row(table: Place, where: Where) -> Removed | None:
         if rows:
             return Removed(version=version, entry=entry, row=rows[0])
     return None
-
-
-def files_since(source: Place, first: int) -> list[str]:
-    """Return the files that were added to a table since a version, included."""
-    return [
-        file
-        for version in range(first, latest_version(source) + 1)
-        for file in added(source, version).files
-    ]

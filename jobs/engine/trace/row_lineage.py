@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any, assert_never
 
 from jobs import catalog
+from jobs.core.moment import shifted
 from jobs.core.table import Appended, Ingested, Judged, Recomputed, Table, Upserted, Windowed
 from jobs.engine.storage.find_rows import Found, Where, look
 from jobs.engine.storage.lake import Lake
@@ -52,7 +53,7 @@ class Step:
         if not equal and not start:
             return None
         if start:
-            first = self.moment - table.window_length + MICROSECOND
+            first = shifted(self.moment, MICROSECOND - table.window_length)
             return Where(equal=equal, within={start: (first, self.moment)})
         if table.valid_until:
             return Where(equal=equal, within={str(table.event_at): (None, self.moment)})

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
+from jobs.core.moment import shifted
 from jobs.core.received import IDENTITY
 from jobs.core.table import Ingested, Judged, Table
 from jobs.engine.accounting.balance_sheet import held_rows, waiting
@@ -153,7 +154,7 @@ def _arrival_range(silver: Judged, key: Mapping[str, object]) -> dict[str, Range
     at, law = key.get(silver.event_at), silver.lateness
     if not isinstance(at, datetime):
         return {}
-    return {"_arrived_at": (at - law.early, at + law.late)}
+    return {"_arrived_at": (shifted(at, -law.early), shifted(at, law.late))}
 
 
 def _payloads_contain_keys(silver: Judged, bronze: Table, world: World) -> bool:

@@ -33,7 +33,7 @@ def why(what: str, table: Table | None, world: World) -> Finding:
     Raises:
         DefinitionError: ``what`` names no event, or the table cannot contain it.
     """
-    spot = _spot(what, table)
+    spot = spot_of(what, table)
     if spot is None:
         parts = tuple(what.split(","))
         if table and not isinstance(table, Judged) and len(parts) == len(table.key):
@@ -43,11 +43,16 @@ def why(what: str, table: Table | None, world: World) -> Finding:
         return _explain_first(
             judges, table, lambda silver: explain_key(silver, parts, world), world
         )
-    judges = [each for each in _judges(table) if _reads_topic(each, spot)]
+    judges = judges_of_spot(spot, table)
     return _explain_first(judges, table, lambda silver: explain_spot(silver, spot, world), world)
 
 
-def _spot(what: str, table: Table | None) -> Spot | None:
+def judges_of_spot(spot: Spot, table: Table | None) -> list[Judged]:
+    """Return the judging tables that read a record, of those that a table depends on."""
+    return [each for each in _judges(table) if _reads_topic(each, spot)]
+
+
+def spot_of(what: str, table: Table | None) -> Spot | None:
     """Return the offset that was typed; None if a key was typed."""
     topic, _, rest = what.partition("/")
     partition, _, offset = rest.partition("/")

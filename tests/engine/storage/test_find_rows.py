@@ -9,7 +9,7 @@ import pytest
 from deltalake import write_deltalake
 
 from jobs.core.errors import DefinitionError
-from jobs.engine.storage.find_rows import Where, look, typed
+from jobs.engine.storage.find_rows import Where, look, look_in, typed
 from jobs.engine.storage.open_table import kinds
 from jobs.engine.storage.place import Place
 from tests.support.rows import NOON
@@ -91,6 +91,30 @@ def test_some_files_and_an_earlier_version_can_be_asked_for(table: Place) -> Non
     assert look(table, Where(equal={"n": 0})) == []
     assert look(table.parent / "none", Where()) == []
     assert kinds(table.parent / "none") == {}
+
+
+def test_a_column_that_was_added_since_is_null_in_rows_of_older_files(table: Place) -> None:
+    """Also where all files that can hold the row are older, so that none has the column."""
+    more = pa.table({"n": pa.array([99], pa.int64()), "added": ["x"]})
+    write_deltalake(str(table), more, mode="append", schema_mode="merge")
+    old = look(table, Where(equal={"n": 0}), ("n", "added"))
+    (new,) = look(table, Where(equal={"n": 99}), ("n", "added"))
+
+    assert [each.row for each in old] == [{"n": 0, "added": None}]
+    assert new.row == {"n": 99, "added": "x"}
+    assert look(table, Where(equal={"n": 0, "added": None}), ("n",)) != []
+    assert look(table, Where(equal={"n": 0, "added": "x"}), ("n",)) == []
+    files: dict[str, dict[str, str]] = {str(each.file): {} for each in old}
+    assert look_in(files, Where(equal={"added": "x"}), ("n", "added")) == []
+
+
+def test_rows_at_many_places_are_found_in_one_look(table: Place) -> None:
+    """By several columns together, and not by the values of each."""
+    rows = look(table, Where(places=(("n", "raw"), [(0, b"none")])), ("n",))
+    found = look(table, Where(places=(("n",), [(0,), (10,), (21,), (77,)])), ("n",))
+
+    assert rows == []
+    assert sorted(each.row["n"] for each in found) == [0, 10, 21]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Every event has one verdict, whatever became of it; each case is made by real runs."""
 
+from datetime import UTC, datetime
+
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
@@ -15,7 +17,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.trace.verdict import Finding, Verdict, World
 from jobs.engine.trace.why import why
 from jobs.silver import device_telemetry as silver
-from tests.support.events import readings, received
+from tests.support.events import Event, reading, readings, received
 from tests.support.modes import derive
 from tests.support.morning import LATER, STRICT
 from tests.support.rows import NOON, at
@@ -189,6 +191,19 @@ def test_a_key_that_is_nowhere_is_unknown_while_no_broker_can_be_asked(morning: 
     assert finding.verdict is Verdict.UNKNOWN
     assert "silver.device_telemetry" in finding.evidence["searched"]  # type: ignore[operator]  # JSON
     assert "no broker is known" in str(finding.evidence["unread_in_kafka"])
+
+
+def test_a_key_is_looked_for_beside_a_record_of_the_calendar_s_last_moment(morning: Lake) -> None:
+    """Whatever adds a span to its time would be beyond the calendar."""
+    last = datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
+    received(morning, [Event(payload=reading(event_id="wild"), batch=9, arrived_at=last)])
+
+    nowhere = asked(morning, "no-such-key")
+    wild = asked(morning, "wild")
+    place = asked(morning, str(wild.evidence["offset"]))
+
+    assert nowhere.verdict is Verdict.UNKNOWN
+    assert wild.verdict is place.verdict is Verdict.NOT_READ_YET
 
 
 def test_a_lake_that_contradicts_itself_is_not_explained_away(morning: Lake) -> None:
