@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from jobs.cli import engine, place, stopping
-from jobs.cli.passing import free
+from jobs.cli.passing import Failed, free
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.screen import Throttle, emit, is_watched, note, show
 from jobs.core.modes import AvailableNow, Batch, Mode
@@ -55,7 +55,8 @@ def run_tables(
 ) -> None:
     r"""Bring tables up to date, each after those it reads, then stop.
 
-    A table that another process writes is passed over, and the exit code is then 3.
+    A table that another process writes is passed over, and the exit code is then 3. One that fails is named, and the
+    others go on, those above it with the rows that it has; the exit code is that of the first failure.
 
     \b
     strandline run
@@ -78,6 +79,7 @@ def catch_up(
     """Bring tables up to date and print the result.
 
     Raises:
+        LakeError: Tables failed; this names them all, with what to do about the first, and the other tables are done.
         GateShutError: Gates are shut; this is the first, and the other tables are done.
         TransientError: Another process writes some of them; the others are done.
     """
@@ -86,9 +88,10 @@ def catch_up(
     site = _ready(found, where, left)
     reports = []
     refused: GateShutError | None = None
+    failed = Failed(where)
     minute = Throttle(at_once=False)
     for table in left:
-        if passed.blocks(table):
+        if passed.blocks(table) or failed.blocks(table):
             continue
         try:
             reports.append(
@@ -99,12 +102,17 @@ def catch_up(
             refused = refused or error
         except HasWriterError as error:  # since the check above
             passed.add(table, error.message)
+        except Exception as error:
+            if failed.ends_all(error):
+                raise
+            failed.add(table, error)
         else:
             _note_done(reports[-1])
     if as_json:
         emit([report.as_json() for report in reports])
     else:
         show(None, COLUMNS, [_row(report) for report in reports])
+    failed.refuse(len(chosen))
     if refused is not None:
         raise refused
     passed.refuse(len(chosen))

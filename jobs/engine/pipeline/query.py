@@ -1,13 +1,15 @@
 """Starting and following the streaming query of a table: one query a table, in its own pool of Spark's scheduler."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from jobs.core.errors import DefinitionError
 from jobs.core.table import Streamed, Table
 from jobs.engine.accounting.balance_sheet import waiting
 from jobs.engine.pipeline.batch_writer import Writer
@@ -19,6 +21,7 @@ from jobs.engine.pipeline.stateful_plan import output_mode
 from jobs.engine.pipeline.strangers import refuse_strangers
 from jobs.engine.pipeline.stream_frames import bring_back_unread, framed
 from jobs.engine.pipeline.trigger_limit import ReplanError
+from jobs.engine.runtime.outage import first_line
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.relocate_checkpoint import settle
 from jobs.engine.storage.spark_checkpoint import is_idle
@@ -58,7 +61,8 @@ def start(  # noqa: PLR0913, PLR0917  # what runs, where, how often, and how muc
     if not is_settled(table, lake) and waiting(table, lake) == 0:
         play_again(lake.checkpoint(table))
     bring_back_unread(table, lake)
-    run = framed(spark, table, lake, files())
+    with _refused_plan(table):
+        run = framed(spark, table, lake, files())
     cleared = refuse_unsafe(table, lake, run)
     make(spark, table, lake, unknown(table, run.result))
     cleared.record(table, lake)
@@ -69,9 +73,31 @@ def start(  # noqa: PLR0913, PLR0917  # what runs, where, how often, and how muc
         .option("checkpointLocation", str(lake.checkpoint(table)))
         .foreachBatch(writer)
     )
-    if every is None:
-        return query.trigger(availableNow=True).start()
-    return query.trigger(processingTime=f"{int(every * 1000)} milliseconds").start()
+    trigger = (
+        query.trigger(availableNow=True)
+        if every is None
+        else query.trigger(processingTime=f"{int(every * 1000)} milliseconds")
+    )
+    with _refused_plan(table):
+        return trigger.start()
+
+
+@contextmanager
+def _refused_plan(table: Table) -> Iterator[None]:
+    """Say of which table Spark refuses the plan, and what to write instead.
+
+    Raises:
+        DefinitionError: It refuses it.
+    """
+    try:
+        yield
+    except AnalysisException as error:
+        raise DefinitionError(
+            f"Spark cannot stream {table.id}: {first_line(error)}",
+            hint="write its function without what the sentence names, let a table below it compute a part, or declare it "
+            "Recomputed, whose windows are computed by batches.",
+            table=table.id,
+        ) from error
 
 
 def is_settled(table: Table, lake: Lake) -> bool:

@@ -6,12 +6,13 @@ store, and for the operating system's two messages about a full disk.
 """
 
 import errno
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException
 
-from jobs.core.errors import LakeError, TransientError
+from jobs.core.errors import DataError, LakeError, TransientError
 from jobs.engine.runtime.jvm import SLOW, loss, text_of
 from jobs.engine.runtime.store_away import StoreAwayError, is_silent_store, reason
 
@@ -27,6 +28,11 @@ RETRIABLE = (
     "CoordinatorNotAvailableException",
     "BrokerNotAvailableException",
 )
+DENIED = re.compile(
+    r"AccessDeniedException: (?P<place>\S+)|(?:FileNotFoundException|IOException): (?P<other>\S+) \(Permission denied\)"
+)
+"""How Java says that a file is not this user's."""
+
 SILENT = tuple(f"org.apache.kafka.common.errors.{name}" for name in RETRIABLE)
 """The errors with which Spark's Kafka client ends when a broker disappears during a read."""
 
@@ -59,6 +65,24 @@ def absence(error: BaseException) -> TransientError | None:
 def transient(error: BaseException) -> TransientError | None:
     """Return the outage behind an error that ended a program, including the loss of the JVM."""
     return loss(error) or absence(error)
+
+
+def denied(error: BaseException) -> DataError | None:
+    """Return the sentence about a file or a folder that this user may not read or write; None when that is not the cause."""
+    for each in _causes(error):
+        place = None
+        if isinstance(each, PermissionError):
+            place = str(each.filename or "a file")
+        elif found := DENIED.search(text_of(each)):
+            place = found["place"] or found["other"]
+        if place is not None:
+            return DataError(
+                f"{place} may not be read or written by the user of this process",
+                hint="give that user access to it (`ls -ld` shows whose it is, chown and chmod change it); "
+                "a stream tries the table again by itself, any other command is typed again.",
+                file=place,
+            )
+    return None
 
 
 def first_line(error: BaseException) -> str:

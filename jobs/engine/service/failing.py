@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from jobs.core.errors import LakeError
 from jobs.core.table import Table
-from jobs.engine.runtime.outage import first_line, skipped_in_outage
+from jobs.engine.runtime.outage import denied, first_line, skipped_in_outage
 from jobs.engine.storage.lake import Lake
 
 FIRST = 5.0
@@ -56,9 +56,10 @@ def failing(
         at: The time.
     """
     tries, since = (before.tries + 1, before.since) if before else (1, at)
-    if isinstance(error, LakeError):
+    known = error if isinstance(error, LakeError) else denied(error)
+    if known is not None:
         return Failing(
-            says=error.message, hint=error.hint, kind=error.kind, since=since, tries=tries
+            says=known.message, hint=known.hint, kind=known.kind, since=since, tries=tries
         )
     log = lake.log(f"failed.{table.id}")
     with skipped_in_outage():

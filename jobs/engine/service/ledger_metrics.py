@@ -118,6 +118,8 @@ class LedgerFigures:
             now: The time.
         """
         for table in self._existing():
+            if table.id in self._open.unreadable:
+                continue  # no figure is better than one of an earlier look
             sums = self._open.of(table).sums
             newest = self._newest[table.id] = self._newest_of(table, sums.version)
             yield VERSION.of(sums.version, table.id)
