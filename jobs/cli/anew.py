@@ -15,9 +15,9 @@ from jobs.engine.pipeline.runner import Site
 from jobs.engine.proof.compare import Comparison, compare
 from jobs.engine.repair import rebuild
 from jobs.engine.repair.downstream import above, follows
+from jobs.engine.storage.handover import handed_over
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
-from jobs.engine.storage.locks import refuse_if_taken
 
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="A silver or gold table.")]
 COLUMNS = ("table", "rows now", "rows anew", "added", "gone", "changed")
@@ -66,7 +66,8 @@ def rebuild_(table: TableArgument, lake: LakeOption = None, as_json: JsonOption 
 def promote(table: TableArgument, lake: LakeOption = None, as_json: JsonOption = False) -> None:
     r"""Replace the live table by the rebuilt one, in one commit; its stream continues at the same offset.
 
-    The stream must be stopped; readers continue. If it is killed half-way, type it again to finish it.
+    A running stream hands the table over after its batch, and takes it back; its other tables and all readers go on. If it
+    is killed half-way, type it again to finish it.
 
     \b
     strandline promote silver.device_telemetry
@@ -109,11 +110,13 @@ def _carry_out(
     found, where = place.existing(named[1])
     table = _rebuildable(named[0], where)
     refuse(table, where)
-    refuse_if_taken(table, where)
     with shadow_lake.alone(table, where):
         note("starting Spark …")
         site = engine.site(found, where, None, is_brief=True)
-        with site.record(site.spark, table, words[0], where) as wrote:
+        with (
+            handed_over(table, where, place.now, words[0], note=note),
+            site.record(site.spark, table, words[0], where) as wrote,
+        ):
             entry = act(table, where, site)
             wrote(table, entry)
         site.spark.stop()

@@ -109,7 +109,9 @@ def _print(result: Replayed, *, dry_run: bool) -> None:
     if result.possible_from:
         say(
             f"a stream, at least that of {result.waits_for}, still owns the time of those that wait; "
-            f"the earliest possible moment is when events of {result.possible_from} were read"
+            f"the earliest possible moment is when events of {result.possible_from} were read. What a rule held need not wait: "
+            f"`strandline rebuild {result.table}`, `strandline promote {result.table}` beside the stream, then the tables that "
+            "promote names; what is disordered waits"
         )
     if dry_run:
         note("nothing was written; the same without --dry-run does it")

@@ -107,14 +107,16 @@ class Failed:
 
 
 def _named(table: Table, error: Exception, lake: Lake) -> LakeError:
-    """Return an error with the name of its table; of one that nobody foresaw the trace is kept."""
+    """Return an error with the name of its table; of an unforeseen one the trace is kept."""
     from jobs.engine.runtime.outage import denied  # noqa: PLC0415  # as above
     from jobs.engine.service.failing import failing  # noqa: PLC0415  # as above
 
     known = error if isinstance(error, LakeError) else denied(error)
     if known is None:
-        told = failing(error, table, lake, before=None, at="")
-        return UnforeseenError(f"{table.id}: {told.says}", hint=told.hint, table=table.id)
+        unforeseen = failing(error, table, lake, before=None, at="")
+        return UnforeseenError(
+            f"{table.id}: {unforeseen.says}", hint=unforeseen.hint, table=table.id
+        )
     if table.id in known.message:
         return known
     return type(known)(f"{table.id}: {known.message}", hint=known.hint, **known.fields)

@@ -28,7 +28,7 @@ from tests.support.seeds import copied
 
 pytestmark = pytest.mark.slow
 
-NOBODY = 65_534
+ANOTHER = 65_534
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def lake(spark: SparkSession, tmp_path: Path) -> Lake:
 
 
 def test_a_run_names_the_table_whose_commit_is_torn_and_goes_on_with_the_others(lake: Lake) -> None:
-    """Silver stands before it and gold above it; the exit code is that of the failure."""
+    """Silver comes behind it in the list; the exit code is that of the failure."""
     path = lake.table(gold.TABLE)
     torn = commit_file(path, latest_version(path)).local
     torn.write_bytes(torn.read_bytes()[:100])
@@ -95,7 +95,7 @@ def test_books_that_cannot_be_read_are_those_of_one_table(lake: Lake) -> None:
     log = lake.table(gold.TABLE).local / "_delta_log"
     log.chmod(0)
 
-    with _as_nobody():
+    with _as_another_user():
         books.follow()
         unread = [books.unread(each) for each in (silver.TABLE, gold.TABLE)]
         failures = dict(books.unreadable)
@@ -109,12 +109,12 @@ def test_books_that_cannot_be_read_are_those_of_one_table(lake: Lake) -> None:
 
 
 @contextmanager
-def _as_nobody() -> Iterator[None]:
+def _as_another_user() -> Iterator[None]:
     """Read files as another user; only root can become one."""
     if os.geteuid() != 0:
         yield  # the folder's owner may not read it either, once its mode says so
         return
-    os.seteuid(NOBODY)
+    os.seteuid(ANOTHER)
     try:
         yield
     finally:

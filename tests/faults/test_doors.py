@@ -114,6 +114,8 @@ REASONS = {
     "jobs.engine.service.orphan_files:take_away": "removes what belongs to nothing; the next tidy removes the rest",
     "jobs.engine.service.sinks:send": LIVE,
     "jobs.engine.storage.file_lock:hold": LOCK,
+    "jobs.engine.storage.handover:_write": LOCK,
+    "jobs.engine.storage.handover:end": LOCK,
     "jobs.engine.storage.locks:lease": LOCK,
     "jobs.engine.storage.locks:refuse_if_taken": LOCK,
     "jobs.engine.storage.cut_log:_move": MAINTAINED,

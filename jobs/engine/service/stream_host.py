@@ -31,6 +31,7 @@ from jobs.engine.service.catch_up_time import Trend
 from jobs.engine.service.failing import Failing, failing
 from jobs.engine.service.heartbeat import write
 from jobs.engine.service.open_books import OpenBooks
+from jobs.engine.storage.handover import asker
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.locks import HasWriterError
@@ -38,6 +39,8 @@ from jobs.engine.storage.locks import HasWriterError
 POLL = 0.1
 LOOK = 1.0
 RATE_OVER = 10.0
+HANDED = 0.5
+"""Seconds between two looks whether a process asks for a table."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -102,6 +105,8 @@ class Host:
             options=site.options,
             stop=stop,
         )
+        self._looked_at: dict[str, tuple[float, str | None]] = {}
+        """For each table when to look again who asks for it, and who did."""
         self._trends = {table.id: Trend() for table in tables}
         self._books = OpenBooks(tables, lake)
         self.closer = BookCloser(partial(close, lake, tables))
@@ -142,9 +147,10 @@ class Host:
 
     def _keep(self, table: Table) -> None:
         try:
-            self._await_sources(table)
             while not self._stop.is_set():
                 try:
+                    self._await_sources(table)
+                    self._await_return(table)
                     self._run(table)
                 except Exception as error:
                     if self._ends_all(table, error):
@@ -163,6 +169,29 @@ class Host:
                 return
         self._waiting_for_sources.discard(table.id)
 
+    def _await_return(self, table: Table) -> None:
+        """Leave a table to the process that has asked for it, until that gives it back."""
+        pulse = self.pulses[table.id]
+        while (who := self._asker(table)) is not None:
+            pulse.away = f"handed over for a {who}; it goes on by itself afterwards"
+            if self._stop.wait(self._lake.pause(HANDED)):
+                return
+            self._looked_at.pop(table.id, None)
+        pulse.away = None
+
+    def _asker(self, table: Table) -> str | None:
+        """Return who asks for a table; looked for so rarely that an idle table costs nothing."""
+        at, found = self._looked_at.get(table.id, (0.0, None))
+        if time.monotonic() >= at:
+            with skipped_in_outage():
+                found = asker(table, self._lake, self._site.clock())
+            self._looked_at[table.id] = time.monotonic() + self._lake.pause(HANDED), found
+        return found
+
+    def _leaves(self, table: Table) -> bool:
+        """Return whether a table's query is to end after its batch."""
+        return self._stop.is_set() or self._asker(table) is not None
+
     def _run(self, table: Table) -> None:
         run(
             table,
@@ -170,7 +199,7 @@ class Host:
             self._lake,
             site=self._site,
             on_commit=lambda entry: self._committed(table, entry),
-            stopped=self._stop.is_set,
+            stopped=partial(self._leaves, table),
             waits=partial(self._waits, table),
             holds=partial(self._holds, table),
         )
@@ -258,7 +287,7 @@ class Host:
     def _lag(self, table: Table) -> int | None:
         if isinstance(table, Ingested):
             return self._gauge.lags[table.id]
-        if not self._lake.exists(table):
+        if table.id in self._books.unreadable or not self._lake.exists(table):
             return None
         return self._books.unread(table)
 

@@ -2,7 +2,7 @@
 
 A row of silver and a held record are found by one question for all places, which opens each file once. Only what is neither
 (a copy, a record that is not read yet, one that a repair removed) is explained one by one, as ``why`` explains it.
-So whoever counts what became of a day's records need not wait a tenth of a second for each.
+So to count what became of a day's records does not take a tenth of a second for each.
 """
 
 from collections.abc import Iterator, Sequence

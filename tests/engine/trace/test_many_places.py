@@ -74,11 +74,11 @@ def test_many_events_get_a_line_each_and_the_verdicts_are_counted(morning: Lake)
     """In their order, by place and by key; what is not there yet is explained as it is alone."""
     events = ["device-telemetry/0/0", "b", "device-telemetry/1/2", "device-telemetry/0/2"]
 
-    told = succeeded("why", *events, "--quick", "--lake", morning.root)
+    answer = succeeded("why", *events, "--quick", "--lake", morning.root)
     nothing = strandline("why", "-", "--lake", morning.root)
     wrong = strandline("why", events[0], "no-topic/1/2", "--lake", morning.root)
 
-    lines = [line.split("\t") for line in told.out.splitlines()]
+    lines = [line.split("\t") for line in answer.out.splitlines()]
     assert [line[0] for line in lines] == events
     assert [line[2] for line in lines] == [
         "in the table",
@@ -86,7 +86,7 @@ def test_many_events_get_a_line_each_and_the_verdicts_are_counted(morning: Lake)
         "quarantined",
         "duplicate",
     ]
-    assert {*told.err.splitlines()} == {"2 in the table", "1 quarantined", "1 duplicate"}
+    assert {*answer.err.splitlines()} == {"2 in the table", "1 quarantined", "1 duplicate"}
     assert (nothing.code, "no event was named on the standard input" in nothing.err) == (2, True)
     assert (wrong.code, "no table reads a topic no-topic" in wrong.err) == (2, True)
 
@@ -104,9 +104,9 @@ def test_a_record_that_waits_is_found_by_its_key_also_when_its_file_was_put_toge
     world = World(lake=lake, now=NOON)
 
     waiting = why("e130", silver.TABLE, world)
-    told = Counter(found.verdict for _, found in explain_each(iter(truth), None, world))
+    answer = Counter(found.verdict for _, found in explain_each(iter(truth), None, world))
 
     assert waiting.verdict is Verdict.NOT_READ_YET
     assert waiting.evidence["offset"] == f"{TOPIC}/0/130"
-    assert told[Verdict.NOT_READ_YET] == 40
-    assert told[Verdict.UNACCOUNTED] == 0
+    assert answer[Verdict.NOT_READ_YET] == 40
+    assert answer[Verdict.UNACCOUNTED] == 0
