@@ -7,11 +7,13 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
 from jobs.engine.storage import merge_files as module
 from jobs.engine.storage.arrow_data_set import rows_where
 from jobs.engine.storage.commit_log import Kind, actions, commit_file, commit_text, sum_file
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.later_commits import LaterCommits
 from jobs.engine.storage.ledger import Entry, entries, latest_version
 from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.live_files import live_files
@@ -92,6 +94,66 @@ def test_the_checksum_goes_on_so_no_spark_job_computes_it(bronze: Place) -> None
     assert [each["path"] for each in sums["allFiles"]] == [file["path"]]
     info = next(actions(bronze, version, Kind.INFO)).body
     assert sums["txnId"] == info["txnId"]
+
+
+def test_a_merge_that_ends_before_its_commit_leaves_no_checksum(
+    bronze: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another writer makes the version, and Delta would believe what is written of it already."""
+    version = latest_version(bronze)
+
+    def killed(*_: object) -> Place:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "commit_file", killed)
+        with pytest.raises(KeyboardInterrupt):
+            [*merge_files(bronze, OLD, NOW)]
+    after_a_kill = sum_file(bronze, version + 1).is_file()
+
+    def beaten(self: LaterCommits, until: int) -> None:
+        follow(self, until)
+        commit_file(bronze, version + 1).put('{"commitInfo":{}}\n')
+
+    follow = LaterCommits.follow
+    monkeypatch.setattr(LaterCommits, "follow", beaten)
+
+    assert [*merge_files(bronze, OLD, NOW)] == []
+    assert (after_a_kill, sum_file(bronze, version + 1).is_file()) == (False, False)
+
+
+def test_a_checksum_from_before_its_version_is_replaced(bronze: Place) -> None:
+    """An older program left one where it was killed."""
+    version = latest_version(bronze)
+    sum_file(bronze, version + 1).put((sum_file(bronze, version).text() or "").replace("e", "f"))
+
+    [*merge_files(bronze, OLD, NOW)]
+
+    sums = json.loads(sum_file(bronze, version + 1).text() or "")
+    assert sums["txnId"] == next(actions(bronze, version + 1, Kind.INFO)).body["txnId"]
+
+
+@pytest.mark.slow
+def test_what_delta_makes_of_a_checksum_that_was_written_before_its_commit(
+    spark: SparkSession, bronze: Place
+) -> None:
+    """It keeps it, and derives the later ones from it: so none may be there before its version is. Rows come from the log.
+
+    As a killed merge of before left it, a checksum says that there is one file; then Spark appends a row.
+    """
+    version, path = latest_version(bronze), str(bronze)
+    one = spark.read.format("delta").load(path).limit(1).localCheckpoint()
+    sums = json.loads(sum_file(bronze, version).text() or "")
+    false = {**sums, "numFiles": 1, "allFiles": sums["allFiles"][:1], "txnId": "of the merge"}
+    sum_file(bronze, version + 1).put(json.dumps(false, separators=(",", ":")))
+
+    for _ in range(2):
+        one.write.format("delta").mode("append").save(path)
+        spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+
+    false, derived = (json.loads(sum_file(bronze, version + n).text() or "") for n in (1, 2))
+    assert (false["txnId"], derived["numFiles"]) == ("of the merge", 2)
+    assert spark.read.format("delta").load(path).count() == BATCHES + 2
 
 
 def test_what_others_commit_meanwhile_stays(bronze: Place, monkeypatch: pytest.MonkeyPatch) -> None:
