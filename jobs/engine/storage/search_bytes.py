@@ -3,7 +3,8 @@
 It is the proof that a request to forget left nothing, so it believes no statistics and passes over no file. What it cannot
 read it names: the state of a stream is compressed in a form that only Spark reads.
 
-The text is searched as a word, so ``d-17`` is not found in ``d-170``; in binary files it is found in any place.
+A text is searched as its letters and as JSON escapes them (jobs/engine/storage/text_in_bytes.py).
+It is searched as a word, so ``d-17`` is not found in ``d-170``; in binary files it is found in any place.
 """
 
 import gzip
@@ -20,6 +21,7 @@ import pyarrow.parquet as pq
 from jobs.engine.storage.at_once import each_done
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
+from jobs.engine.storage.text_in_bytes import literal, mark_of, pattern_of
 
 ROWS = 65_536
 """Rows that are decoded at once."""
@@ -39,16 +41,39 @@ BINARY = frozenset([".db", ".index", ".timeindex", ".sqlite", ".duckdb"])
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A text, and the pattern that finds it as a word; an escaped end of a line before it is none of its letters."""
+    """A text, and the patterns that find it as a word; an escaped end of a line before it is none of its letters.
+
+    Args:
+        text: The text.
+        plain: The pattern of its own bytes, which is fast.
+        escaped: The pattern of what JSON made of it.
+        mark: What bytes contain in which JSON may have escaped it.
+        is_anywhere: Whether it is found within a longer word as well.
+    """
 
     text: str
-    pattern: re.Pattern[bytes]
+    plain: re.Pattern[bytes]
+    escaped: re.Pattern[bytes]
+    mark: bytes
+    is_anywhere: bool = False
 
     @classmethod
-    def of(cls, text: str) -> "Word":
+    def of(cls, text: str, *, is_anywhere: bool = False) -> "Word":
         """Return the word of a text."""
-        word = re.escape(text.encode())
-        return cls(text, re.compile(rb"(?:(?<![\w-])|(?<=\\[nrt]))" + word + rb"(?![\w-])"))
+        before, after = (
+            ("", "") if is_anywhere else (r"(?:(?<![\w-])|(?<=\\[bfnrt]))", r"(?![\w-])")
+        )
+        plain, escaped = (
+            re.compile(f"{before}{pattern}{after}".encode("latin-1"))
+            for pattern in (literal(text), pattern_of(text))
+        )
+        return cls(text, plain, escaped, mark_of(text).encode(), is_anywhere)
+
+    def is_in(self, data: bytes) -> bool:
+        """Return whether bytes hold it."""
+        if self.plain.search(data):
+            return True
+        return self.mark in data and bool(self.escaped.search(data))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +93,25 @@ class Hit:
     is_certain: bool = True
 
 
+TEXTS = (
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_string_view,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_binary_view,
+    pa.types.is_fixed_size_binary,
+)
+"""The types of texts and bytes; which one a file is read as depends on who wrote it."""
+
+LISTS = (
+    pa.types.is_list,
+    pa.types.is_large_list,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+    pa.types.is_fixed_size_list,
+)
+
 TABLE_FILE = "a table's file"
 KINDS = (
     (
@@ -83,7 +127,10 @@ KINDS = (
     ("_gates", "the samples of a gate: open or correct it (`strandline gate`)"),
     ("_audits", "the result of an audit: `strandline check` writes it anew"),
     ("_docs", "a page of Great Expectations: delete it"),
-    ("_rebuild", "the shadow of a rebuild: promote it, or rebuild again"),
+    (
+        "_rebuild",
+        "a rebuild that was not promoted: `strandline rebuild` computes it anew from what is left",
+    ),
     ("_verify", "a scratch lake: `strandline tidy --go`"),
     ("_books", "closed books: delete the file, it is written again"),
     ("quality", "a report: delete it, or write it anew with `strandline report`"),
@@ -144,17 +191,17 @@ def _found(file: Place, word: Word) -> str:
         return _in_values(file, word)
     if suffix == ".gz":
         text = gzip.decompress(file.bytes() or b"")
-        return "compressed bytes" if word.pattern.search(text) else ""
+        return "compressed bytes" if word.is_in(text) else ""
     if suffix in COMPRESSED or suffix in BINARY:
-        return "bytes" if _in_bytes(file, re.compile(re.escape(word.text.encode()))) else ""
-    return "bytes" if _in_bytes(file, word.pattern) else ""
+        return "bytes" if _in_bytes(file, Word.of(word.text, is_anywhere=True)) else ""
+    return "bytes" if _in_bytes(file, word) else ""
 
 
-def _in_bytes(file: Place, pattern: re.Pattern[bytes]) -> bool:
+def _in_bytes(file: Place, word: Word) -> bool:
     with closing(file.opened()) as stream:
         before = b""
         while block := bytes(stream.read(BLOCK)):
-            if pattern.search(before + block):
+            if word.is_in(before + block):
                 return True
             before = (before + block)[-OVERLAP:]
     return False
@@ -172,19 +219,37 @@ def _in_values(file: Place, word: Word) -> str:
 def _holds(column: pa.Array, word: Word) -> bool:
     """Return whether a column, or one within it, holds a text."""
     kind = column.type
-    within: list[pa.Array] = []
+    if any(is_kind(kind) for is_kind in TEXTS):
+        values = column.cast(pa.large_binary())
+        # Two looks that are fast: most values have neither the text nor anything that is escaped.
+        near = [
+            pc.fill_null(pc.match_substring(values, part), False)
+            for part in (word.text.encode(), word.mark)
+        ]
+        return any(word.is_in(value) for value in values.filter(pc.or_(*near)).to_pylist())
+    if pa.types.is_integer(kind) and word.text.isdigit():
+        wanted = int(word.text)
+        return wanted < 1 << 63 and bool(pc.any(pc.equal(column, wanted)).as_py())
+    return any(_holds(each, word) for each in _within(column))
+
+
+def _within(column: pa.Array) -> list[pa.Array]:
+    """Return the columns that a column is made of; none where its values are numbers, times or the like.
+
+    Raises:
+        OSError: It is of a kind that this search does not know, so the file counts as not searched.
+    """
+    kind = column.type
     if pa.types.is_struct(kind):
-        within = [column.field(number) for number in range(kind.num_fields)]
-    elif pa.types.is_map(kind):
-        within = [column.keys, column.items]
-    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        within = [column.flatten()]
-    elif pa.types.is_dictionary(kind):
-        within = [column.dictionary]
-    elif pa.types.is_string(kind) or pa.types.is_binary(kind):
-        values = column.cast(pa.binary())
-        near = values.filter(pc.fill_null(pc.match_substring(values, word.text.encode()), False))
-        return any(word.pattern.search(value) for value in near.to_pylist())
-    elif pa.types.is_integer(kind) and word.text.isdigit():
-        return bool(pc.any(pc.equal(column.cast(pa.int64()), int(word.text))).as_py())
-    return any(_holds(each, word) for each in within)
+        return [column.field(number) for number in range(kind.num_fields)]
+    if pa.types.is_map(kind):
+        return [column.keys, column.items]
+    if any(is_kind(kind) for is_kind in LISTS):
+        return [column.flatten()]
+    if pa.types.is_dictionary(kind):
+        return [column.dictionary]
+    if pa.types.is_run_end_encoded(kind):
+        return [column.values]
+    if pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind):
+        return []
+    raise OSError(f"a column of type {kind} cannot be searched")

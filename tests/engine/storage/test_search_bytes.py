@@ -1,12 +1,14 @@
 """A text is found wherever a file holds it as a word, also compressed; what cannot be read is named."""
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from jobs.engine.storage import search_bytes as module
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.search_bytes import BLOCK, Hit, search
@@ -27,8 +29,27 @@ def hits(lake: Lake, text: str = "d-17") -> list[tuple[str, str]]:
         pa.array([{"id": "d-17"}, {"id": "x"}]),
         pa.array([[("id", "d-17")], []], pa.map_(pa.string(), pa.string())),
         pa.array(["d-17", "x", "x"]).dictionary_encode(),
+        pa.array([*OTHERS, "d-17"], pa.large_string()),
+        pa.array([*OTHERS, "d-17"], pa.string_view()),
+        pa.array([b"d-170", b"d-17"], pa.large_binary()),
+        pa.array([b"d-170", b"d-17"], pa.binary_view()),
+        pa.array([b"d-17", b"d-18"], pa.binary(4)),
+        pa.array([["d-17", "x"]], pa.list_(pa.large_string(), 2)),
     ],
-    ids=["text", "bytes", "headers", "struct", "map", "dictionary"],
+    ids=[
+        "text",
+        "bytes",
+        "headers",
+        "struct",
+        "map",
+        "dictionary",
+        "large text",
+        "view of text",
+        "large bytes",
+        "view of bytes",
+        "fixed bytes",
+        "fixed list",
+    ],
 )
 def test_values_are_found_in_compressed_columns(lake: Lake, values: pa.Array) -> None:
     """Parquet's own search by statistics would miss what is in the middle."""
@@ -37,7 +58,37 @@ def test_values_are_found_in_compressed_columns(lake: Lake, values: pa.Array) ->
     pq.write_table(pa.table({"column": values}), file, compression="zstd")
 
     assert hits(lake) == [("bronze/x/part.parquet", "values of column")]
-    assert hits(lake, "d-18") == []
+    assert hits(lake, "d-19") == []
+
+
+@pytest.mark.parametrize("name", ["Jörg", "d-17", 'O"Neill', "a\\b", "🐟 & co", "Ann\nLee"])
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_what_json_has_escaped_is_found(lake: Lake, name: str, depth: int) -> None:
+    """In a payload, in a file, and where JSON is a text of another JSON, as in the statistics of a log."""
+    text = name
+    for _ in range(depth):
+        text = json.dumps({"name": text, "n": 1})
+    capitals = re.sub(r"\\u([0-9a-f]{4})", lambda found: f"\\u{found[1].upper()}", text)
+    units = name.encode("utf-16-be").hex()
+    every = "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+    root = lake.root.local
+    pq.write_table(pa.table({"payload": [b"{}", text.encode()]}), root / "a.parquet")
+    (root / "b.json").write_text(capitals)
+    (root / "c.json").write_text(f'"{every}"')
+    (root / "d.json").write_text(json.dumps("another"))
+
+    found = [file for file, _ in hits(lake, name)]
+
+    assert found == ["a.parquet", "b.json", "c.json"]
+
+
+def test_a_column_that_cannot_be_searched_is_no_clean_one() -> None:
+    """A type that the search does not know counts as not searched."""
+    column = pa.array([{"a": 1}]), pa.array(["d-17"])
+    with pytest.raises(OSError, match="cannot be searched"):
+        module._within(
+            pa.UnionArray.from_dense(pa.array([0], pa.int8()), pa.array([0], pa.int32()), [*column])
+        )
 
 
 def test_another_name_that_contains_it_is_another(lake: Lake) -> None:
