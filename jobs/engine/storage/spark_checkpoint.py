@@ -69,10 +69,7 @@ class Planned:
         """
         name = name or table_id(source)
         if self.whole:
-            version = self.end.get(name, NOWHERE).version - 1
-            if version < 0:
-                return []
-            return [(version, Added(rows=live_rows(source, version), lowest={}, files=()))]
+            return _whole_input(source, self.end.get(name, NOWHERE))
         parts = _versions_between(self.start.get(name, NOWHERE), self.end.get(name, NOWHERE))
         found = ((version, appended(source, version, files=files)) for version, files in parts)
         return [(version, part) for version, part in found if part and part.rows]
@@ -269,6 +266,26 @@ def _lines(checkpoint: Place, log: str, number: int) -> list[str]:
     if (text := (checkpoint / log / str(number)).text()) is None:
         raise FileNotFoundError(f"{checkpoint}/{log}/{number}")
     return text.splitlines()
+
+
+def _whole_input(source: Place, end: Position) -> list[tuple[int, Added]]:
+    """Return what a batch reads that begins with a snapshot of a source: the snapshot, and the commits right after it.
+
+    The batch ends before the version after the snapshot, unless the source was committed to between the two moments in which
+    Delta opens the snapshot and plans the batch: then it reads those commits as well, and ends within the last of them. A
+    table of three sources that was rebuilt beside their streams lacked that version in its ledger, and its rows for good.
+    """
+    version = end.version - 1
+    if version < 0:
+        return []
+    found = [(version, Added(rows=live_rows(source, version), lowest={}, files=()))]
+    later = appended(source, end.version, files=_files(end)) if end.files else None
+    return [*found, (end.version, later)] if later and later.rows else found
+
+
+def _files(end: Position) -> tuple[int, int | None]:
+    """Return the files of its last version that a position includes; None for all of them."""
+    return 0, None if end.files >= WHOLE else end.files
 
 
 def _versions_between(
