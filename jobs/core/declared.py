@@ -19,7 +19,7 @@ from quality.safe import hazards
 SHORTEST = timedelta(hours=1)
 """The shortest retention; rows expire in steps of an hour."""
 
-TUPLES = ("reads", "key", "key_null_ok", "sensitive", "rules", "expects", "references")
+TUPLES = ("reads", "key", "key_null_ok", "sensitive", "unmasked", "rules", "expects", "references")
 
 
 def check(table: Kind) -> None:
@@ -38,6 +38,13 @@ def check(table: Kind) -> None:
     refuse_empty(table, "reads")
     _refuse_wrong_items(table)
     refuse_short(table, "keeps", table.keeps)
+    both = sorted({*table.sensitive} & {*table.unmasked})
+    if both:
+        raise _refused(
+            table,
+            f"declares {' and '.join(both)} both sensitive and unmasked",
+            "name it in one of the two; what is sensitive is masked.",
+        )
     names = Counter([each.name for each in table.rules] + [each.name for each in table.expects])
     twice = [name for name, times in names.items() if times > 1]
     if twice:

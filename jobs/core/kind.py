@@ -36,6 +36,8 @@ class Kind:
         name: The module, the folder, the asset, the checkpoint and the test all carry it.
         owner: Who is asked when its rows are not believed.
         sensitive: Columns that are masked outside the lake, here and in every table above.
+        unmasked: Columns that are computed from sensitive ones, reveal none of their values, and so are shown; a count needs
+            no such word, because it is seen in the table's own function.
         keeps: How long rows are kept, as Spark reads it, such as ``400 days``; for ever when None. Rows of bronze are as
             old as their arrival, others as old as their event time or the end of their validity.
     """
@@ -43,6 +45,7 @@ class Kind:
     name: str
     owner: str = ""
     sensitive: tuple[str, ...] = ()
+    unmasked: tuple[str, ...] = ()
     keeps: str | None = None
 
     @property

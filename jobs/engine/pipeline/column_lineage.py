@@ -7,6 +7,9 @@ A function over groups (a fold, a session) is opaque to Spark, so each of its co
 Why not sqlglot: it reads SQL, and a table's function is Python; only Spark's analyser knows what it computes.
 
 The lineage is cached in the lake with the hash of the code, for reports that run without Spark.
+
+A count is computed from a column and cannot reveal a value of it. So beside all columns that a column is computed from, those are
+known whose values may be seen in it; the masks follow these (jobs/engine/pipeline/masked_columns.py).
 """
 
 import json
@@ -32,6 +35,12 @@ Columns: TypeAlias = dict[str, list[tuple[str, str]]]
 Tree: TypeAlias = Sequence[Mapping[str, Any]]
 """An expression as Spark writes it: each node before its children."""
 
+COUNTS = frozenset(
+    ["Count", "CountIf", "HyperLogLogPlusPlus", "HllSketchEstimate", "ThetaSketchEstimate"]
+)
+"""Functions of Spark whose result says how many and never which: no value of what they count can be seen in it. A smallest one
+is a value itself, and a sum is where a group has one row."""
+
 OUTPUT_FIELDS = ("output", "generatorOutput")
 """The fields of a plan's node with the columns that it makes without an alias."""
 
@@ -42,35 +51,64 @@ def cached_lineage(table: Table, lake: Lake) -> Columns | None:
     if text is None:
         return None
     cached = json.loads(text)
-    if cached["code"] != code_version(table):
+    return _decoded(cached["columns"]) if cached["code"] == code_version(table) else None
+
+
+def visible_columns(table: Table, lake: Lake) -> Columns | None:
+    """Return for each column the columns whose values may be seen in it; None where Spark has not run the table.
+
+    By the code that ran last, which made the rows; after an edit that is another one until the next run. In the cache of an
+    older program all that a column is computed from counts as seen.
+    """
+    text = lake.lineage(table).text()
+    if text is None:
         return None
+    cached = json.loads(text)
+    return _decoded(cached.get("visible", cached["columns"]))
+
+
+def _decoded(columns: Mapping[str, Sequence[Sequence[str]]]) -> Columns:
     return {
-        name: [(source, column) for source, column in made_of]
-        for name, made_of in cached["columns"].items()
+        name: [(source, column) for source, column in made_of] for name, made_of in columns.items()
     }
+
+
+def _is_whole(table: Table, lake: Lake) -> bool:
+    """Return whether the cache has what may be seen; that of an older program has not."""
+    return "visible" in json.loads(lake.lineage(table).text() or "{}")
 
 
 def lineage(spark: SparkSession, table: Table, lake: Lake) -> Columns:
     """Return the lineage of a table, derived and cached unless it is cached already."""
     cached = cached_lineage(table, lake)
-    if cached is not None:
+    if cached is not None and _is_whole(table, lake):
         return cached
-    columns = derive_lineage(spark, table)
-    lake.lineage(table).put(json.dumps({"code": code_version(table), "columns": columns}))
+    columns, visible = _derived(spark, table)
+    found = {"code": code_version(table), "columns": columns, "visible": visible}
+    lake.lineage(table).put(json.dumps(found))
     return columns
 
 
 def derive_lineage(spark: SparkSession, table: Table) -> Columns:
     """Derive the lineage from the code alone; bronze is as received and depends on no table."""
+    return _derived(spark, table)[0]
+
+
+def _derived(spark: SparkSession, table: Table) -> tuple[Columns, Columns]:
+    """Return for each column all that it is computed from, and what may be seen in it."""
     if isinstance(table, Ingested):
-        return {}
+        return {}, {}
     rows = _on_empty_tables(spark, table)
     plan = json.loads(rows._jdf.queryExecution().analyzed().toJSON())  # noqa: SLF001  # Python has no door to a plan
     sources = {_alias(source): source.id for source in table.upstream}
-    computed = _Plan(_node(iter(plan)), sources).columns()
+    root = _node(iter(plan))
     wanted = table.dimension
     looked_up = {name: [(wanted.source.id, name)] for name in wanted.columns} if wanted else {}
-    return {**computed, **looked_up}
+    every, visible = (
+        {**_Plan(root, sources, passed_over).columns(), **looked_up}
+        for passed_over in (frozenset[str](), COUNTS)
+    )
+    return every, visible
 
 
 def _on_empty_tables(spark: SparkSession, table: Computed) -> DataFrame:
@@ -127,10 +165,11 @@ def _trees(value: object) -> Iterator[Tree]:
 
 @dataclass(slots=True)
 class _Plan:
-    """The columns that each name in a plan is computed from."""
+    """The columns that each name in a plan is computed from, but for what is an argument of some functions."""
 
     root: _Node
     sources: Mapping[str, str]
+    passed_over: frozenset[str]
     made_of: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
     leaves: dict[int, tuple[str, str]] = field(default_factory=dict)
 
@@ -172,13 +211,25 @@ class _Plan:
         """Note the columns that each alias in an expression is computed from."""
         for at, each in enumerate(tree):
             if _kind(each) == "Alias":
-                self.made_of[_number(each)] |= _references(tree[at : _end(tree, at)])
+                self.made_of[_number(each)] |= self._references(tree[at : _end(tree, at)])
 
     def _note_own_columns(self, node: _Node) -> None:
         """Note that each column that a node makes without an alias is computed from all columns that it uses."""
-        used: set[int] = reduce(set.union, map(_references, node.trees()), set())
+        used: set[int] = reduce(set.union, map(self._references, node.trees()), set())
         for tree in node.trees(*OUTPUT_FIELDS):
             self.made_of[_number(tree[0])] |= used - {_number(tree[0])}
+
+    def _references(self, tree: Tree) -> set[int]:
+        found, at = set[int](), 0
+        while at < len(tree):
+            each = tree[at]
+            if _kind(each) in self.passed_over:
+                at = _end(tree, at)
+                continue
+            if _kind(each) == "AttributeReference":
+                found.add(_number(each))
+            at += 1
+        return found
 
     def _note_union(self, parts: Sequence[list[tuple[int, str]]]) -> None:
         for together in zip(*parts, strict=False):
@@ -202,10 +253,6 @@ def _output(node: _Node) -> list[tuple[int, str]]:
 
 def _named(expression: Mapping[str, Any]) -> tuple[int, str]:
     return _number(expression), str(expression["name"])
-
-
-def _references(tree: Tree) -> set[int]:
-    return {_number(each) for each in tree if _kind(each) == "AttributeReference"}
 
 
 def _end(tree: Tree, at: int) -> int:

@@ -1,8 +1,10 @@
-"""The columns of a table that are masked: the declared ones, and those computed from them.
+"""The columns of a table that are masked: the declared ones, and those in which one of their values may be seen.
 
-A judged table declares its sensitive columns. Above it a column is sensitive if its lineage leads to a sensitive one,
-renamed or nested; a function over groups is opaque, so all its columns are. If the lineage is unknown, because Spark has
-not run the table with today's code, only a column that a source shows under the same name is shown.
+A judged table declares its sensitive columns. Above it a column is sensitive if a value of a sensitive one passes through to it,
+renamed, nested or computed; a count of them is not, because it says how many and never which. A function over groups is opaque,
+so all its columns are. What the plan cannot know a table declares: `unmasked` names columns that are computed from sensitive ones
+and reveal none. If the lineage is unknown, because Spark has not run the table, only a column that a source shows under the
+same name is shown.
 """
 
 from collections.abc import Collection
@@ -14,7 +16,7 @@ from pyspark.sql import SparkSession
 from jobs.core.model import FEATURES, SCORE
 from jobs.core.rescue import RESCUED
 from jobs.core.table import Ingested, Judged, Table
-from jobs.engine.pipeline.column_lineage import cached_lineage, lineage
+from jobs.engine.pipeline.column_lineage import lineage, visible_columns
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.open_table import kinds
 
@@ -26,10 +28,12 @@ def hidden(table: Table, lake: Lake) -> frozenset[str]:
     """Return the columns of a table that are masked."""
     if not table.secret:
         return frozenset()
-    always = table.secret.union(UNREADABLE)
+    always = frozenset(UNREADABLE).union(table.sensitive)
     if table.scored_by:  # the lineage of a table does not reach into its model
         always = always.union((FEATURES, SCORE))
-    return always if isinstance(table, Judged) else always | _derived_from_hidden(table, lake)
+    if isinstance(table, Judged):
+        return always | table.secret
+    return (always | _derived_from_hidden(table, lake)) - frozenset(table.unmasked)
 
 
 def learn(spark: SparkSession, table: Table, lake: Lake) -> None:
@@ -47,17 +51,20 @@ def hidden_in_bronze(bronze: Table, tables: Collection[Table]) -> frozenset[str]
 
 def _derived_from_hidden(table: Table, lake: Lake) -> frozenset[str]:
     below = {source.id: hidden(source, lake) for source in table.needs}
-    known = cached_lineage(table, lake)
+    known = visible_columns(table, lake)
     if known is None:
         shown = {
             name for source in table.needs for name in _columns(source, lake) - below[source.id]
         }
-        return frozenset(_columns(table, lake) - shown)
-    return frozenset(
+        return table.secret | (_columns(table, lake) - shown)
+    hidden_ones = {
         name
         for name, made_of in known.items()
         if any(column in below.get(source, ()) for source, column in made_of)
-    )
+    }
+    # A column that the code of the last run did not make is of an older one, and may hold anything.
+    strangers = {name for name in _columns(table, lake) - known.keys() if name[0] != "_"}
+    return table.secret.difference(known).union(hidden_ones, strangers)
 
 
 def _columns(table: Table, lake: Lake) -> frozenset[str]:

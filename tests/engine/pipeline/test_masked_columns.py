@@ -13,7 +13,10 @@ from jobs.core.errors import DefinitionError
 from jobs.engine.pipeline.column_lineage import cached_lineage
 from jobs.engine.pipeline.masked_columns import hidden, learn
 from jobs.engine.proof.compare import compare
+from jobs.engine.runtime.meter import code_version
 from jobs.engine.storage.lake import Lake
+from jobs.engine.trace.lake_views import view_of
+from jobs.engine.trace.named_tables import sources
 from jobs.engine.trace.sql_query import ask
 from jobs.gold import confirmed_logins
 from jobs.silver import user_actions
@@ -46,7 +49,24 @@ GOLD = replace(
     event_at="event_at",
     closes_at=None,
 )
-TABLES = (BRONZE, SILVER, GOLD)
+
+
+def counted(actions: DataFrame) -> DataFrame:
+    """Make a table above that counts users, and shows some of them under harmless names."""
+    per = actions.groupBy("event_at").agg(
+        F.count_distinct("user_id").alias("users"),
+        F.approx_count_distinct("user_id").alias("about"),
+        F.count_if(F.col("user_id") == "anna").alias("annas"),
+        (F.count("user_id") / F.count(F.lit(1))).alias("share"),
+        F.max("user_id").alias("last"),
+        F.collect_set("user_id").alias("all"),
+        F.max(F.length("user_id")).alias("longest"),
+    )
+    return per.select("*", F.concat(F.col("users").cast("string"), "last").alias("both"))
+
+
+COUNTS = replace(GOLD, name="counted", transform=counted, key=("event_at",), unmasked=("longest",))
+TABLES = (BRONZE, SILVER, GOLD, COUNTS)
 
 
 @pytest.fixture
@@ -90,6 +110,50 @@ def test_a_table_without_known_lineage_shows_the_columns_that_its_source_shows(
     """By name alone; a column with a new name may hold anything."""
     assert {"who", "nested"} <= hidden(GOLD, logins)
     assert not {"action_id", "event_at"} & hidden(GOLD, logins)
+
+
+def test_what_is_counted_is_not_masked_and_what_passes_through_is(
+    logins: Lake, spark: SparkSession
+) -> None:
+    """By lineage, in a query and over JDBC; a declaration decides where the plan cannot know. An edit changes nothing yet."""
+    rows = counted(spark.read.format("delta").load(str(logins.table(SILVER)))).collect()
+    written(logins.table(COUNTS), [row.asDict() for row in rows])
+    sql = 'SELECT users, about, annas, share, longest, "last", "all", "both" FROM gold.counted'
+    learn(spark, COUNTS, logins)
+    before = ask(sql, TABLES, logins)
+    kept = logins.lineage(COUNTS)
+    kept.put((kept.text() or "").replace(code_version(COUNTS), "of another code"))
+
+    after = ask(sql, TABLES, logins)
+    source = sources(TABLES, logins)["gold.counted"]
+    view = view_of("gold.counted", source, TABLES, logins, "salt")
+    assert view is not None
+    over_jdbc = spark.sql(view.masked).collect()[0]
+
+    for found in (before, after):
+        assert found.rows[0][:5] == (2, 2, 2, 1.0, 4)
+        assert found.masked == ("gold.counted.all", "gold.counted.both", "gold.counted.last")
+        assert "anna" not in str(found.rows)
+    assert (over_jdbc["users"], over_jdbc["annas"], over_jdbc["longest"]) == (2, 2, 4)
+    assert "anna" not in str([*over_jdbc])
+    assert cached_lineage(COUNTS, logins) is None
+
+
+def test_the_lineage_of_an_older_program_masks_as_it_did_until_the_next_run(
+    logins: Lake, spark: SparkSession
+) -> None:
+    """It did not say what may be seen; a run with the same code writes it down."""
+    written(logins.table(COUNTS), [{"users": 2, "last": "ben", "event_at": NOON}])
+    learn(spark, COUNTS, logins)
+    known = json.loads(logins.lineage(COUNTS).text() or "")
+    del known["visible"]
+    logins.lineage(COUNTS).put(json.dumps(known))
+    before = hidden(COUNTS, logins)
+
+    learn(spark, COUNTS, logins)
+
+    assert {"users", "last"} <= before
+    assert {"users", "last"} & hidden(COUNTS, logins) == {"last"}
 
 
 def test_groups_and_joins_of_masked_values_are_correct(logins: Lake) -> None:
