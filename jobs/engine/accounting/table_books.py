@@ -218,6 +218,11 @@ def _entry_faults(version: int, entry: Entry) -> Iterable[str]:
         yield f"{where} read {entry.read} rows and accounts for {entry.accounted}"
     if entry.duplicates < 0 and not entry.is_backfill:
         yield f"{where} wrote {-entry.duplicates} rows more than it read"
+    for does, rows in entry.dropped_above.items():
+        yield (
+            f"{where} lost {rows} rows within its function: what {does} there refused them, because they were joined after "
+            "the watermark had passed; `strandline rebuild` says what to write instead"
+        )
 
 
 def _latest(sums: Sums, read: Source | None) -> Source:

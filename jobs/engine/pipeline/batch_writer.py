@@ -19,6 +19,7 @@ from jobs.engine.gates.batch_check import Guard
 from jobs.engine.gates.gate_files import refuse_behind
 from jobs.engine.pipeline.batch_accounting import imported_until, inputs_of, opened
 from jobs.engine.pipeline.dimension_lookup import beside
+from jobs.engine.pipeline.dropped_rows import DroppedRows
 from jobs.engine.pipeline.trigger_limit import ReplanError, TriggerLimit
 from jobs.engine.pipeline.write_gold import Windows, append
 from jobs.engine.pipeline.write_silver import Fork
@@ -74,6 +75,7 @@ class Writer:
         self._static: FileIndex | None = None
         self._kept: set[str] = set()
         self._ids: dict[str, str] = {}
+        self._dropped = DroppedRows()
         self._last: tuple[str, int] | None = None
         """The stream and the number of the batch that was written last; None after one that failed."""
         self.error: Exception | None = None
@@ -148,7 +150,8 @@ class Writer:
                 held_already = not is_next and self._has(quarantine, stream, number)
                 return fork.write(rows, entry, meter, held_already=held_already)
             case Windowed() | Appended():
-                write = partial(append, path=path)
+                dropped = partial(self._dropped.count, spark, entry.stream)
+                write = partial(append, path=path, dropped=dropped)
             case Upserted():
                 self._windows = self._windows or Windows(table, path)
                 write = self._windows.change

@@ -74,6 +74,11 @@ class Cleared:
 
     plan: StatefulPlan | None = None
 
+    @property
+    def joins(self) -> bool:
+        """Return whether the stream joins others, or may."""
+        return self.plan is None or any(each.kind == "Join" for each in self.plan.operators)
+
     def record(self, table: Streamed, lake: Lake) -> None:
         """Record what the stream runs, once its table exists."""
         if self.plan is None:

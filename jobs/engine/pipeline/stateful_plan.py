@@ -115,26 +115,48 @@ def stateful_plan(table: Streamed, sources: Sequence[DataFrame], result: DataFra
 
 
 def _described(table: Streamed, sources: Sequence[DataFrame], result: DataFrame) -> StatefulPlan:
-    mode = output_mode(table)
-    execution = planned(result, mode)
-    plan = execution.optimizedPlan()
-    places = {
-        _paths(_analyzed(rows))[0]: of.id for rows, of in zip(sources, table.upstream, strict=True)
-    }
-    names = [places[each] for each in _paths(plan)]
-    root = tree(str(plan.toJSON()))
-    found = columns(root, iter(names))
-    operators = tuple(_operators(root, found))
-    watermarks = tuple(_watermarks(root, found, str(plan.toString()))) if operators else ()
+    found = logical_plan(table, sources, result)
+    operators = tuple(_operators(found.root, found.columns))
+    printed = str(found.execution.optimizedPlan().toString())
+    watermarks = tuple(_watermarks(found.root, found.columns, printed)) if operators else ()
     if isinstance(table, Judged):
         operators = (replace(operators[0], keys=_identity(table, sources[0])), *operators[1:])
         watermarks = tuple((TIME, delay) for _, delay in watermarks)  # its text has the verdict
     return StatefulPlan(
-        sources=tuple(places[each] for each in _paths(execution.analyzed())),
+        sources=tuple(found.places[each] for each in _paths(found.execution.analyzed())),
         operators=operators,
         watermarks=watermarks,
-        output_mode=mode,
+        output_mode=output_mode(table),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalPlan:
+    """Spark's optimized plan of a stream.
+
+    Args:
+        execution: Spark's own planning of it.
+        root: The plan.
+        columns: The columns of each operator, by the ``id`` of its node.
+        places: The names of the sources, by their folders.
+    """
+
+    execution: Any
+    root: Node
+    columns: Mapping[int, Columns]
+    places: Mapping[str, str]
+
+
+def logical_plan(table: Streamed, sources: Sequence[DataFrame], result: DataFrame) -> LogicalPlan:
+    """Return the plan that a table's query would run, with each column written down to those of the sources."""
+    execution = planned(result, output_mode(table))
+    plan = execution.optimizedPlan()
+    places = {
+        _paths(_analyzed(rows))[0]: of.id for rows, of in zip(sources, table.upstream, strict=True)
+    }
+    root = tree(str(plan.toJSON()))
+    found = columns(root, iter([places[each] for each in _paths(plan)]))
+    return LogicalPlan(execution, root, found, places)
 
 
 def _operators(root: Node, found: Mapping[int, Columns]) -> Iterator[Operator]:

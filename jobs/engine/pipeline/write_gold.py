@@ -8,9 +8,9 @@ Where another table follows the changes of this one, the entry has the event-tim
 the rows before and after at hand, and each follower would have to read every rewritten file.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
@@ -28,12 +28,16 @@ from jobs.engine.storage.output_files import SMALL, rows_in, sized, write
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.window_index import WindowIndex
 
+Dropped: TypeAlias = Mapping[str, int]
 
-def append(rows: DataFrame, path: Place, entry: Entry, meter: Meter) -> Entry | None:
-    """Add rows that are final."""
+
+def append(
+    rows: DataFrame, path: Place, entry: Entry, meter: Meter, dropped: Callable[[], Dropped]
+) -> Entry | None:
+    """Add rows that are final, with the count of those that an operator dropped."""
     commit = delta_commit.Commit(rows.sparkSession, path)
     written = write(commit, rows).rows
-    final = _closed(entry, written, meter)
+    final = _closed(replace(entry, dropped_above=dropped()), written, meter)
     if final is not None:
         commit.commit(final.encoded())
     return final
@@ -121,7 +125,7 @@ class _Put(NamedTuple):
 
 
 def _closed(entry: Entry, written: int, meter: Meter) -> Entry | None:
-    """Complete an entry; None for a batch that read no row and wrote none."""
-    if not entry.read and not written:
+    """Complete an entry; None for a batch that read no row, wrote none and lost none."""
+    if not entry.read and not written and not entry.dropped_above:
         return None
     return entry.closed(written=written, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())

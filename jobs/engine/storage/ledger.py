@@ -57,6 +57,8 @@ class Entry:
         quarantined: Rows held back, by reason.
         dropped_by_watermark: Rows that Spark's state refused; the law of lateness and disorder makes it 0, and any
             other number is a fault.
+        dropped_above: Rows that an operator of the stream made and another above it refused, by what that one does with
+            the others; no row of a source, so they are not among those that were read. Any of them is a fault.
         lost: Of ``offsets``, the ranges that expired in Kafka before they were read; nothing else is in such an entry.
         accepted: Who accepted that loss, when and why.
         without_record: Kafka offsets that hold no record: transaction markers, aborted or compacted away.
@@ -105,6 +107,7 @@ class Entry:
     duplicates: int = 0
     quarantined: Mapping[str, int] = field(default_factory=dict)
     dropped_by_watermark: int = 0
+    dropped_above: Mapping[str, int] = field(default_factory=dict)
     lost: Offsets = field(default_factory=dict)
     accepted: str | None = None
     without_record: int = 0
