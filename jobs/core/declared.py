@@ -173,6 +173,20 @@ def refuse_short(table: Kind, name: str, length: str | None) -> None:
         )
 
 
+def refuse_reach(table: Kind, reach: str | None) -> None:
+    """Refuse a reach that cannot be read."""
+    if reach is None:
+        return
+    try:
+        length_of(reach)
+    except (ValueError, AttributeError) as error:
+        raise _refused(
+            table,
+            f"declares reach={reach!r}, which is no length of time",
+            "write it as Spark reads it, such as reach='4 hours': as far as rows that meet may lie apart.",
+        ) from error
+
+
 def refuse_endless(table: Kind, window: str | None, closes_at: str | None) -> None:
     """Refuse windows without an end: a backfill would not know which of them are closed."""
     if window is None:

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from jobs.core.lateness import Lateness
 from jobs.core.topic import Topic
+from jobs.core.window import length_of
 from quality.expectations import Within
 from quality.rules import Rule
 
@@ -107,6 +108,16 @@ class Kind:
     def window_length(self) -> timedelta:
         """Return the length of its windows; zero without windows."""
         return timedelta(0)
+
+    @property
+    def reach(self) -> str | None:
+        """Return how far outside of a window the rows may lie from which it is computed."""
+        return None
+
+    @property
+    def reaches(self) -> timedelta:
+        """Return the same as a length; zero where nothing is declared."""
+        return length_of(self.reach) if self.reach else timedelta(0)
 
     @property
     def secret(self) -> frozenset[str]:

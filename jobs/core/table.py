@@ -197,15 +197,19 @@ class _Windows(_Derived):
         window: The length of its windows, as Spark reads it; where lengths differ, the longest.
         window_from: The column with the start of a row's window.
         event_at: The column with the event time, if it is another than the start of the window.
+        reach: How far outside of a window the rows of its sources may lie from which it is computed, as Spark reads it, such
+            as ``4 hours``. Without it a computation of a range takes it from the plan, or reads all of the sources.
     """
 
     window: str
     window_from: str
     event_at: str = ""
+    reach: str | None = None
 
     def __post_init__(self) -> None:
         _Derived.__post_init__(self)
         declared.refuse_window(self, self.window)
+        declared.refuse_reach(self, self.reach)
         if not self.event_at:
             object.__setattr__(self, "event_at", self.window_from)
 
@@ -265,6 +269,7 @@ class Upserted(_Derived):
         window: The length of its windows, where it has windows.
         closes_at: The column with the end of a row's window.
         dimension: The as-of join that adds columns of a dimension to its rows.
+        reach: How far outside of a window the rows of its sources may lie from which it is computed.
     """
 
     window_from: str
@@ -272,9 +277,11 @@ class Upserted(_Derived):
     window: str | None = None
     closes_at: str | None = None
     dimension: Dimension | None = None
+    reach: str | None = None
 
     def __post_init__(self) -> None:
         _Derived.__post_init__(self)
+        declared.refuse_reach(self, self.reach)
         declared.refuse_endless(self, self.window, self.closes_at)
 
     @property

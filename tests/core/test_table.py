@@ -119,6 +119,11 @@ TODAY = Rule(name="today", holds="at < current_date()")
             "such as '10 minutes'",
         ),
         (
+            lambda: Windowed(**ROWS, **WINDOW, closes_at="end", reach="far"),
+            "declares reach='far', which is no length of time",
+            "reach='4 hours'",
+        ),
+        (
             lambda: Windowed(
                 **{**ROWS, "reads": (JUDGED, JUDGED)}, **WINDOW, closes_at="end", source_count="n"
             ),

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
-from jobs.core.table import Windowed
+from jobs.core.table import Recomputed, Windowed
 from tests.support.edits import TEN, source
 from tests.support.literal import Log
 
@@ -111,3 +111,14 @@ PRICES = Windowed(
 UNBOUNDED = replace(PRICES, transform=unbounded)
 BOUNDED = replace(PRICES, transform=bounded)
 WAITED_FOR = replace(PRICES, transform=waited_for, closes_at="final_at")
+FOLLOWED = Recomputed(
+    name="prices_followed",
+    reads=(AUCTIONS, BIDS),
+    transform=as_first_written,
+    key=("category", "opens"),
+    window=HOUR,
+    window_from="opens",
+    closes_at="ends",
+    reach="4 hours",
+)
+"""The query as it is first written, in a kind of table that keeps no state."""

@@ -5,6 +5,8 @@ divided), and no streaming query can retract its rows. Here no row is retracted:
 computed again from all their rows and replaced, in one commit. Batch and stream agree because they are one function
 over the same rows; there is no state to lose and no watermark to wait for.
 
+Where rows of other windows are joined with those of one, the table declares how far apart they lie (``reach``).
+
 The price is that whole windows are read again. It grows with the change and not with the table's age; a change that
 affects all later time, such as the first interval of a device, touches all later windows.
 """
@@ -60,6 +62,7 @@ class Afresh:
         self._shelf = WindowIndex(table.window_from)
         self._stocks = {source: FileIndex.of(spark, source, lake) for source in table.reads}
         self._length = table.window_length // MICROSECOND
+        self._reach = table.reaches // MICROSECOND
 
     def catch_up(self) -> Entry | None:
         """Recompute the windows that changed since the last run; None if the sources have no new commits.
@@ -103,8 +106,9 @@ class Afresh:
         if not known:
             return None
         rows = reduce(or_, known)
-        lowest = max(rows.lowest - self._length + 1, self._whole_from())
-        return Span(lowest, rows.highest) if lowest <= rows.highest else None
+        lowest = max(rows.lowest - self._length - self._reach + 1, self._whole_from())
+        highest = min(rows.highest + self._reach, OPEN)
+        return Span(lowest, highest) if lowest <= highest else None
 
     def _whole_from(self) -> int:
         """Return the first start of a window that lacks no row by retention; older windows stay as they are."""
@@ -137,12 +141,13 @@ class Afresh:
         return final
 
     def _near(self, source: Computed, starts: Span, version: int) -> DataFrame:
-        """Return the rows of a source in windows that start within a span."""
-        last = min(starts.highest + self._length, OPEN)
-        rows = self._stocks[source].rows(version, starts.lowest, last)
+        """Return the rows of a source in windows that start within a span, and those that they reach."""
+        first = max(starts.lowest - self._reach, -OPEN)
+        last = min(starts.highest + self._length + self._reach, OPEN)
+        rows = self._stocks[source].rows(version, first, last)
         begins = F.col(source.event_at)
         ends = F.col(source.valid_until) if source.valid_until else begins
-        reaches = ends.isNull() | (ends >= F.timestamp_micros(F.lit(starts.lowest)))
+        reaches = ends.isNull() | (ends >= F.timestamp_micros(F.lit(first)))
         if starts.highest >= OPEN:
             return rows.where(reaches)
         return rows.where(reaches & (begins < F.timestamp_micros(F.lit(last))))

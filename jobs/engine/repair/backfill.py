@@ -4,8 +4,9 @@ The table's stream runs meanwhile: it has left the range for good (jobs/engine/r
 take turns to commit (jobs/engine/storage/locks.py). Streams above skip the commit, so nothing is read twice; tables
 above are computed again on request.
 
-A table with windows is computed from the rows near the range. A table without windows (a hold, a join) may depend on
-any earlier row, so it is computed whole, and only its rows in the range are replaced.
+A table with windows is computed from the rows that can fall into them or be joined with those (jobs/engine/repair/reach.py).
+Where it is not known how far these lie away, and for a table without windows (a hold, a join), which may depend on any
+earlier row, it is computed whole, and only its rows in the range are replaced.
 """
 
 import uuid
@@ -37,6 +38,7 @@ from jobs.engine.pipeline.shadow_lake import refuse_half_done
 from jobs.engine.quarantine.resolutions import REPLAY, Status, half_imported, unfinished
 from jobs.engine.quarantine.write import UNSIGNED, Signed, append_entry, hold, resolve
 from jobs.engine.repair.closed_range import Span, is_open, left_until, refuse_open
+from jobs.engine.repair.reach import reach_of
 from jobs.engine.repair.rejudge_range import rejudged
 from jobs.engine.runtime.meter import Meter, code_version
 from jobs.engine.storage.horizon import refuse_expired
@@ -223,13 +225,13 @@ def computed(
 ) -> tuple[DataFrame, dict[str, int]]:
     """Compute a table in batch, and return the versions of the dimensions that it looked up.
 
-    A range of a table with windows is computed from the rows that can fall into those windows.
+    A range of a table with windows is computed from the rows that can fall into those windows, or be joined with them.
     """
-    reach = table.window_length
+    reach = reach_of(spark, table, lake) if span else None
     sources = []
     for source in table.reads:
         rows = rows_now(spark, source, lake)
-        if span and reach:
+        if span and reach is not None:
             near = span.wider(before=reach, after=reach)
             rows = rows.where(near.holds(source.event_at))
         sources.append(rows)

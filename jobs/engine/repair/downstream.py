@@ -1,8 +1,9 @@
 """The tables downstream of a range, computed again in the order in which data flows.
 
-A table with windows is computed for the range extended by one window. A table without windows is computed whole
-from today's rows and compared; its range is where the two differ. Open rows are skipped; the stream will update
-them. A table that is recomputed afresh follows by itself, now or in its own process.
+A table with windows is computed for the range extended by one window, and by as far as it declares to reach. A table
+without windows, or one that joins rows of other windows and does not declare how far apart, is computed whole from today's
+rows and compared; its range is where the two differ. Open rows are skipped; the stream will update them. A table that is
+recomputed afresh follows by itself, now or in its own process.
 """
 
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from jobs.engine.repair.closed_range import (
     possible_from,
     refuse_open,
 )
+from jobs.engine.repair.reach import reach_of
 from jobs.engine.storage.horizon import computable_from
 from jobs.engine.storage.join_by_key import by_key
 from jobs.engine.storage.lake import Lake
@@ -52,7 +54,7 @@ def refuse_open_above(table: Table, lake: Lake, span: Span) -> None:
         DefinitionError: A stream above has not left it.
     """
     for other in led(table, lake):
-        refuse_open(other, lake, span)
+        refuse_open(other, lake, span.wider(before=timedelta(0), after=other.reaches))
 
 
 def refuse_behind_above(table: Table, lake: Lake) -> None:
@@ -67,18 +69,24 @@ def refuse_behind_above(table: Table, lake: Lake) -> None:
 
 def closed_above(table: Table, lake: Lake) -> datetime | None:
     """Return the moment before which a table and all downstream are closed; None when there is none."""
-    closed = [closed_until(each, lake) for each in (table, *led(table, lake))]
+    closed = [_closed(each, lake) for each in (table, *led(table, lake))]
     return None if None in closed else min(each for each in closed if each)
+
+
+def _closed(table: Table, lake: Lake) -> datetime | None:
+    """Return the moment before which rows below a table may change: those that it reaches from there are closed as well."""
+    closed = closed_until(table, lake)
+    return closed - table.reaches if closed else None
 
 
 def furthest_behind(table: Table, lake: Lake) -> Table:
     """Return the table, of a table and those downstream, whose closed time ends earliest."""
-    return min((table, *led(table, lake)), key=lambda each: closed_until(each, lake) or EPOCH)
+    return min((table, *led(table, lake)), key=lambda each: _closed(each, lake) or EPOCH)
 
 
 def possible_above(table: Table, lake: Lake, until: datetime) -> datetime:
     """Return the event time that all of their streams must have read before a range's end is closed."""
-    return max(possible_from(each, until) for each in (table, *led(table, lake)))
+    return max(possible_from(each, until + each.reaches) for each in (table, *led(table, lake)))
 
 
 def backfill_above(
@@ -93,10 +101,16 @@ def backfill_above(
         if follows(other, table, lake):
             yield other, follow(spark, other, lake)
         else:
-            wider = span.wider(before=other.window_length, after=timedelta(0))
-            changed = wider if other.window_length else _differing(spark, other, lake)
-            kept = _kept(other, lake, changed)
+            kept = _kept(other, lake, _changed(spark, other, lake, span))
             yield other, backfill(spark, other, lake, kept) if kept else None
+
+
+def _changed(spark: SparkSession, table: Table, lake: Lake, span: Span) -> Span | None:
+    """Return the range of a table in which its rows may change when those of a range below it did."""
+    nearby = table.window_length + table.reaches
+    if isinstance(table, Derived) and nearby and reach_of(spark, table, lake) == nearby:
+        return span.wider(before=nearby, after=table.reaches)
+    return _differing(spark, table, lake)
 
 
 def _kept(table: Table, lake: Lake, span: Span | None) -> Span | None:

@@ -84,8 +84,8 @@ def rewind(table: Table, lake: Lake, begin: From) -> Rewind:
         )
     parts = [part for each in chosen for part in _parts(each, lake, begin)]
     moments = [moment for each in chosen for moment in _moments(each, lake, begin)]
-    since = min(moments) - table.window_length if moments else None
-    until = max(moments) if moments else None
+    since = min(moments) - table.window_length - table.reaches if moments else None
+    until = max(moments) + table.reaches if moments else None
     return Rewind(
         table=table.id,
         parts=tuple(parts),

@@ -64,7 +64,7 @@ def sources_whole_from(table: Table, lake: Lake) -> datetime | None:
             margin = table.lateness.early
         case _:
             below = [whole_from(source, lake) for source in table.needs if lake.exists(source)]
-            margin = table.window_length
+            margin = table.window_length + table.reaches
     found = _latest(*below)
     return None if found is None else found + margin
 
