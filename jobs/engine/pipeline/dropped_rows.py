@@ -43,7 +43,7 @@ class DroppedRows:
 
 
 def _walk(node: Any, found: dict[str, int]) -> int:  # noqa: ANN401  # py4j's objects have no types
-    """Note what the operators above others have dropped; return how many operators with state stand above each other."""
+    """Note what the operators above others have dropped; return how many operators with state follow each other."""
     below = max((_walk(each, found) for each in each_of(node.children())), default=0)
     does = STATEFUL.get(str(node.getClass().getSimpleName()))
     if does is None:

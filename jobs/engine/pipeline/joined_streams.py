@@ -1,7 +1,7 @@
 """How far apart in time the rows are that meet in a table's stream, and whether Spark would drop what is joined late.
 
 Spark drops below the watermark at every operator with state, not only at the first. A join may emit a row whose time is
-long past: one side has waited in its state, for as long as the condition admits. Spark lowers the watermark of what stands
+long past: one side has waited in its state, for as long as the condition admits. Spark lowers the watermark of what is
 above by that time, if the condition bounds it. If nothing does, it does not, and an aggregation above drops these rows
 without a word: which ones depends on how the log fell into batches.
 
