@@ -51,7 +51,9 @@ def computable_from(table: Table, lake: Lake) -> datetime | None:
         case _:
             below = [horizon(lake.table(each)) for each in table.needs if lake.exists(each)]
             found = _latest(*below)
-            return _latest(own, None if found is None else found + table.window_length)
+            return _latest(
+                own, None if found is None else found + table.window_length + table.reaches
+            )
 
 
 def sources_whole_from(table: Table, lake: Lake) -> datetime | None:
