@@ -7,6 +7,7 @@ one, or in one that is not the user's to write, it has a folder in the user's ca
 import importlib.util
 import os
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -14,8 +15,15 @@ ROOT = Path(__file__).parents[1]
 
 
 def is_clone() -> bool:
-    """Return whether the engine runs from a clone of its repository, and not from a wheel."""
-    return (ROOT / "pyproject.toml").is_file()
+    """Return whether the engine runs from a clone of its repository, and not from a wheel.
+
+    Some wheels leave a ``pyproject.toml`` of theirs in site-packages, so its name is read as well.
+    """
+    try:
+        text = (ROOT / "pyproject.toml").read_text()
+        return bool(tomllib.loads(text)["project"]["name"] == "strandline")
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def home() -> Path:

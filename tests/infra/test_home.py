@@ -40,6 +40,17 @@ def test_a_wheel_outside_of_one_keeps_it_in_the_users_cache(
     assert place.lock.is_file()
 
 
+@pytest.mark.parametrize("text", ['[project]\nname = "other"\n', "[tool.x]\n", "no toml ["])
+def test_the_file_of_another_package_makes_no_clone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str
+) -> None:
+    """Some wheels leave theirs in site-packages."""
+    monkeypatch.setattr(where, "ROOT", tmp_path)
+    (tmp_path / "pyproject.toml").write_text(text)
+
+    assert setup_command() == "strandline setup"
+
+
 def test_spark_is_found_where_it_is_installed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
