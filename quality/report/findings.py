@@ -16,6 +16,7 @@ class Verdict(StrEnum):
     WARNED = "believed, with warnings"
     STALE = "stale"
     HELD = "held back"
+    UNPROVEN = "not what bronze gives"
     UNBALANCED = "unbalanced"
 
     @property
@@ -34,6 +35,7 @@ MEANING = {
     Verdict.WARNED: "every row is accounted for, but the warnings beside it need a look",
     Verdict.STALE: "rows have waited for longer than they should, so the numbers are not complete",
     Verdict.HELD: "an expectation failed, and the gate is shut until a person decides",
+    Verdict.UNPROVEN: "its certificate failed: computed again from bronze, its rows are others",
     Verdict.UNBALANCED: "rows are missing, doubled, or other than they should be",
     Verdict.SILENT: "no batch was committed, and none was due",
 }

@@ -167,6 +167,7 @@ class _Desk:
             sources=None if isinstance(table, Ingested) else self._filled(table),
             changes=self._changes(table),
             faults=self._faults(table, sheet),
+            unproven=self._unproven(table),
             warnings=drifts.warnings(self._drifts.get(table.id, {})),
             shut=(day_of(datetime.fromisoformat(gate.since)), gate.why) if gate else None,
             waiting=sheet.waiting > 0,
@@ -205,10 +206,15 @@ class _Desk:
             }
             for day in days or {last}:
                 faults[day].append(fault)
-        proof = report_figures.proof(table, self._lake)
-        if proof and proof.standing.startswith("NOT"):
-            faults[last].append("its certificate says that its rows differ from what bronze gives")
         return dict(faults)
+
+    def _unproven(self, table: Table) -> tuple[date, str] | None:
+        """Return the last judged day and why, where the last certificate failed; the books of such a table may balance."""
+        proof = report_figures.proof(table, self._lake)
+        if proof is None or not proof.standing.startswith("NOT"):
+            return None
+        why = "its certificate says that its rows differ from what bronze gives"
+        return self._period.days[-1], why
 
     def _on(self, table: Table, day: date) -> list[Batch]:
         return [hour for hour in self._hours[table.id] if day_of(hour.at) == day]

@@ -34,6 +34,7 @@ class Known:
         sources: The hours in which the tables that it reads got rows; None for bronze.
         changes: The anomalies of the hours that are over.
         faults: The faults of its balance sheet, by the day on which each shows.
+        unproven: The day on which it shows that a certificate failed, and why.
         warnings: What else needs a look, by the day on which it shows.
         shut: The day since which its gate is shut, and why.
         waiting: Whether rows wait for it now.
@@ -44,6 +45,7 @@ class Known:
     sources: Sequence[datetime] | None
     changes: Sequence[Mark] = ()
     faults: Mapping[date, Sequence[str]] = field(default_factory=dict)
+    unproven: tuple[date, str] | None = None
     warnings: Mapping[date, Sequence[str]] = field(default_factory=dict)
     shut: tuple[date, str] | None = None
     waiting: bool = False
@@ -123,6 +125,8 @@ def _reasons(known: Known, day: date) -> Iterator[_Why]:
     """Yield faults and anomalies; anomalies of volume only for bronze, because the other tables follow it."""
     for fault in known.faults.get(day, ()):
         yield Verdict.UNBALANCED, fault
+    if known.unproven and known.unproven[0] == day:
+        yield Verdict.UNPROVEN, known.unproven[1]
     own = [hour for hour in known.hours if day_of(hour.at) == day]
     yield from _lost(flow(own))
     if known.shut and known.shut[0] <= day:

@@ -151,6 +151,15 @@ def test_an_anomaly_is_a_warning_and_an_anomaly_of_volume_only_in_bronze() -> No
     assert judged(known, date(2026, 11, 19))[0] is Verdict.SILENT
 
 
+def test_a_failed_certificate_is_no_fault_of_the_balance() -> None:
+    """Its books may balance; what is wrong is said in its own words."""
+    known = silver(hour(), unproven=(DAY, "its rows differ"))
+
+    assert judged(known, DAY) == (Verdict.UNPROVEN, ("its rows differ",))
+    assert not Verdict.UNPROVEN.is_trusted
+    assert judged(known, date(2026, 11, 19))[0] is Verdict.SILENT
+
+
 def test_the_worst_reason_decides_and_all_are_returned() -> None:
     """An operator who repairs one must know of the others."""
     known = silver(hour(good=8.0, opened="x"), shut=(DAY, "y"))
