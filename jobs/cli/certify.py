@@ -1,6 +1,6 @@
 """``verify``: prove that a table has the rows that its log implies, whichever way it is computed."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Annotated
 
@@ -77,15 +77,39 @@ def refuse_different(certificates: Iterable[Certificate], seed: int) -> None:
     Raises:
         DataError: One has some.
     """
-    different = [each.table for each in certificates if not each.equal]
-    if different:
+    failed = [each for each in certificates if not each.equal]
+    if failed:
+        different = [each.table for each in failed]
         raise DataError(
             f"{', '.join(different)}: the live rows are not those that bronze implies",
-            hint=f"the same cuts and kills again: `strandline verify --all --seed {seed}`. Rows that only the quarantine "
-            "has are held by rules that have changed since: `strandline quarantine replay TABLE --dry-run` shows which "
-            "would come, and when.",
+            hint=f"the same cuts and kills again: `strandline verify --all --seed {seed}`. {_way(failed)}",
             tables=different,
         )
+
+
+def _way(failed: Sequence[Certificate]) -> str:
+    """Return where to look: which way depends on whose rows are missing."""
+    held = [one.table for one in failed if any(_of_quarantine(line) for line in one.differences)]
+    first = failed[0].table
+    books = (
+        f"`strandline ledger {first}` names rows that were lost or dropped, `strandline why` follows one of those shown "
+        f"above, and `strandline preflight {first}` says whether its code has changed since"
+    )
+    anew = (
+        f"`strandline rebuild {first}` makes the rows anew beside the live ones, and shows what would change "
+        "(infra/docs/rebuild.md)"
+    )
+    ways = [books, anew]
+    if held:
+        ways.append(
+            "rows that only the quarantine has are held by rules that have changed since: "
+            f"`strandline quarantine replay {held[0]} --dry-run` shows which would come, and when"
+        )
+    return ". ".join(f"{way[:1].upper()}{way[1:]}" for way in ways) + "."
+
+
+def _of_quarantine(line: str) -> bool:
+    return line.partition(":")[0].startswith("quarantine.")
 
 
 def _everything(lake: Lake) -> list[Table]:

@@ -6,7 +6,10 @@ import pytest
 from rich.console import Console
 
 from jobs.cli.answers import sheets_of
+from jobs.cli.certify import refuse_different
 from jobs.cli.graph import picture
+from jobs.core.errors import DataError
+from jobs.engine.proof.certificate import Certificate
 from jobs.engine.storage.lake import Lake
 from tests.cli.inside import strandline
 
@@ -49,6 +52,37 @@ def test_a_range_that_is_none_is_refused_with_a_hint(
     assert answer.code == 2
     assert message in answer.err
     assert "hint:" in answer.err
+
+
+def failed(*differences: str) -> Certificate:
+    return Certificate(
+        table="silver.readings",
+        equal=False,
+        rows=1,
+        splits=1,
+        kills=0,
+        seed=5,
+        offsets={},
+        versions={},
+        code="",
+        at="",
+        seconds=0.0,
+        differences=differences,
+    )
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_a_failed_verification_says_where_to_look(is_held: bool) -> None:  # noqa: FBT001  # a parameter of the test
+    lost = "silver.readings: 0 rows of the live table are not in a batch, and 5 of a batch are not"
+    held = "quarantine.readings: 5 rows of the live table are not in a batch, and 0 of a batch"
+
+    with pytest.raises(DataError) as error:
+        refuse_different([failed(lost, *([held] if is_held else []))], 5)
+
+    assert "--seed 5" in error.value.hint
+    for verb in ("ledger", "preflight", "rebuild"):
+        assert f"`strandline {verb} silver.readings`" in error.value.hint
+    assert ("quarantine replay silver.readings" in error.value.hint) is is_held
 
 
 def test_an_empty_lake_has_nothing_to_verify(tmp_path: Path) -> None:
