@@ -20,6 +20,8 @@ from quality.safe import hazards
         "event_at >= TIMESTAMP '2020-01-01 00:00:00'",
         "meta.now IS NULL",
         "date_of_birth < DATE '2020-01-01'",
+        "forall(items, i -> i.qty > 0)",
+        "forall(items, (i, n)->i.qty > n)",
     ],
 )
 def test_what_cannot_throw_is_let_alone(predicate: str) -> None:
@@ -38,6 +40,7 @@ def test_what_cannot_throw_is_let_alone(predicate: str) -> None:
         ("a % 2 = 0", "try_mod"),
         ("a DIV 2 = 0", "try_divide"),
         ("a + b > 0", "try_add"),
+        ("forall(items, i -> i.qty - 1 > 0)", "try_subtract"),
         ("a - 1 > 0", "try_subtract"),
         ("(a) -1 > 0", "try_subtract"),
         ("a * a > 0", "try_multiply"),
