@@ -129,6 +129,8 @@ def figures(report: Report) -> dict[str, int | float]:
         "duplicates": report.duplicates,
         "quarantined": report.quarantined.total(),
         "dropped_by_watermark": report.dropped_by_watermark,
+        "lost_by_function": report.lost_by_function,
+        "made_by_function": report.made_by_function,
         "written": report.written,
         "seconds": report.seconds,
     }

@@ -26,6 +26,8 @@ SHEET = (
     "duplicates",
     "quarantined",
     "dropped",
+    "lost",
+    "made",
     "healed",
     "expired",
     "forgotten",
@@ -55,9 +57,11 @@ def ledger(
     audit: AuditOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Prove where every event is: read = good + duplicates + quarantined + dropped, hop by hop.
+    r"""Prove where every event is: read = good + duplicates + quarantined + dropped + lost - made, hop by hop.
 
     ``imported`` are the rows read that came from files and not from Kafka (`strandline import`).
+    ``lost`` and ``made`` are the records for which a table's function gave no row, and the rows that it gave beyond one for
+    each record: like ``dropped``, a fault where it is not 0.
     ``healed`` counts the good rows that were quarantined or dropped until a backfill or a replay brought them in.
     Exits with 4 when the sums differ, and names the batch.
     ``lost`` are offsets that expired in Kafka before they were read, and whose loss was accepted
@@ -178,6 +182,8 @@ def _row(sheet: Balance) -> tuple[object, ...]:
         sheet.duplicates,
         sum(sheet.quarantined.values()),
         sheet.dropped_by_watermark,
+        sheet.lost_by_function,
+        sheet.made_by_function,
         sheet.healed,
         sheet.expired,
         sheet.forgotten,

@@ -21,7 +21,18 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.locks import HasWriterError
 
-COLUMNS = ("table", "batches", "read", "good", "duplicates", "quarantined", "dropped", "seconds")
+COLUMNS = (
+    "table",
+    "batches",
+    "read",
+    "good",
+    "duplicates",
+    "quarantined",
+    "dropped",
+    "lost",
+    "made",
+    "seconds",
+)
 
 
 class RunMode(StrEnum):
@@ -163,5 +174,7 @@ def _row(report: Report) -> tuple[object, ...]:
         report.duplicates,
         report.quarantined.total(),
         report.dropped_by_watermark,
+        report.lost_by_function,
+        report.made_by_function,
         report.seconds,
     )

@@ -43,13 +43,15 @@ MEANING = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """The rows read, by outcome: read = good + duplicates + quarantined + dropped."""
+    """The rows read, by outcome: read + made = good + duplicates + quarantined + dropped + lost."""
 
     read: int = 0
     good: int = 0
     duplicates: int = 0
     quarantined: int = 0
     dropped: int = 0
+    lost: int = 0
+    made: int = 0
 
     def __add__(self, other: "Flow") -> "Flow":
         """Return the sum of both."""

@@ -4,7 +4,6 @@ Few examples with many rows each, because starting a stream costs far more than 
 A failure is not shrunk; the seed in pytest's last lines brings it back.
 """
 
-import json
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -15,12 +14,11 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from jobs.core.modes import Batch
-from jobs.core.table import Table
-from jobs.engine.storage import delta_commit
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries, latest_version
 from jobs.silver import device_telemetry as silver
 from tests.support.events import commits, received
+from tests.support.interrupted import forget, kill_at
 from tests.support.logs import Labelled, dealt, expected, halved, random_log
 from tests.support.modes import (
     STREAMED,
@@ -108,35 +106,6 @@ def test_a_batch_that_is_killed_between_its_commits_is_ended_by_the_next_start(
 
 
 KEY = ("event_id", "event_at")
-
-
-def kill_at(patch: pytest.MonkeyPatch, table: Table, nth: int) -> None:
-    """End a run of the table when it is about to make its nth commit; those before are made."""
-    made = [0]
-    really = delta_commit.Commit.commit
-
-    def commit(self: delta_commit.Commit, metadata: str) -> int:
-        if json.loads(metadata)["table"] == table.id:
-            if made[0] == nth:
-                message = "killed"
-                raise RuntimeError(message)
-            made[0] += 1
-        return really(self, metadata)
-
-    patch.setattr(delta_commit.Commit, "commit", commit)
-
-
-def forget(lake: Lake, table: Table, batches: int) -> None:
-    """Remove the commits of the newest batches from a checkpoint, and the offsets of all but the first of them."""
-    checkpoint = lake.checkpoint(table)
-    done = sorted(
-        int(file.name) for file in (checkpoint / "commits").local.iterdir() if file.name.isdigit()
-    )
-    again = done[-batches:]
-    for number in again:
-        (checkpoint / "commits" / str(number)).local.unlink()
-    for number in again[1:]:
-        (checkpoint / "offsets" / str(number)).local.unlink()
 
 
 def held(lake: Lake) -> int:

@@ -1,7 +1,7 @@
 """The proof that every event is accounted for, hop by hop, from the logs alone; no Spark, no broker.
 
-Three things must agree: each entry with itself (read = good + duplicates + quarantined + dropped by the
-watermark), each table with its sources (the rows read are the rows that they had, without a gap), and the ledger
+Three things must agree: each entry with itself (read + made by the function = good + duplicates + quarantined + dropped
+by the watermark + lost by the function, of which the last and the first are faults by themselves), each table with its sources (the rows read are the rows that they had, without a gap), and the ledger
 with the rows in the table's files.
 The first two are sums that are carried forward (jobs/engine/accounting/table_books.py), so a sheet costs what was committed
 since they were last written down, and not what was ever committed.
@@ -40,8 +40,12 @@ class Balance:
     duplicates: int = 0
     quarantined: dict[str, int] = field(default_factory=dict)
     dropped_by_watermark: int = 0
+    lost_by_function: int = 0
+    """Records for which the table's function gave no row."""
+    made_by_function: int = 0
+    """Rows that it gave beyond one for each record."""
     healed: int = 0
-    """Good rows that a backfill or a replay added; they were held back or dropped before."""
+    """Good rows that a backfill or a replay added; they were held back, dropped or lost before."""
     imported: int = 0
     """Of the rows read, those that came from files and not from Kafka."""
     expired: int = 0
@@ -84,15 +88,18 @@ def balance(table: Table, lake: Lake, *, audited: bool = False) -> Balance:
 def _drawn(table: Table, lake: Lake, *, audited: bool) -> Balance:
     books = audit(table, lake) if audited else Books(table, lake).follow()
     sums, healed = books.sums, books.sums.dropped_and_healed
+    found_again = sums.lost_and_healed
     held = [sums_of(lake.quarantine(table))] if isinstance(table, Judged) else []
     removals = [sums, *held]
     sheet = Balance(
         table=table.id,
         read=sums.read,
         good=sums.good,
-        duplicates=sums.duplicates + healed,
+        duplicates=sums.duplicates + healed + found_again,
         quarantined=dict(sums.held),
         dropped_by_watermark=sums.dropped - healed,
+        lost_by_function=sums.lost_by_function - found_again,
+        made_by_function=sums.made_by_function,
         healed=sums.healed,
         imported=sum(sums.imported.values()),
         expired=sum(each.expired for each in removals),
@@ -105,6 +112,7 @@ def _drawn(table: Table, lake: Lake, *, audited: bool) -> Balance:
     )
     sheet.faults += _row_faults(books, lake, sheet)
     sheet.faults += _drop_faults(books, sheet)
+    sheet.faults += _function_faults(books, sheet)
     return sheet
 
 
@@ -160,6 +168,22 @@ def _drop_faults(books: Books, sheet: Balance) -> Iterator[str]:
         yield (
             f"dropped {sheet.dropped_by_watermark} rows below the watermark, first in batch {batch} "
             f"(version {version}); a backfill of their range adds them"
+        )
+
+
+def _function_faults(books: Books, sheet: Balance) -> Iterator[str]:
+    """Check that the table's function gave one row for each record."""
+    version, batch = books.sheet.lost_at or (-1, -1)
+    where = f"first in batch {batch} (version {version})"
+    if sheet.lost_by_function:
+        yield (
+            f"the table's function gave no row for {sheet.lost_by_function} records, {where}; give each a row, with "
+            "`_problem` set where it is none, and compute the table again (`strandline rebuild`)"
+        )
+    if sheet.made_by_function:
+        yield (
+            f"the table's function gave more rows than records, {sheet.made_by_function} of them, {where}; a table above "
+            "may make several rows out of one, this one must not"
         )
 
 

@@ -81,6 +81,7 @@ class Sheet:
         ends: For each partition the offset after the last one read.
         skipped: How many offsets before and between the ranges were not read.
         dropped_at: Version and batch of the first entry with rows that the watermark refused.
+        lost_at: Those of the first entry with records that the table's function lost or multiplied.
     """
 
     counting: Counting | None = None
@@ -91,6 +92,7 @@ class Sheet:
     ends: dict[str, int] = field(default_factory=dict)
     skipped: int = 0
     dropped_at: tuple[int, int] | None = None
+    lost_at: tuple[int, int] | None = None
 
 
 class Books(PlainBooks):
@@ -146,6 +148,8 @@ class Books(PlainBooks):
             self._begin(entry)
         if entry.dropped_by_watermark and self.sheet.dropped_at is None:
             self.sheet.dropped_at = (version, entry.batch)
+        if (entry.lost_by_function or entry.made_by_function) and self.sheet.lost_at is None:
+            self.sheet.lost_at = (version, entry.batch)
         faults = [*_entry_faults(version, entry)]
         if isinstance(self.table, Ingested):
             faults += self._offset_faults(version, entry)
@@ -214,8 +218,9 @@ class Books(PlainBooks):
 
 def _entry_faults(version: int, entry: Entry) -> Iterable[str]:
     where = f"batch {entry.batch} (version {version})"
-    if entry.read != entry.accounted:
-        yield f"{where} read {entry.read} rows and accounts for {entry.accounted}"
+    if not entry.is_accounted:
+        made = f" and made {entry.made_by_function}" if entry.made_by_function else ""
+        yield f"{where} read {entry.read} rows{made} and accounts for {entry.accounted}"
     if entry.duplicates < 0 and not entry.is_backfill:
         yield f"{where} wrote {-entry.duplicates} rows more than it read"
     for does, rows in entry.dropped_above.items():
@@ -238,9 +243,11 @@ def _latest(sums: Sums, read: Source | None) -> Source:
 def _decoded(found: Mapping[str, Any]) -> Sheet:
     if not found:
         return Sheet()
-    values = {each.name: found[each.name] for each in fields(Sheet)}
+    # Books that an older version closed lack what it did not know.
+    values = {each.name: found[each.name] for each in fields(Sheet) if each.name in found}
     values["counting"] = Counting(values["counting"]) if values["counting"] else None
     values["sources"] = {name: Source(**each) for name, each in values["sources"].items()}
     values["versions"] = {name: (a, b) for name, (a, b) in values["versions"].items()}
-    values["dropped_at"] = tuple(values["dropped_at"]) if values["dropped_at"] else None
+    for first in ("dropped_at", "lost_at"):
+        values[first] = tuple(at) if (at := values.get(first)) else None
     return Sheet(**values)

@@ -20,7 +20,16 @@ from jobs.engine.storage.place import Place
 ALWAYS = ("read", "good", "duplicates", "written", "duration_ms")
 """Recorded for every commit, a zero as well."""
 
-SELDOM = ("dropped_by_watermark", "without_record", "came", "gone", "cpu_ms", "unknown_fields")
+SELDOM = (
+    "dropped_by_watermark",
+    "lost_by_function",
+    "made_by_function",
+    "without_record",
+    "came",
+    "gone",
+    "cpu_ms",
+    "unknown_fields",
+)
 """Recorded where it is not zero."""
 
 ARRIVED_AT = "_arrived_at"

@@ -17,11 +17,13 @@ from pyspark.sql import functions as F
 from jobs.core.received import RECEIVED
 from jobs.core.table import Appended, Judged, Streamed, Table, Upserted, Windowed
 from jobs.core.verdict import judged
+from jobs.engine.pipeline.function_counts import Watch, mark_of, of_stream
 from jobs.engine.runtime.meter import code_version
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.log_actions import Added
+from jobs.engine.storage.read_version import rows_at
 from jobs.engine.storage.spark_checkpoint import Planned
 
 Parts = Mapping[str, Sequence[tuple[int, Added]]]
@@ -69,6 +71,27 @@ def imported_until(
         for source in table.upstream
         for part, end in sums_of(lake.table(source), versions[source.id]).imported.items()
     }
+
+
+def watch_of(spark: SparkSession, table: Judged, lake: Lake, stream: str, inputs: Parts) -> Watch:
+    """Return what tells how many records of a batch its function loses or multiplies."""
+    (source,) = table.upstream
+    read = inputs[source.id]
+    parts = [part for _, part in read]
+    files = [file for part in parts for file in part.files]
+
+    def records() -> DataFrame:
+        if files:
+            # Older files of bronze may lack a column that newer ones have.
+            return spark.read.schema(RECEIVED).parquet(*files)
+        return rows_at(spark, lake.table(source), read[-1][0] if read else 0)
+
+    return Watch(
+        table=table,
+        read=lambda: mark_of(spark, parts, records),
+        passed=lambda _: of_stream(spark, stream),
+        records=records,
+    )
 
 
 def _dropped(spark: SparkSession, table: Streamed, plan: Planned, parts: Parts) -> int:

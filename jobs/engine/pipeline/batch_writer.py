@@ -17,7 +17,7 @@ from jobs.core.table import Appended, Judged, Streamed, Upserted, Windowed
 from jobs.core.writer_schema import schemas_from
 from jobs.engine.gates.batch_check import Guard
 from jobs.engine.gates.gate_files import refuse_behind
-from jobs.engine.pipeline.batch_accounting import imported_until, inputs_of, opened
+from jobs.engine.pipeline.batch_accounting import imported_until, inputs_of, opened, watch_of
 from jobs.engine.pipeline.dimension_lookup import beside
 from jobs.engine.pipeline.dropped_rows import DroppedRows
 from jobs.engine.pipeline.trigger_limit import ReplanError, TriggerLimit
@@ -147,8 +147,9 @@ class Writer:
             case Judged():
                 quarantine = lake.quarantine(table)
                 fork = Fork(table=table, path=path, quarantine=quarantine, guard=self._guard)
+                watch = watch_of(spark, table, lake, stream, inputs)
                 held_already = not is_next and self._has(quarantine, stream, number)
-                return fork.write(rows, entry, meter, held_already=held_already)
+                return fork.write(rows, entry, meter, watch, held_already=held_already)
             case Windowed() | Appended():
                 dropped = partial(self._dropped.count, spark, entry.stream)
                 write = partial(append, path=path, dropped=dropped)

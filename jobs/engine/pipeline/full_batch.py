@@ -14,6 +14,7 @@ from jobs.engine.gates.batch_check import Guard
 from jobs.engine.gates.gate_files import refuse_behind
 from jobs.engine.pipeline.batch_accounting import imported_until
 from jobs.engine.pipeline.dimension_lookup import adorned
+from jobs.engine.pipeline.function_counts import Watch, mark_of_rows, of_batch
 from jobs.engine.pipeline.make_table import make
 from jobs.engine.pipeline.plan import shaped
 from jobs.engine.pipeline.write_silver import Fork
@@ -79,7 +80,14 @@ def compute(
         entry = replace(entry, imported=imported_until(table, lake, at))
         quarantine = lake.quarantine(table)
         fork = Fork(table=table, path=path, quarantine=quarantine, guard=guard, replaces=True)
-        return fork.write(result, entry, meter) or entry
+        (events,) = rows
+        watch = Watch(
+            table=table,
+            read=lambda: mark_of_rows(events),
+            passed=of_batch,
+            records=lambda: events,
+        )
+        return fork.write(result, entry, meter, watch) or entry
     commit = delta_commit.Commit(spark, path)
     commit.take_out_all()
     written = commit.write(result).rows

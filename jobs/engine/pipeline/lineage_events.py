@@ -67,6 +67,8 @@ class LedgerRunFacet(RunFacet):
     duplicates: int = 0
     quarantined: int = 0
     droppedByWatermark: int = 0  # noqa: N815  # as all names of OpenLineage
+    lostByFunction: int = 0  # noqa: N815  # as above
+    madeByFunction: int = 0  # noqa: N815  # as above
     written: int = 0
     seconds: float = 0.0
 
@@ -141,6 +143,8 @@ def _of_run(run: TableRun, error: BaseException | None) -> dict[str, RunFacet]:
             duplicates=own.duplicates,
             quarantined=own.quarantined.total(),
             droppedByWatermark=own.dropped_by_watermark,
+            lostByFunction=own.lost_by_function,
+            madeByFunction=own.made_by_function,
             written=own.written,
             seconds=own.seconds,
         ),

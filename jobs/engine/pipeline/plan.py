@@ -20,6 +20,7 @@ from jobs.core.table import (
     Windowed,
 )
 from jobs.core.verdict import DUPLICATE_OF, judged
+from jobs.engine.pipeline.function_counts import watched
 
 
 def shaped(sources: Sequence[DataFrame], table: Computed, *, fenced: bool = False) -> DataFrame:
@@ -34,7 +35,7 @@ def shaped(sources: Sequence[DataFrame], table: Computed, *, fenced: bool = Fals
         case Judged():
             (events,) = sources
             verdicts = watermarked(judged(events, table), "_time", table.lateness)
-            return first_copies(verdicts, DUPLICATE_OF, ORDER)
+            return first_copies(watched(verdicts), DUPLICATE_OF, ORDER)
         case Windowed() | Appended():
             seen = _seen(sources, table)
             return final(_computed(seen, table, fenced=fenced), table.closes_at, seen)

@@ -29,6 +29,8 @@ class Report:
     broke: Counter[str] = field(default_factory=Counter)
     failed: set[str] = field(default_factory=set)
     dropped_by_watermark: int = 0
+    lost_by_function: int = 0
+    made_by_function: int = 0
     written: int = 0
     seconds: float = 0.0
     books_open: str = ""
@@ -44,6 +46,8 @@ class Report:
         self.broke.update(entry.broke)
         self.failed.update(entry.failed)
         self.dropped_by_watermark += entry.dropped_by_watermark
+        self.lost_by_function += entry.lost_by_function
+        self.made_by_function += entry.made_by_function
         self.written += entry.written
         self.seconds += entry.duration_ms / 1000
 

@@ -152,7 +152,7 @@ def summed(path: Place, mark: str, until: int | None = None) -> Entry:
     for entry in valid:
         broke.update(entry.broke)
     sums = sums_of(path, until)
-    back = sums.dropped_and_healed
+    back, found_again = sums.dropped_and_healed, sums.lost_and_healed
     names = {name for entry in streamed for name in entry.versions}
     begun = first.versions if first.whole else {}
     ends = {n: max(e.versions[n][1] for e in streamed if n in e.versions) for n in names}
@@ -166,9 +166,11 @@ def summed(path: Place, mark: str, until: int | None = None) -> Entry:
         imported={part: (0, end) for part, end in sums.imported.items()},
         read=sums.read,
         good=sums.good,
-        duplicates=sums.duplicates + back,
+        duplicates=sums.duplicates + back + found_again,
         quarantined=sums.held,
         dropped_by_watermark=sums.dropped - back,
+        lost_by_function=sums.lost_by_function - found_again,
+        made_by_function=sums.made_by_function,
         written=live_rows(path, until),
         broke=dict(broke),
         failed=tuple(dict.fromkeys(name for entry in valid for name in entry.failed)),

@@ -15,6 +15,7 @@ from jobs.core.errors import DefinitionError
 from jobs.core.table import Judged
 from jobs.core.verdict import bad_rows, good_rows
 from jobs.engine.gates.batch_check import Guard, counted
+from jobs.engine.pipeline.function_counts import Watch
 from jobs.engine.runtime.meter import Meter
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.ledger import Entry, last_entry
@@ -36,7 +37,13 @@ class Fork:
     replaces: bool = False
 
     def write(
-        self, rows: DataFrame, entry: Entry, meter: Meter, *, held_already: bool = False
+        self,
+        rows: DataFrame,
+        entry: Entry,
+        meter: Meter,
+        watch: Watch,
+        *,
+        held_already: bool = False,
     ) -> Entry | None:
         """Write the good rows to the table and the others to its quarantine.
 
@@ -44,6 +51,7 @@ class Fork:
             rows: Judged and deduplicated; read once.
             entry: The entry of the batch, without the numbers of good rows and of held ones.
             meter: Measures the batch.
+            watch: Tells what the table's function lost and made of the batch.
             held_already: Whether the quarantine was written before a crash.
 
         Raises:
@@ -54,7 +62,12 @@ class Fork:
         try:
             judged = counted(kept, self.table)
             good, held = judged.good, judged.held
-            entry = entry.settled(good=good, held=held, dropped=entry.dropped_by_watermark)
+            entry = entry.settled(
+                good=good,
+                held=held,
+                dropped=entry.dropped_by_watermark,
+                through=watch.through(kept),
+            )
             if not entry.read and not self.replaces:
                 return None
             if held_already:

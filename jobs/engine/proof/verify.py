@@ -8,7 +8,7 @@ difference would prove nothing.
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
@@ -35,6 +35,7 @@ from jobs.engine.storage import model_shelf
 from jobs.engine.storage.horizon import horizon, refuse_expired, whole_from
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries, last_entry, latest_version
+from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.pinned_versions import pin_versions
 from jobs.engine.storage.schema_shelf import Shelf
 from jobs.engine.storage.scratch import scratch
@@ -133,6 +134,10 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
         for judged, places in disordered.items():
             came = admit(site.spark, judged, streamed, places)
             note(f"{judged.id}: admitted {came:,} disordered rows, as in the live table")
+        faults = {
+            table: [*function_faults(table, {"one batch": whole, "a stream": streamed})]
+            for table in tables
+        }
         results = {
             table: _differences(
                 table, lake, at, {"one batch": whole, "a stream": streamed}, trial.range, note
@@ -141,7 +146,17 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
         }
     offsets = {log.table.id: _offsets(log) for log in logs}
     return [
-        _certify(table, lake, trial, site, results[table], logs, offsets, at[0], begun)
+        _certify(
+            table,
+            lake,
+            trial,
+            site,
+            results[table].with_faults(faults[table]),
+            logs,
+            offsets,
+            at[0],
+            begun,
+        )
         for table, at in versions.items()
     ]
 
@@ -210,6 +225,19 @@ def _log(bronze: Table, needed: Sequence[Table], lake: Lake) -> Log:
 class _Result:
     rows: int
     differences: tuple[str, ...]
+
+    def with_faults(self, faults: Sequence[str]) -> "_Result":
+        return _Result(rows=self.rows, differences=(*faults, *self.differences))
+
+
+def function_faults(table: Table, lakes: Mapping[str, Lake]) -> Iterator[str]:
+    """Yield what a table's function lost or made; rows that are computed twice by one function are equal without them."""
+    for name, lake in lakes.items():
+        sums = sums_of(lake.table(table))
+        if sums.lost_by_function:
+            yield f"{table.id}: in {name} its function gave no row for {sums.lost_by_function:,} records"
+        if sums.made_by_function:
+            yield f"{table.id}: in {name} its function gave {sums.made_by_function:,} more rows than records"
 
 
 def _differences(  # noqa: PLR0913, PLR0917  # what, at which versions, with which lakes, the range, and a callback

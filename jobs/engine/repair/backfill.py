@@ -44,7 +44,7 @@ from jobs.engine.runtime.meter import Meter, code_version
 from jobs.engine.storage.horizon import refuse_expired
 from jobs.engine.storage.import_marks import IMPORT
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry
+from jobs.engine.storage.ledger import NOTHING, Entry, Through
 from jobs.engine.storage.locks import lease
 from jobs.engine.storage.open_table import live_rows
 from jobs.engine.storage.read_version import rows_now
@@ -63,7 +63,9 @@ class _Work:
     meter: Meter
     guard: Guard | None = None
 
-    def entry(self, *, came: int, gone: int, held: Mapping[str, int]) -> Entry:
+    def entry(
+        self, *, came: int, gone: int, held: Mapping[str, int], through: Through = NOTHING
+    ) -> Entry:
         """Return the ledger entry of the change. No new event is read, so a gain in one place is a loss in another."""
         return Entry(
             table=self.table.id,
@@ -76,7 +78,12 @@ class _Work:
             came=came,
             gone=gone,
             code=code_version(self.table),
-        ).settled(good=(came - gone) if isinstance(self.table, Judged) else 0, held=held, dropped=0)
+        ).settled(
+            good=(came - gone) if isinstance(self.table, Judged) else 0,
+            held=held,
+            dropped=0,
+            through=through,
+        )
 
     def closed(self, entry: Entry) -> Entry:
         """Add the cost; the commit follows."""
@@ -145,7 +152,12 @@ def _rejudge(work: _Work, table: Judged, signed: Signed) -> Entry:
         held = Counter(half.quarantined if half else {})
         for each in (again.gained, lost):
             held.update(each)
-        entry = work.entry(came=came, gone=gone, held={why: n for why, n in held.items() if n})
+        entry = work.entry(
+            came=came,
+            gone=gone,
+            held={why: n for why, n in held.items() if n},
+            through=again.through,
+        )
         if half is not None:  # the name of the interrupted one, so that it counts as done
             entry = replace(entry, stream=half.stream)
         if work.guard:

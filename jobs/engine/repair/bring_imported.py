@@ -249,7 +249,7 @@ def _slice(
         if healed.gained and sums_of(lake.quarantine(table)).imported.get(part, 0) < end:
             hold(spark, table, lake, healed.held, replace(begun, quarantined=dict(healed.gained)))
         entry = replace(begun, read=end - first, came=came, gone=gone).settled(
-            good=came - gone, held=dict(healed.gained), dropped=0
+            good=came - gone, held=dict(healed.gained), dropped=0, through=healed.through
         )
         final = entry.closed(written=came - gone, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
         path = lake.table(table)

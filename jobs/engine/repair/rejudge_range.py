@@ -32,6 +32,7 @@ from jobs.engine.accounting.balance_sheet import readable_at
 from jobs.engine.quarantine.write import records
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Through
 from jobs.engine.storage.read_version import rows_at, rows_now
 from jobs.engine.storage.schema_shelf import Shelf
 
@@ -48,6 +49,8 @@ class Rejudged:
         lost: The number of released records by first reason.
         gained: The number of new records by first reason.
         verdicts: The verdict on each event of the range.
+        through: How many rows of the range go because the table's function has no row for their record any more, and how
+            many more of a record's rows it has than before.
     """
 
     live: DataFrame
@@ -57,6 +60,7 @@ class Rejudged:
     lost: Counter[str]
     gained: Counter[str]
     verdicts: DataFrame
+    through: Through
 
 
 @contextmanager
@@ -66,8 +70,9 @@ def rejudged(spark: SparkSession, table: Judged, lake: Lake, span: Span) -> Iter
     Raises:
         DefinitionError: By today's code a row would move out of the range, or into it.
     """
+    events = _events(spark, table, lake, span)
     with schemas_from(Shelf(lake.schemas)):
-        verdicts = judged(_events(spark, table, lake, span), table, in_any_order=True)
+        verdicts = judged(events, table, in_any_order=True)
     verdicts = verdicts.persist(StorageLevel.MEMORY_AND_DISK)
     firsts = first_copies(verdicts, DUPLICATE_OF, ORDER).persist(StorageLevel.MEMORY_AND_DISK)
     live = rows_now(spark, table, lake)
@@ -91,10 +96,25 @@ def rejudged(spark: SparkSession, table: Judged, lake: Lake, span: Span) -> Iter
             lost=lost,
             gained=gained,
             verdicts=firsts.where(span.holds("_time")),
+            through=_through(events, verdicts, live.where(inside), good_rows(firsts).where(inside)),
         )
     finally:
         for each in (moves, firsts, verdicts):
             each.unpersist()
+
+
+def _through(events: DataFrame, verdicts: DataFrame, live: DataFrame, rows: DataFrame) -> Through:
+    """Count what the function does otherwise than when the live rows were made."""
+    known = live.join(events.select(*PLACE), [*PLACE], "left_semi")
+    lost = known.join(verdicts.select(*PLACE), [*PLACE], "left_anti").count()
+    return Through(lost=lost, made=_more_than_records(rows) - _more_than_records(live))
+
+
+def _more_than_records(rows: DataFrame) -> int:
+    """Return how many rows there are beyond one for each record."""
+    of_record = rows.groupBy(*PLACE).count()
+    found = of_record.agg(F.sum(F.col("count") - 1)).collect()[0][0]
+    return int(found or 0)
 
 
 def _events(spark: SparkSession, table: Judged, lake: Lake, span: Span) -> DataFrame:

@@ -195,7 +195,17 @@ def _summary(table: Table, lake: Lake, healed: Healing) -> Replayed:
 
 
 def begin(work: Work, healed: Healing, span: Span) -> Entry:
-    """Release the rows that move, and write them where they belong."""
+    """Release the rows that move, and write them where they belong.
+
+    Raises:
+        DefinitionError: The table's function has several rows for one of the records.
+    """
+    if healed.through.made:
+        raise DefinitionError(
+            f"the function of {work.table.id} gives {healed.through.made:,} more rows than there are held records",
+            hint="one record is one row, or it cannot be released once; make several rows out of one in a table above.",
+            table=work.table.id,
+        )
     begun = Entry(
         table=work.table.id,
         mode=REPLAY,

@@ -28,6 +28,7 @@ from jobs.core.writer_schema import schemas_from
 from jobs.engine.accounting.balance_sheet import readable_at
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Through
 from jobs.engine.storage.read_version import rows_at, rows_now
 from jobs.engine.storage.schema_shelf import Shelf
 
@@ -105,6 +106,7 @@ class Healing:
         touched: The range of event time in which silver changes; of arrival time when only reasons change; None when
             nothing changes.
         waits_until: The moment just after the newest row that waits.
+        through: For how many of the records the table's function has no row, and how many rows more than one.
     """
 
     kinds: tuple[Kind, ...]
@@ -115,6 +117,7 @@ class Healing:
     held: DataFrame
     touched: Span | None
     waits_until: datetime | None
+    through: Through
 
     def count(self, *fates: Fate) -> int:
         """Return how many rows have one of the fates."""
@@ -201,10 +204,21 @@ def healing(
             held=bad_rows(verdicts.join(places[Fate.CHANGES], [*PLACE], "left_semi"), table),
             touched=reach(Fate.HEALS, Fate.DUPLICATE) or reach(Fate.CHANGES),
             waits_until=waiting.until if waiting else None,
+            through=_through(chosen, verdicts),
         )
     finally:
         for each in (fates, ranked, verdicts, chosen):
             each.unpersist()
+
+
+def _through(chosen: DataFrame, verdicts: DataFrame) -> Through:
+    """Count how many rows the table's function has for each record."""
+    rows = verdicts.groupBy(*PLACE).agg(F.count(F.lit(1)).alias("_rows"))
+    of_record = chosen.select(*PLACE).join(rows, [*PLACE], "left_outer")
+    found = of_record.agg(F.count_if(F.col("_rows").isNull()), F.sum(F.col("_rows") - 1)).collect()[
+        0
+    ]
+    return Through(lost=found[0], made=found[1] or 0)
 
 
 def _events(spark: SparkSession, table: Judged, lake: Lake, places: DataFrame) -> DataFrame:

@@ -191,10 +191,10 @@ def _counts(table: Table, books: Books) -> Iterator[Sample]:
         yield ROWS.of(rows, table.id, name)
     for reason, rows in sums.held.items():
         yield HELD.of(rows, table.id, reason)
-    is_balanced = not books.faults and not classes["dropped"]
-    yield BALANCED.of(is_balanced, table.id)
-    yield OFF.of(sums.read - sum(classes.values()), table.id)
-    yield FAULTS.of(len(books.faults) + bool(classes["dropped"]), table.id)
+    faults = len(books.faults) + sum(bool(classes[name]) for name in ("dropped", "lost", "made"))
+    yield BALANCED.of(not faults, table.id)
+    yield OFF.of(sums.read + 2 * classes["made"] - sum(classes.values()), table.id)
+    yield FAULTS.of(faults, table.id)
     if isinstance(table, Ingested):
         ranges = (each for found in sums.lost.values() for each in found)
         yield LOST.of(sum(end - first for first, end in ranges), table.id)
@@ -202,12 +202,14 @@ def _counts(table: Table, books: Books) -> Iterator[Sample]:
 
 def _classes(sums: Sums) -> dict[str, int]:
     """Return the columns of ``strandline ledger``; a row that was dropped and then healed is not dropped any more."""
-    healed = sums.dropped_and_healed
+    healed, found_again = sums.dropped_and_healed, sums.lost_and_healed
     return {
         "good": sums.good,
-        "duplicate": sums.duplicates + healed,
+        "duplicate": sums.duplicates + healed + found_again,
         "quarantined": sum(sums.held.values()),
         "dropped": sums.dropped - healed,
+        "lost": sums.lost_by_function - found_again,
+        "made": sums.made_by_function,
     }
 
 

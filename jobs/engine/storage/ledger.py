@@ -36,6 +36,22 @@ Offsets = Mapping[str, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Through:
+    """What a silver function did to the number of its records; each should have exactly one row.
+
+    Args:
+        lost: Records without a row.
+        made: Rows beyond the first of a record.
+    """
+
+    lost: int = 0
+    made: int = 0
+
+
+NOTHING = Through()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One committed batch.
 
@@ -53,12 +69,14 @@ class Entry:
         most: The most rows that a batch should have when this one was planned; a single commit may have more.
         read: Rows read.
         good: Rows accepted (for a window: rows counted in it).
-        duplicates: Copies of rows accepted earlier.
+        duplicates: Copies of rows accepted earlier: the rows that left the table's function, less those that were kept.
         quarantined: Rows held back, by reason.
         dropped_by_watermark: Rows that Spark's state refused; the law of lateness and disorder makes it 0, and any
             other number is a fault.
         dropped_above: Rows that an operator of the stream made and another above it refused, by what that one does with
             the others; no row of a source, so they are not among those that were read. Any of them is a fault.
+        lost_by_function: Records read for which the table's function gave no row; any number but 0 is a fault.
+        made_by_function: Rows that the function gave beyond one for each record; likewise.
         lost: Of ``offsets``, the ranges that expired in Kafka before they were read; nothing else is in such an entry.
         accepted: Who accepted that loss, when and why.
         without_record: Kafka offsets that hold no record: transaction markers, aborted or compacted away.
@@ -108,6 +126,8 @@ class Entry:
     quarantined: Mapping[str, int] = field(default_factory=dict)
     dropped_by_watermark: int = 0
     dropped_above: Mapping[str, int] = field(default_factory=dict)
+    lost_by_function: int = 0
+    made_by_function: int = 0
     lost: Offsets = field(default_factory=dict)
     accepted: str | None = None
     without_record: int = 0
@@ -164,19 +184,38 @@ class Entry:
 
     @property
     def accounted(self) -> int:
-        """Return the rows whose destination is known."""
+        """Return the rows whose destination is known, those included that nobody sent."""
         held = sum(self.quarantined.values())
-        return self.good + self.duplicates + held + self.dropped_by_watermark
+        return (
+            self.good + self.duplicates + held + self.dropped_by_watermark + self.lost_by_function
+        )
 
-    def settled(self, *, good: int, held: Mapping[str, int], dropped: int) -> "Entry":
-        """Add where the rows went; a row that went nowhere else was a copy."""
-        copies = self.read - good - sum(held.values()) - dropped
+    @property
+    def is_accounted(self) -> bool:
+        """Return whether each row that was read or made is in exactly one place."""
+        return self.read + self.made_by_function == self.accounted
+
+    def settled(
+        self, *, good: int, held: Mapping[str, int], dropped: int, through: Through = NOTHING
+    ) -> "Entry":
+        """Add where the rows went.
+
+        Args:
+            good: Rows accepted.
+            held: Rows held back, by reason.
+            dropped: Rows that the watermark refused.
+            through: What the table's function lost and made. What left it and was neither kept nor refused is a copy,
+                because only copies are dropped between the function and the rows.
+        """
+        left = self.read - through.lost + through.made
         return replace(
             self,
             good=good,
             quarantined=dict(held),
             dropped_by_watermark=dropped,
-            duplicates=copies,
+            lost_by_function=through.lost,
+            made_by_function=through.made,
+            duplicates=left - good - sum(held.values()) - dropped,
         )
 
     def closed(self, *, written: int, wall_ms: int, cpu_ms: int) -> "Entry":

@@ -55,9 +55,11 @@ class Sums:
         good: Rows accepted.
         duplicates: Copies.
         dropped: Rows that the watermark refused.
+        lost_by_function: Records for which the table's function gave no row.
+        made_by_function: Rows that it gave beyond one for each record.
         held: Rows held back, by reason.
         written: Rows written, which a reader of the whole table finds if none was replaced.
-        healed: Good rows that backfills and replays added, which had been held back or dropped.
+        healed: Good rows that backfills and replays added, which had been held back, dropped or lost.
         back: Of these, as many as made the number of copies negative.
         looked: The dimension's version up to which every row is joined correctly; None when none is.
         appended: The rows that a stream has received which reads the table from its first version.
@@ -84,6 +86,8 @@ class Sums:
     good: int = 0
     duplicates: int = 0
     dropped: int = 0
+    lost_by_function: int = 0
+    made_by_function: int = 0
     held: dict[str, int] = field(default_factory=dict)
     written: int = 0
     healed: int = 0
@@ -120,6 +124,11 @@ class Sums:
         return min(self.back, self.dropped)
 
     @property
+    def lost_and_healed(self) -> int:
+        """Return how many of the healed rows the table's function had lost, likewise; those that were dropped count first."""
+        return min(self.back - self.dropped_and_healed, self.lost_by_function)
+
+    @property
     def removed(self) -> int:
         """Return the rows that are gone for good."""
         return self.expired + self.forgotten
@@ -138,6 +147,8 @@ class Sums:
         self.good += entry.good
         self.duplicates += entry.duplicates
         self.dropped += entry.dropped_by_watermark
+        self.lost_by_function += entry.lost_by_function
+        self.made_by_function += entry.made_by_function
         self.written += entry.written
         self._remove(entry)
         _count(self.held, entry.quarantined)
@@ -165,6 +176,7 @@ class Sums:
 
     def _begin_again(self, version: int, entry: Entry) -> None:
         self.batches = self.read = self.good = self.duplicates = self.dropped = self.written = 0
+        self.lost_by_function = self.made_by_function = 0
         self.healed = self.back = self.expired = self.forgotten = self.released = 0
         self.held, self.imported, self.brought = {}, {}, 0
         self.replaced_at = version

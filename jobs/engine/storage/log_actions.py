@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 from urllib.parse import unquote
@@ -14,11 +14,20 @@ from jobs.engine.storage.place import Place
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Added:
-    """The number of rows that one version added, their files, and the smallest time in each column."""
+    """What one version added.
+
+    Args:
+        rows: The number of rows.
+        lowest: The smallest time in each column.
+        files: Their files.
+        places: For bronze the offsets of each partition, both ends as in the ledger, where every one of them has a record;
+            None where some have none, or only some files were added up.
+    """
 
     rows: int
     lowest: Mapping[str, str]
     files: tuple[str, ...]
+    places: Mapping[str, tuple[int, int]] | None = None
 
 
 def added(path: Place, version: int, *, files: tuple[int, int | None] = (0, None)) -> Added:
@@ -30,13 +39,17 @@ def appended(
     path: Place, version: int, *, files: tuple[int, int | None] = (0, None)
 ) -> Added | None:
     """Return what a version added for a stream that reads the table; None for one that streams skip. It is read once."""
-    adds = []
+    adds, places = [], None
     for each in actions(path, version, Kind.INFO, Kind.ADD):
         if each.kind is Kind.ADD:
             adds.append(each.body)
-        elif (entry := entry_in(each.body, path, version)) and entry.is_passed_over:
-            return None
-    return _added(path, islice(adds, *files))
+        elif entry := entry_in(each.body, path, version):
+            if entry.is_passed_over:
+                return None
+            places = dict(entry.offsets) or None
+    found = _added(path, islice(adds, *files))
+    spans = sum(end - first for first, end in places.values()) if places else -1
+    return replace(found, places=places) if spans == found.rows else found
 
 
 def _added(path: Place, adds: Iterable[Mapping[str, Any]]) -> Added:

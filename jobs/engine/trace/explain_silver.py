@@ -221,10 +221,9 @@ def _explain_absent(
     gone = _explain_gone(silver, record, version, world)
     if gone is not None:
         return gone
-    if entry.dropped_by_watermark:
-        sentence = f"it was below the watermark of {silver.id}, which dropped rows of that batch"
-        dropped = entry.dropped_by_watermark
-        return make_finding(silver, Verdict.DROPPED, sentence, silver=batch, dropped=dropped)
+    nowhere = _explain_nowhere(silver, entry, batch)
+    if nowhere is not None:
+        return nowhere
     if entry.duplicates > 0 and not has_fields(record["_payload"] or b"", silver.key):
         sentence = f"it is a copy of a row of {silver.id}; its bytes do not identify which"
         return make_finding(silver, Verdict.DUPLICATE, sentence, original=None, silver=batch)
@@ -239,6 +238,22 @@ def _explain_absent(
         f"{silver.id} has read it, but it is neither a row, nor in quarantine, nor a copy of a row"
     )
     return make_finding(silver, Verdict.UNACCOUNTED, sentence, silver=batch)
+
+
+def _explain_nowhere(silver: Judged, entry: Entry, batch: Mapping[str, object]) -> Finding | None:
+    """Explain a fault of the batch that read a record: rows that its entry has counted as in no place."""
+    if entry.dropped_by_watermark:
+        sentence = f"it was below the watermark of {silver.id}, which dropped rows of that batch"
+        dropped = entry.dropped_by_watermark
+        return make_finding(silver, Verdict.DROPPED, sentence, silver=batch, dropped=dropped)
+    if entry.lost_by_function:
+        lost = entry.lost_by_function
+        sentence = (
+            f"the function of {silver.id} gave no row for {lost:,} records of that batch, and this is one of them: a "
+            "record that is no row needs one with `_problem` set"
+        )
+        return make_finding(silver, Verdict.LEFT_OUT, sentence, silver=batch, lost=lost)
+    return None
 
 
 def _explain_gone(

@@ -83,6 +83,8 @@ class Readable(Scope):
                 "duplicates": sheet.duplicates,
                 "quarantined": sum(sheet.quarantined.values()),
                 "dropped": sheet.dropped_by_watermark,
+                "lost": sheet.lost_by_function,
+                "made": sheet.made_by_function,
                 "healed": sheet.healed,
                 "balanced": sheet.balanced,
             }

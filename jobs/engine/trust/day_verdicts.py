@@ -75,7 +75,13 @@ def flow(hours: Sequence[Batch]) -> Flow:
         return round(sum(hour.value(name) for hour in hours))
 
     parts = _without_moves({name: total(name) for name in ("good", "duplicates", "quarantined")})
-    return Flow(read=total("read"), dropped=total("dropped_by_watermark"), **parts)
+    return Flow(
+        read=total("read"),
+        dropped=total("dropped_by_watermark"),
+        lost=total("lost_by_function"),
+        made=total("made_by_function"),
+        **parts,
+    )
 
 
 def _without_moves(parts: Mapping[str, int]) -> dict[str, int]:
@@ -142,11 +148,15 @@ def _reasons(known: Known, day: date) -> Iterator[_Why]:
 
 
 def _lost(sums: Flow) -> Iterator[_Why]:
-    accounted = sums.good + sums.duplicates + sums.quarantined + sums.dropped
-    if sums.read != accounted:
+    accounted = sums.good + sums.duplicates + sums.quarantined + sums.dropped + sums.lost
+    if sums.read + sums.made != accounted:
         yield Verdict.UNBALANCED, f"{sums.read:,} rows were read and {accounted:,} accounted for"
     if sums.dropped:
         yield Verdict.UNBALANCED, f"{sums.dropped:,} rows were dropped below Spark's watermark"
+    if sums.lost > 0:
+        yield Verdict.UNBALANCED, f"the table's function gave no row for {sums.lost:,} records"
+    if sums.made > 0:
+        yield Verdict.UNBALANCED, f"the table's function gave {sums.made:,} more rows than records"
 
 
 def _noticed(hour: Batch) -> Iterator[_Why]:

@@ -27,6 +27,8 @@ def sheet(of_ledger: Balance) -> Sheet:
             duplicates=of_ledger.duplicates,
             quarantined=sum(of_ledger.quarantined.values()),
             dropped=of_ledger.dropped_by_watermark,
+            lost=of_ledger.lost_by_function,
+            made=of_ledger.made_by_function,
         ),
         healed=of_ledger.healed,
         rows=of_ledger.rows,

@@ -44,6 +44,8 @@ def test_the_figures_are_those_of_the_balance_sheet(tmp_path: Path) -> None:
             "duplicate": sheet.duplicates,
             "quarantined": sum(sheet.quarantined.values()),
             "dropped": sheet.dropped_by_watermark,
+            "lost": sheet.lost_by_function,
+            "made": sheet.made_by_function,
         }
         assert {name: found["ledger_rows", table.id, name] for name in rows} == rows
         held = {why: found["quarantined_rows", table.id, why] for why in sheet.quarantined}

@@ -79,6 +79,8 @@ def test_the_sheet_is_that_of_the_ledger(table: Table, lake: Lake) -> None:
         duplicates=ledger.duplicates,
         quarantined=sum(ledger.quarantined.values()),
         dropped=ledger.dropped_by_watermark,
+        lost=ledger.lost_by_function,
+        made=ledger.made_by_function,
     )
     assert (sheet.rows, sheet.waiting, sheet.batches) == (
         ledger.rows,
