@@ -29,9 +29,9 @@ FAULTS = (
     ),
     Mutant(
         "an entry that accounts for too little balances",
-        "jobs/engine/accounting/table_books.py",
-        "if entry.read != entry.accounted:",
-        "if entry.read < entry.accounted:",
+        f"{STORAGE}/ledger.py",
+        "return self.read + self.made_by_function == self.accounted",
+        "return self.read + self.made_by_function >= self.accounted",
         ("tests/engine/accounting/test_balance_sheet.py",),
     ),
     Mutant(
@@ -54,6 +54,13 @@ FAULTS = (
         "    if sheet.dropped_by_watermark:\n",
         "    if sheet.dropped_by_watermark < 0:\n",
         ("tests/engine/accounting/test_balance_sheet.py", "tests/silver/test_device_telemetry.py"),
+    ),
+    Mutant(
+        "records that a function loses are no fault",
+        "jobs/engine/accounting/balance_sheet.py",
+        "    if sheet.lost_by_function:\n",
+        "    if sheet.lost_by_function < 0:\n",
+        ("tests/engine/accounting/test_lost_by_function.py",),
     ),
     Mutant(
         "what was released from a quarantine is counted twice",

@@ -137,8 +137,8 @@ def test_whatever_a_function_does_each_record_is_in_a_place_or_in_a_line(
     for number in range(times(3, 150)):
         way = (batch, streamed, killed)[number % 3]
         steps = [chance.choice(STEPS)(chance) for _ in range(chance.randrange(3))]
-        told = f"{way.__name__}: {' | '.join(step.name for step in steps) or 'as it is'}"
-        assert_conserved(spark, tmp_path / str(number), chance, way, steps, told)
+        named = f"{way.__name__}: {' | '.join(step.name for step in steps) or 'as it is'}"
+        assert_conserved(spark, tmp_path / str(number), chance, way, steps, named)
 
 
 def assert_conserved(  # noqa: PLR0913, PLR0917  # where, what, how, and its name
@@ -147,7 +147,7 @@ def assert_conserved(  # noqa: PLR0913, PLR0917  # where, what, how, and its nam
     chance: random.Random,
     way: Callable[[SparkSession, Lake, list[list[Event]], Judged], None],
     steps: list[Step],
-    told: str,
+    named: str,
 ) -> None:
     """Run a table and compare its sheet with what its function does to each record."""
 
@@ -164,19 +164,19 @@ def assert_conserved(  # noqa: PLR0913, PLR0917  # where, what, how, and its nam
     places = placed([each.event.partition for each in log])
     rows = [reduce(lambda n, step: n * step.rows(place), steps, 1) for place in places]
     lost, made = rows.count(0), sum(max(each - 1, 0) for each in rows)
-    assert (sheet.read, sheet.lost_by_function, sheet.made_by_function) == (60, lost, made), told
+    assert (sheet.read, sheet.lost_by_function, sheet.made_by_function) == (60, lost, made), named
     left = [each for each, n in zip(log, rows, strict=True) if n]
     same = {each.same for each in left if each.same}
     held = sum(each.same is None for each in left)
-    assert (sheet.good, sum(sheet.quarantined.values())) == (len(same), held), told
-    assert sheet.duplicates == sum(rows) - len(same) - held, told
-    assert sheet.rows == sheet.good, told
-    assert sheet.balanced == (not lost and not made), f"{told}: {sheet.faults}"
-    assert_adds_up(sheet, told)
+    assert (sheet.good, sum(sheet.quarantined.values())) == (len(same), held), named
+    assert sheet.duplicates == sum(rows) - len(same) - held, named
+    assert sheet.rows == sheet.good, named
+    assert sheet.balanced == (not lost and not made), f"{named}: {sheet.faults}"
+    assert_adds_up(sheet, named)
     if not lost and not made:
         good, bad, copies = expected(log)
-        assert (sheet.good, sheet.duplicates) == (len(good), copies), told
-        assert sheet.quarantined == dict(bad), told
+        assert (sheet.good, sheet.duplicates) == (len(good), copies), named
+        assert sheet.quarantined == dict(bad), named
 
 
 def placed(partitions: list[int]) -> list[Place]:
@@ -190,9 +190,9 @@ def placed(partitions: list[int]) -> list[Place]:
     return found
 
 
-def assert_adds_up(sheet: Balance, told: str) -> None:
+def assert_adds_up(sheet: Balance, named: str) -> None:
     """Assert that no row is in two places or in none."""
     there = sheet.good + sheet.duplicates + sum(sheet.quarantined.values())
     assert sheet.read + sheet.made_by_function == (
         there + sheet.dropped_by_watermark + sheet.lost_by_function
-    ), told
+    ), named

@@ -10,6 +10,7 @@ since they were last written down, and not what was ever committed.
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from jobs.core.table import Ingested, Judged, Recomputed, Table, Upserted
 from jobs.engine.accounting.audit_books import audit
@@ -20,6 +21,7 @@ from jobs.engine.storage.import_notes import range_to_follow
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, between, is_passed_over, latest_version
 from jobs.engine.storage.ledger_snapshot import sums_of
+from jobs.engine.storage.ledger_sums import EPOCH, MICROSECOND
 from jobs.engine.storage.locks import is_written
 from jobs.engine.storage.open_table import live_rows, missing_files
 from jobs.engine.storage.place import Place
@@ -37,6 +39,10 @@ class Balance:
     table: str
     read: int = 0
     good: int = 0
+    passed_over: int = 0
+    """Of these, the rows that a derived table left out on purpose, as far as that is known."""
+    counted: int = 0
+    """Of these, the rows that its windows count, where it names the column that counts them."""
     duplicates: int = 0
     quarantined: dict[str, int] = field(default_factory=dict)
     dropped_by_watermark: int = 0
@@ -94,13 +100,15 @@ def _drawn(table: Table, lake: Lake, *, audited: bool) -> Balance:
     sheet = Balance(
         table=table.id,
         read=sums.read,
-        good=sums.good,
+        good=sums.good + sums.brought_back,
+        passed_over=sums.passed_over,
+        counted=sums.counted,
         duplicates=sums.duplicates + healed + found_again,
         quarantined=dict(sums.held),
-        dropped_by_watermark=sums.dropped - healed,
+        dropped_by_watermark=sums.dropped - healed - sums.brought_back,
         lost_by_function=sums.lost_by_function - found_again,
         made_by_function=sums.made_by_function,
-        healed=sums.healed,
+        healed=sums.healed + sums.brought_back,
         imported=sum(sums.imported.values()),
         expired=sum(each.expired for each in removals),
         forgotten=sum(each.forgotten for each in removals),
@@ -167,8 +175,25 @@ def _drop_faults(books: Books, sheet: Balance) -> Iterator[str]:
         version, batch = books.sheet.dropped_at or (-1, -1)
         yield (
             f"dropped {sheet.dropped_by_watermark} rows below the watermark, first in batch {batch} "
-            f"(version {version}); a backfill of their range adds them"
+            f"(version {version}); {_way_back(books)}"
         )
+
+
+def _way_back(books: Books) -> str:
+    """Return how rows that were dropped come in, and how no more are."""
+    table, drops = books.table, books.sums.drops
+    if isinstance(table, Ingested | Judged) or not drops:
+        return "a backfill of their range adds them"
+    ends = [each for _, ranges in drops for each in ranges]
+    since = EPOCH + min(first for first, _ in ends) * MICROSECOND
+    until = EPOCH + (max(last for _, last in ends) + 1) * MICROSECOND
+    names = " and ".join(source.id for source in table.upstream)
+    whole = until.replace(microsecond=0) + timedelta(seconds=bool(until.microsecond))
+    return (
+        f"rows of {names} came later than its `lateness` says, on which the watermark of {table.id} rests: declare it as "
+        f"long as they come late, and `strandline backfill {table.id} --since {since.replace(microsecond=0).isoformat()} "
+        f"--until {whole.isoformat()}` adds those that were dropped"
+    )
 
 
 def _function_faults(books: Books, sheet: Balance) -> Iterator[str]:
@@ -179,6 +204,12 @@ def _function_faults(books: Books, sheet: Balance) -> Iterator[str]:
         yield (
             f"the table's function gave no row for {sheet.lost_by_function} records, {where}; give each a row, with "
             "`_problem` set where it is none, and compute the table again (`strandline rebuild`)"
+        )
+    if sheet.counted > sheet.good:
+        more = sheet.counted - sheet.good
+        yield (
+            f"its windows count {sheet.counted} rows, {more} more than it has read; a row is counted in one window only, "
+            "or `source_count` is not declared"
         )
     if sheet.made_by_function:
         yield (

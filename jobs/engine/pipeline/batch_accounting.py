@@ -19,6 +19,7 @@ from jobs.core.table import Appended, Judged, Streamed, Table, Upserted, Windowe
 from jobs.core.verdict import judged
 from jobs.engine.pipeline.function_counts import Watch, mark_of, of_stream
 from jobs.engine.runtime.meter import code_version
+from jobs.engine.storage.changed_range import Reach, hull
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.ledger_snapshot import sums_of
@@ -46,6 +47,7 @@ def opened(  # noqa: PLR0913, PLR0917  # what is known before a batch runs
 ) -> Entry:
     """Begin the entry of a batch with the figures that are known before it runs, the dropped rows among them."""
     parts = {source: versions for source, versions in inputs.items() if versions}
+    dropped, between = _dropped(spark, table, plan, parts)
     return Entry(
         table=table.id,
         mode=mode,
@@ -55,7 +57,8 @@ def opened(  # noqa: PLR0913, PLR0917  # what is known before a batch runs
         source=", ".join(inputs),
         versions={source: (read[0][0], read[-1][0]) for source, read in parts.items()},
         read=sum(part.rows for read in parts.values() for _, part in read),
-        dropped_by_watermark=_dropped(spark, table, plan, parts),
+        dropped_by_watermark=dropped,
+        dropped_between=None if isinstance(table, Judged) else between,
         whole=plan.whole,
         watermark=_text(plan.watermark_ms),
         code=code_version(table),
@@ -74,7 +77,7 @@ def imported_until(
 
 
 def watch_of(spark: SparkSession, table: Judged, lake: Lake, stream: str, inputs: Parts) -> Watch:
-    """Return what tells how many records of a batch its function loses or multiplies."""
+    """Return what finds how many records of a batch its function loses or multiplies."""
     (source,) = table.upstream
     read = inputs[source.id]
     parts = [part for _, part in read]
@@ -94,19 +97,23 @@ def watch_of(spark: SparkSession, table: Judged, lake: Lake, stream: str, inputs
     )
 
 
-def _dropped(spark: SparkSession, table: Streamed, plan: Planned, parts: Parts) -> int:
-    """Count the rows that Spark dropped because they are below the watermark."""
+def _dropped(
+    spark: SparkSession, table: Streamed, plan: Planned, parts: Parts
+) -> tuple[int, Reach | None]:
+    """Count the rows that Spark dropped because they are below the watermark, and return the range of their times."""
+    count, between = 0, None
     if not plan.late_ms:
-        return 0
-    count = 0
+        return count, between
     for source in table.upstream:
         read = [part for _, part in parts.get(source.id, ())]
         if read and _oldest(table, source, read) <= plan.late_ms:
             files = [file for part in read for file in part.files]
             # Older files of bronze may lack a column that newer ones have.
             reader = spark.read.schema(RECEIVED) if isinstance(table, Judged) else spark.read
-            count += _count_below(reader.parquet(*files), table, source, plan.late_ms)
-    return count
+            more, reach = _count_below(reader.parquet(*files), table, source, plan.late_ms)
+            count += more
+            between = hull([each for each in (between, reach) if each])
+    return count, between
 
 
 def _oldest(table: Streamed, source: Table, read: Sequence[Added]) -> float:
@@ -122,19 +129,29 @@ def _oldest(table: Streamed, source: Table, read: Sequence[Added]) -> float:
     return (min(known) - slack).timestamp() * 1000
 
 
-def _count_below(rows: DataFrame, table: Streamed, source: Table, late_ms: int) -> int:
-    """Count the rows below the watermark by Spark's comparison: a row at the watermark is dropped too."""
+def _count_below(
+    rows: DataFrame, table: Streamed, source: Table, late_ms: int
+) -> tuple[int, Reach | None]:
+    """Count the rows below the watermark by Spark's comparison: a row at the watermark is dropped too.
+
+    Their range is that of the table's own time: for windows, of their starts.
+    """
     match table:
         case Judged():
-            moment = judged(rows, table).select(F.col("_time").alias("moment"))
+            time = F.col("_time")
+            moment = judged(rows, table).select(time.alias("moment"), time.alias("at"))
         case Windowed() | Upserted(window=str()):
             window = F.window(str(source.event_at), str(table.window))
-            moment = rows.select(window["end"].alias("moment"))
+            moment = rows.select(window["end"].alias("moment"), window["start"].alias("at"))
         case Appended() | Upserted():
-            moment = rows.select(F.col(str(source.event_at)).alias("moment"))
+            time = F.col(str(source.event_at))
+            moment = rows.select(time.alias("moment"), time.alias("at"))
         case _:
             assert_never(table)
-    return moment.where(F.col("moment") <= F.timestamp_millis(F.lit(late_ms))).count()
+    below = moment.where(F.col("moment") <= F.timestamp_millis(F.lit(late_ms)))
+    at = F.unix_micros("at")
+    count, first, last = below.agg(F.count(F.lit(1)), F.min(at), F.max(at)).collect()[0]
+    return count, None if first is None else (first, last)
 
 
 def _text(watermark_ms: int) -> str | None:

@@ -20,6 +20,7 @@ from jobs.engine.gates.gate_files import refuse_behind
 from jobs.engine.pipeline.batch_accounting import imported_until, inputs_of, opened, watch_of
 from jobs.engine.pipeline.dimension_lookup import beside
 from jobs.engine.pipeline.dropped_rows import DroppedRows
+from jobs.engine.pipeline.selection import only_selects
 from jobs.engine.pipeline.trigger_limit import ReplanError, TriggerLimit
 from jobs.engine.pipeline.write_gold import Windows, append
 from jobs.engine.pipeline.write_silver import Fork
@@ -73,6 +74,7 @@ class Writer:
         self._limit = limit
         self._windows: Windows | None = None
         self._static: FileIndex | None = None
+        self._selects: bool | None = None
         self._kept: set[str] = set()
         self._ids: dict[str, str] = {}
         self._dropped = DroppedRows()
@@ -151,8 +153,12 @@ class Writer:
                 held_already = not is_next and self._has(quarantine, stream, number)
                 return fork.write(rows, entry, meter, watch, held_already=held_already)
             case Windowed() | Appended():
+                if self._selects is None:
+                    self._selects = only_selects(spark, table, lake)
                 dropped = partial(self._dropped.count, spark, entry.stream)
-                write = partial(append, path=path, dropped=dropped)
+                write = partial(
+                    append, path=path, dropped=dropped, table=table, selects=self._selects
+                )
             case Upserted():
                 self._windows = self._windows or Windows(table, path)
                 write = self._windows.change

@@ -6,9 +6,10 @@ The commit removes every file and adds the new ones, so a reader sees the old ro
 from dataclasses import replace
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from jobs.core.errors import DefinitionError
-from jobs.core.table import Computed, Judged, Recomputed
+from jobs.core.table import Computed, Derived, Judged, Recomputed
 from jobs.engine.accounting.balance_sheet import rows_until
 from jobs.engine.gates.batch_check import Guard
 from jobs.engine.gates.gate_files import refuse_behind
@@ -17,11 +18,14 @@ from jobs.engine.pipeline.dimension_lookup import adorned
 from jobs.engine.pipeline.function_counts import Watch, mark_of_rows, of_batch
 from jobs.engine.pipeline.make_table import make
 from jobs.engine.pipeline.plan import shaped
+from jobs.engine.pipeline.selection import only_selects
+from jobs.engine.pipeline.write_gold import counting_column
 from jobs.engine.pipeline.write_silver import Fork
 from jobs.engine.runtime.meter import Meter, code_version
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, last_entry, latest_version
+from jobs.engine.storage.place import Place
 from jobs.engine.storage.read_version import rows_at
 
 STREAM = "batch"
@@ -90,8 +94,21 @@ def compute(
         return fork.write(result, entry, meter, watch) or entry
     commit = delta_commit.Commit(spark, path)
     commit.take_out_all()
-    written = commit.write(result).rows
-    settled = entry.settled(good=entry.read, held={}, dropped=0)
-    final = settled.closed(written=written, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
+    files = commit.write(result)
+    settled = entry.settled(good=entry.read, held={}, dropped=0).taken_in(
+        written=files.rows,
+        counted=_counted(spark, table, path, files),
+        selects=only_selects(spark, table, lake),
+    )
+    final = settled.closed(written=files.rows, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
     commit.commit(final.encoded())
     return final
+
+
+def _counted(spark: SparkSession, table: Derived, path: Place, files: delta_commit.Written) -> int:
+    """Return how many rows of the source the windows count that were written."""
+    column = counting_column(table)
+    if column is None or files.is_empty:
+        return 0
+    rows = delta_commit.rows_of(spark, path, files.files)
+    return int(rows.agg(F.sum(column)).collect()[0][0] or 0)

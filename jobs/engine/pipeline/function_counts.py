@@ -1,7 +1,7 @@
 """Count what a silver function loses or multiplies, in the batch that is being written anyway.
 
 A silver function turns each record into one row; copies are dropped after it, bad rows are held after it. So a record
-without a row is in no place, and a second row of a record is an event that nobody sent. Neither can be known from the
+without a row is in no place, and a second row of a record is an event that was never sent. Neither can be known from the
 rows that are written: what is missing there may as well be a copy.
 
 So the rows that leave the function are counted on their way to the state, and with them an XOR of a hash of each row's

@@ -19,6 +19,7 @@ from jobs.engine.storage.file_lock import HeldError, hold
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, entries
 from jobs.engine.storage.ledger_snapshot import sums_of
+from jobs.engine.storage.ledger_sums import Sums
 from jobs.engine.storage.locks import refuse_if_taken
 from jobs.engine.storage.open_table import live_rows
 from jobs.engine.storage.place import Place
@@ -142,6 +143,12 @@ def alone(table: Table, lake: Lake) -> Iterator[None]:
         ) from error
 
 
+def _between(sums: Sums) -> tuple[int, int] | None:
+    """Return the range in which the rows lie that were dropped and not brought in since."""
+    ends = [each for _, ranges in sums.drops for each in ranges]
+    return (min(first for first, _ in ends), max(last for _, last in ends)) if ends else None
+
+
 def summed(path: Place, mark: str, until: int | None = None) -> Entry:
     """Return one entry that sums all of a table's entries, up to a version."""
     numbered = [each for each in entries(path) if until is None or each[0] <= until]
@@ -165,10 +172,13 @@ def summed(path: Place, mark: str, until: int | None = None) -> Entry:
         versions={name: (begun.get(name, (0, 0))[0], end) for name, end in ends.items()},
         imported={part: (0, end) for part, end in sums.imported.items()},
         read=sums.read,
-        good=sums.good,
+        good=sums.good + sums.brought_back,
+        passed_over=sums.passed_over or None,
+        counted=sums.counted,
         duplicates=sums.duplicates + back + found_again,
         quarantined=sums.held,
-        dropped_by_watermark=sums.dropped - back,
+        dropped_by_watermark=sums.dropped - back - sums.brought_back,
+        dropped_between=_between(sums),
         lost_by_function=sums.lost_by_function - found_again,
         made_by_function=sums.made_by_function,
         written=live_rows(path, until),

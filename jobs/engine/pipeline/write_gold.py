@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from jobs import catalog
-from jobs.core.table import Upserted
+from jobs.core.table import Derived, Upserted, Windowed
 from jobs.engine.runtime.meter import Meter
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.changed_range import NO_TIME, Reach, hull, reach_of, reach_of_change
@@ -31,16 +31,40 @@ from jobs.engine.storage.window_index import WindowIndex
 Dropped: TypeAlias = Mapping[str, int]
 
 
-def append(
-    rows: DataFrame, path: Place, entry: Entry, meter: Meter, dropped: Callable[[], Dropped]
+def append(  # noqa: PLR0913  # what is written, where, and what is known of it
+    rows: DataFrame,
+    path: Place,
+    entry: Entry,
+    meter: Meter,
+    *,
+    dropped: Callable[[], Dropped] = dict,
+    table: Derived | None = None,
+    selects: bool = False,
 ) -> Entry | None:
-    """Add rows that are final, with the count of those that an operator dropped."""
+    """Add rows that are final.
+
+    Args:
+        rows: The rows.
+        path: The table's folder.
+        entry: The batch's entry.
+        meter: Measures the batch.
+        dropped: Counts the rows that an operator dropped.
+        table: The table, whose windows may say how many rows they count.
+        selects: Whether its function leaves rows out and does nothing else to their number.
+    """
     commit = delta_commit.Commit(rows.sparkSession, path)
-    written = write(commit, rows).rows
-    final = _closed(replace(entry, dropped_above=dropped()), written, meter)
+    written = write(commit, rows, counts=counting_column(table))
+    entry = replace(entry, dropped_above=dropped())
+    filled = entry.taken_in(written=written.rows, counted=written.counted, selects=selects)
+    final = _closed(filled, written.rows, meter)
     if final is not None:
         commit.commit(final.encoded())
     return final
+
+
+def counting_column(table: Derived | None) -> str | None:
+    """Return the column with the number of source rows that a row aggregates, where there is one."""
+    return table.source_count if isinstance(table, Windowed) else None
 
 
 class Windows:

@@ -51,7 +51,7 @@ class Fork:
             rows: Judged and deduplicated; read once.
             entry: The entry of the batch, without the numbers of good rows and of held ones.
             meter: Measures the batch.
-            watch: Tells what the table's function lost and made of the batch.
+            watch: Finds what the table's function lost and made of the batch.
             held_already: Whether the quarantine was written before a crash.
 
         Raises:

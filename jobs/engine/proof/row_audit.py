@@ -186,13 +186,18 @@ def _totals(spark: SparkSession, table: Table, lake: Lake, version: int) -> dict
     if not isinstance(table, Upserted | Recomputed):
         totals["count(*)"] = rows_until(lake.table(table), version)
     if isinstance(table, Windowed) and table.source_count:
-        (source,) = table.upstream
-        rows = rows_at(spark, lake.table(table), version)
-        newest = F.broadcast(rows.agg(F.max(table.closes_at).alias("_newest")))
-        there = rows_at(spark, lake.table(source), readable_at(table, source, lake))
-        is_in = F.col(str(source.event_at)) < F.col("_newest")
-        totals[f"sum({table.source_count})"] = there.crossJoin(newest).where(is_in).count()
+        totals[f"sum({table.source_count})"] = rows_in_windows(spark, table, lake, version)
     return totals
+
+
+def rows_in_windows(spark: SparkSession, table: Windowed, lake: Lake, version: int) -> int:
+    """Return how many rows of its source a table has read that are older than the end of its newest window."""
+    (source,) = table.upstream
+    rows = rows_at(spark, lake.table(table), version)
+    newest = F.broadcast(rows.agg(F.max(table.closes_at).alias("_newest")))
+    there = rows_at(spark, lake.table(source), readable_at(table, source, lake))
+    is_in = F.col(str(source.event_at)) < F.col("_newest")
+    return there.crossJoin(newest).where(is_in).count()
 
 
 def _with_known(spark: SparkSession, table: Table, lake: Lake, rows: DataFrame) -> DataFrame:

@@ -11,12 +11,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from jobs.core.errors import DefinitionError
 from jobs.core.kind import Layer
 from jobs.core.modes import Batch
-from jobs.core.table import Ingested, Judged, Table
+from jobs.core.table import Ingested, Judged, Table, Windowed
 from jobs.engine.accounting.balance_sheet import readable_at, waiting, waiting_for_import
 from jobs.engine.gates.gate_files import open_all
 from jobs.engine.pipeline.query import is_settled
@@ -28,6 +29,7 @@ from jobs.engine.proof.compare import Kept, Range, compare
 from jobs.engine.proof.fed_lake import FedLake
 from jobs.engine.proof.kill_trial import KillTrial
 from jobs.engine.proof.resplit_log import Log, resplit
+from jobs.engine.proof.row_audit import rows_in_windows
 from jobs.engine.repair.bring_imported import bring
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.runtime.meter import code_version
@@ -37,6 +39,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries, last_entry, latest_version
 from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.pinned_versions import pin_versions
+from jobs.engine.storage.read_version import rows_at
 from jobs.engine.storage.schema_shelf import Shelf
 from jobs.engine.storage.scratch import scratch
 
@@ -135,7 +138,10 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
             came = admit(site.spark, judged, streamed, places)
             note(f"{judged.id}: admitted {came:,} disordered rows, as in the live table")
         faults = {
-            table: [*function_faults(table, {"one batch": whole, "a stream": streamed})]
+            table: [
+                *function_faults(table, {"one batch": whole, "a stream": streamed}),
+                *count_faults(site.spark, table, {"one batch": whole, "a stream": streamed}),
+            ]
             for table in tables
         }
         results = {
@@ -228,6 +234,22 @@ class _Result:
 
     def with_faults(self, faults: Sequence[str]) -> "_Result":
         return _Result(rows=self.rows, differences=(*faults, *self.differences))
+
+
+def count_faults(spark: SparkSession, table: Table, lakes: Mapping[str, Lake]) -> Iterator[str]:
+    """Yield where windows count other rows than their source has, where the table names the column that counts them."""
+    if not isinstance(table, Windowed) or not table.source_count:
+        return
+    for name, lake in lakes.items():
+        version = latest_version(lake.table(table))
+        rows = rows_at(spark, lake.table(table), version)
+        counted = int(rows.agg(F.sum(table.source_count)).collect()[0][0] or 0)
+        there = rows_in_windows(spark, table, lake, version)
+        if counted != there:
+            yield (
+                f"{table.id}: in {name} its windows count {counted:,} rows of {table.upstream[0].id}, which has {there:,} "
+                "up to the newest of them"
+            )
 
 
 def function_faults(table: Table, lakes: Mapping[str, Lake]) -> Iterator[str]:

@@ -204,10 +204,10 @@ def _classes(sums: Sums) -> dict[str, int]:
     """Return the columns of ``strandline ledger``; a row that was dropped and then healed is not dropped any more."""
     healed, found_again = sums.dropped_and_healed, sums.lost_and_healed
     return {
-        "good": sums.good,
+        "good": sums.good + sums.brought_back,
         "duplicate": sums.duplicates + healed + found_again,
         "quarantined": sum(sums.held.values()),
-        "dropped": sums.dropped - healed,
+        "dropped": sums.dropped - healed - sums.brought_back,
         "lost": sums.lost_by_function - found_again,
         "made": sums.made_by_function,
     }

@@ -32,10 +32,17 @@ from jobs.engine.storage.place import Place
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Files that were written and not yet committed, each as its line in the log."""
+    """Files that were written and not yet committed.
+
+    Args:
+        files: Each as its line in the log.
+        rows: Their rows.
+        counted: The sum of a column that counts the rows which a row was made of, where one was named.
+    """
 
     files: tuple[str, ...]
     rows: int
+    counted: int = 0
 
     @property
     def is_empty(self) -> bool:

@@ -68,13 +68,19 @@ class Entry:
         versions: For each table that was read, the first version and the last, both included; none without rows.
         most: The most rows that a batch should have when this one was planned; a single commit may have more.
         read: Rows read.
-        good: Rows accepted (for a window: rows counted in it).
+        good: Rows accepted; of a derived table the rows taken in: those read that its state did not refuse.
+        passed_over: Of these, the rows that a derived table left out on purpose. Known where its function only selects
+            from one source, so that no row waits and none becomes several; None elsewhere.
+        counted: Of these, the rows that are counted in the windows that were written, where the table names the column
+            that counts them (``source_count``); the others wait for their windows to close, or were left out.
         duplicates: Copies of rows accepted earlier: the rows that left the table's function, less those that were kept.
         quarantined: Rows held back, by reason.
         dropped_by_watermark: Rows that Spark's state refused; the law of lateness and disorder makes it 0, and any
             other number is a fault.
         dropped_above: Rows that an operator of the stream made and another above it refused, by what that one does with
             the others; no row of a source, so they are not among those that were read. Any of them is a fault.
+        dropped_between: For a derived table, the range of event time in which these rows lie, in microseconds, both ends
+            included; a backfill of it brings them in.
         lost_by_function: Records read for which the table's function gave no row; any number but 0 is a fault.
         made_by_function: Rows that the function gave beyond one for each record; likewise.
         lost: Of ``offsets``, the ranges that expired in Kafka before they were read; nothing else is in such an entry.
@@ -122,10 +128,13 @@ class Entry:
     most: int = 0
     read: int = 0
     good: int = 0
+    passed_over: int | None = None
+    counted: int = 0
     duplicates: int = 0
     quarantined: Mapping[str, int] = field(default_factory=dict)
     dropped_by_watermark: int = 0
     dropped_above: Mapping[str, int] = field(default_factory=dict)
+    dropped_between: tuple[int, int] | None = None
     lost_by_function: int = 0
     made_by_function: int = 0
     lost: Offsets = field(default_factory=dict)
@@ -184,7 +193,7 @@ class Entry:
 
     @property
     def accounted(self) -> int:
-        """Return the rows whose destination is known, those included that nobody sent."""
+        """Return the rows whose destination is known, those included that were never sent."""
         held = sum(self.quarantined.values())
         return (
             self.good + self.duplicates + held + self.dropped_by_watermark + self.lost_by_function
@@ -217,6 +226,16 @@ class Entry:
             made_by_function=through.made,
             duplicates=left - good - sum(held.values()) - dropped,
         )
+
+    def taken_in(self, *, written: int, counted: int, selects: bool) -> "Entry":
+        """Add, for a derived table, what its function made of the rows that it read.
+
+        Args:
+            written: Rows written.
+            counted: The rows that they count.
+            selects: Whether the function leaves rows out and does nothing else to their number.
+        """
+        return replace(self, counted=counted, passed_over=self.good - written if selects else None)
 
     def closed(self, *, written: int, wall_ms: int, cpu_ms: int) -> "Entry":
         """Add the rows written and the cost of the batch; the commit follows."""
@@ -320,6 +339,7 @@ def entry_in(info: Mapping[str, Any], path: Place, version: int) -> Entry | None
     values["failed"] = tuple(found.get("failed") or ())
     range_changed = found.get("changed") or found.get("speaks_of")  # its key in an older lake
     values["changed"] = tuple(range_changed or ()) or None
+    values["dropped_between"] = tuple(found.get("dropped_between") or ()) or None
     source, versions = found["source"], found["versions"] or {}
     if isinstance(versions, list):  # as written while a table had one source only
         versions = {source: versions}

@@ -109,6 +109,7 @@ def _fits(path: Place, found: Mapping[str, Any]) -> bool:
 def _decoded(found: Mapping[str, Any]) -> Snapshot:
     known = {each.name for each in fields(Sums)}
     values = {name: value for name, value in found["sums"].items() if name in known}
+    values["drops"] = [(rows, ranges) for rows, ranges in values.get("drops", ())]
     repairs = {stream: Repair(**repair) for stream, repair in values.pop("repairs").items()}
     return Snapshot(
         sums=Sums(**values, repairs=repairs), chain=found["chain"], sheet=found["sheet"]

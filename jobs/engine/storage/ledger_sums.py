@@ -9,11 +9,18 @@ All readers add in this one way, so their figures cannot differ.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
+from jobs.core.moment import in_utc
 from jobs.engine.storage.commit_log import Kind, actions, is_commit
 from jobs.engine.storage.import_marks import IMPORT
 from jobs.engine.storage.ledger import EXPIRE, FORGET, LOOKED_AGAIN, Entry, entry_at
 from jobs.engine.storage.place import Place
+
+EPOCH, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+
+MOST_DROPS = 100
+"""How many batches that dropped rows are remembered apart from each other."""
 
 UNDO = "undo "
 """The begin of ``promoted`` in the entry of a promotion that was undone."""
@@ -53,8 +60,13 @@ class Sums:
         batches: Entries in force.
         read: Rows read, of the entries in force, as are the next ones.
         good: Rows accepted.
+        passed_over: Of these, those that a derived table left out on purpose, as far as that is known.
+        counted: Of these, those that the windows count which its own writer wrote.
         duplicates: Copies.
         dropped: Rows that the watermark refused.
+        drops: Of a derived table, the rows that the watermark refused and no backfill has brought in: their number, and the
+            ranges of event time that a backfill has yet to compute.
+        brought_back: The rows of which backfills have computed the whole range again.
         lost_by_function: Records for which the table's function gave no row.
         made_by_function: Rows that it gave beyond one for each record.
         held: Rows held back, by reason.
@@ -84,8 +96,12 @@ class Sums:
     batches: int = 0
     read: int = 0
     good: int = 0
+    passed_over: int = 0
+    counted: int = 0
     duplicates: int = 0
     dropped: int = 0
+    drops: list[tuple[int, list[list[int]]]] = field(default_factory=list)
+    brought_back: int = 0
     lost_by_function: int = 0
     made_by_function: int = 0
     held: dict[str, int] = field(default_factory=dict)
@@ -145,8 +161,12 @@ class Sums:
         self.batches += 1
         self.read += entry.read
         self.good += entry.good
+        self.passed_over += entry.passed_over or 0
+        self.counted += entry.counted
         self.duplicates += entry.duplicates
         self.dropped += entry.dropped_by_watermark
+        if entry.dropped_between:
+            self._drop(entry.dropped_by_watermark, [[*entry.dropped_between]])
         self.lost_by_function += entry.lost_by_function
         self.made_by_function += entry.made_by_function
         self.written += entry.written
@@ -176,8 +196,9 @@ class Sums:
 
     def _begin_again(self, version: int, entry: Entry) -> None:
         self.batches = self.read = self.good = self.duplicates = self.dropped = self.written = 0
-        self.lost_by_function = self.made_by_function = 0
+        self.lost_by_function = self.made_by_function = self.passed_over = self.counted = 0
         self.healed = self.back = self.expired = self.forgotten = self.released = 0
+        self.drops, self.brought_back = [], 0
         self.held, self.imported, self.brought = {}, {}, 0
         self.replaced_at = version
         if (entry.promoted or "").startswith(UNDO) and len(self.generations) > 1:
@@ -199,6 +220,7 @@ class Sums:
             self.repairs.pop(IMPORT, None)
             self.repairs[IMPORT] = self._noted(version, entry, moved)
             return
+        self._bring_back(entry)
         self.healed += max(0, entry.good)
         self.back += min(max(0, -entry.duplicates), entry.came)
         if entry.mode in {LOOKED_AGAIN, EXPIRE, FORGET}:
@@ -207,6 +229,32 @@ class Sums:
         if before and before.generation != self.begun:
             before = None
         self.repairs[entry.stream] = self._noted(version, entry, moved, before)
+
+    def _drop(self, rows: int, ranges: list[list[int]]) -> None:
+        """Note rows that were dropped; of very many only the hull, which a backfill must then cover."""
+        self.drops.append((rows, ranges))
+        if len(self.drops) > MOST_DROPS:
+            (one, these), (other, those), *rest = self.drops
+            both = [*these, *those]
+            hull = [min(first for first, _ in both), max(last for _, last in both)]
+            self.drops = [(one + other, [hull]), *rest]
+
+    def _bring_back(self, entry: Entry) -> None:
+        """Take the range of a backfill out of those in which rows are missing.
+
+        It is computed from all rows that its sources have there, those that the stream had refused among them.
+        """
+        if not self.drops or entry.mode in {LOOKED_AGAIN, EXPIRE, FORGET, IMPORT}:
+            return
+        since, until = (micros_of(str(at)) for at in (entry.since, entry.until))
+        left: list[tuple[int, list[list[int]]]] = []
+        for rows, ranges in self.drops:
+            still = [part for each in ranges for part in _without(each, since, until)]
+            if still:
+                left.append((rows, still))
+            else:
+                self.brought_back += rows
+        self.drops = left
 
     def _noted(
         self, version: int, entry: Entry, moved: int, before: Repair | None = None
@@ -221,6 +269,18 @@ class Sums:
             moved=moved + (before.moved if before else 0),
             held=held,
         )
+
+
+def _without(reach: list[int], since: int, until: int) -> list[list[int]]:
+    """Return what is left of a range, both ends included, without one that ends before ``until``."""
+    first, last = reach
+    parts = [[first, min(last, since - 1)], [max(first, until), last]]
+    return [part for part in parts if part[0] <= part[1]]
+
+
+def micros_of(moment: str) -> int:
+    """Return a moment of an entry in microseconds since 1970."""
+    return (in_utc(datetime.fromisoformat(moment)) - EPOCH) // MICROSECOND
 
 
 def follow(

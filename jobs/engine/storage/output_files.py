@@ -7,6 +7,7 @@ coalesced. That also reads the batch of a stateful query exactly once.
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
@@ -46,13 +47,22 @@ def rows_in(file: str) -> int:
 
 
 def write(
-    commit: delta_commit.Commit, rows: DataFrame, *, folder: str = ""
+    commit: delta_commit.Commit, rows: DataFrame, *, folder: str = "", counts: str | None = None
 ) -> delta_commit.Written:
-    """Write rows that are not computed yet; they are computed once."""
+    """Write rows that are not computed yet; they are computed once.
+
+    Args:
+        commit: Gets them.
+        rows: The rows.
+        folder: The table's partition column, if it has one.
+        counts: The column whose sum is wanted, if any.
+    """
     kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         if not folder:
-            return commit.write(sized(kept, kept.count()))
+            total = F.sum(counts) if counts else F.lit(0)
+            count, counted = kept.agg(F.count("*"), total).collect()[0]
+            return replace(commit.write(sized(kept, count)), counted=int(counted or 0))
         count, folders = kept.agg(F.count("*"), F.count_distinct(folder)).collect()[0]
         return commit.write(sized(kept, count, folder=folder, folders=folders))
     finally:
