@@ -41,6 +41,9 @@ HIT = (
 
 TIME = "time"
 
+BETWEEN = " "
+"""Is between a version, which has none, and an id."""
+
 ORDER = ("rule", "key", "at", "event", "step")
 
 
@@ -97,7 +100,8 @@ def hits(rows: DataFrame, source: Source, rules: Sequence[ThresholdRule]) -> Dat
                 wanted.setdefault(part.rule, []).append(made)
     parts = _by_meaning(wanted)
     cases = " ".join(
-        f"WHEN {quoted(rule.id)} THEN array({', '.join(structs)})" for rule, structs in parts
+        f"WHEN {quoted(rule.version + BETWEEN + rule.id)} THEN array({', '.join(structs)})"
+        for rule, structs in parts
     )
     event = ", '/', ".join(
         f"coalesce({as_text(source, name)}, '')" for name in identity(source.table)
@@ -109,7 +113,7 @@ def hits(rows: DataFrame, source: Source, rules: Sequence[ThresholdRule]) -> Dat
             f"unix_micros({named(source.table.event_at)}) AS at",
             f"concat({event}) AS event",
             "concat_ws('/', _topic, _partition, _offset) AS place",
-            f"explode(CASE rule_id {cases} END) AS part",
+            f"explode(CASE concat(rule_version, {quoted(BETWEEN)}, rule_id) {cases} END) AS part",
         )
         .select(TIME, "at", "event", "place", "part.*")
         .where(F.col("key").isNotNull() & F.col("value").isNotNull())
@@ -118,11 +122,15 @@ def hits(rows: DataFrame, source: Source, rules: Sequence[ThresholdRule]) -> Dat
 
 
 def _by_meaning(wanted: Mapping[AlertRule, list[str]]) -> list[tuple[AlertRule, list[str]]]:
-    """Return each rule once, by its id."""
-    by_id: dict[str, tuple[AlertRule, list[str]]] = {}
+    """Return each rule once, by its id and version.
+
+    By its id alone a rule that was edited lost its new condition to the old one where a plan has both: in a feed that goes on
+    at a checkpoint, and in a backtest against a rule's former version.
+    """
+    known: dict[tuple[str, str], tuple[AlertRule, list[str]]] = {}
     for rule, structs in wanted.items():
-        by_id.setdefault(rule.id, (rule, []))[1].extend(structs)
-    return list(by_id.values())
+        known.setdefault((rule.id, rule.version), (rule, []))[1].extend(structs)
+    return list(known.values())
 
 
 def _key(source: Source, columns: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 import json
 import random
 from collections import defaultdict
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -203,3 +204,18 @@ def test_without_a_table_there_is_nothing_to_count(spark: SparkSession) -> None:
     del spark
     with pytest.raises(DefinitionError, match="no table"):
         correlated({}, RULES, micros(END))
+
+
+def test_a_rule_whose_base_rule_was_edited_finds_by_its_new_condition(spark: SparkSession) -> None:
+    """Both are in one plan where a feed goes on at its checkpoint, and in a backtest against the former version."""
+    edited = replace(acts("denied"), id=BY_USER.rule.id)
+    before = replace(RULES[0], number=2)
+    after = replace(before, parts=(replace(BY_USER, rule=edited),))
+
+    rows = {ACTIONS: tables(spark)[ACTIONS]}
+    both = correlated(rows, [before, after], micros(END)).collect()
+
+    for its in (before, after):
+        found = {row["alert_id"] for row in both if row["rule_version"] == its.version}
+        alone = correlated(rows, [its], micros(END)).collect()
+        assert found == {row["alert_id"] for row in alone} != set()
