@@ -18,7 +18,14 @@ from jobs.engine.storage.forgotten import requests
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.search_bytes import search
 
-FOUND = ("table", "rows", "what happens to them", "records that only mention it", "waits for")
+FOUND = (
+    "table",
+    "rows",
+    "of them for a text, not the condition",
+    "what happens to them",
+    "records that only mention it",
+    "waits for",
+)
 DONE = ("table", "rows", "what was done")
 REQUESTS = ("request", "begun", "done", "history scrubbed")
 SCRUBBED = ("table", "up to version", "files deleted", "commits rewritten")
@@ -81,13 +88,14 @@ def forget(  # noqa: PLR0913, PLR0917  # each is an option of the command line
 
 
 def _forget(found: Settings, lake: Lake, request: Request, *, go: bool, as_json: bool) -> None:
-    if not request.words:
-        note(
-            "the condition is no comparison with texts: only records that can be parsed are searched"
-        )
     note("starting Spark …")
     spark = engine.site(found, lake, None, is_brief=True).spark
     work = Forgetting(spark, lake, request)
+    words = work.condition.words
+    if not words:
+        note(
+            "the condition is no comparison with texts: only records that can be parsed are searched"
+        )
     parts = [part for part in work.parts() if part.rows or part.mentions]
     done = [*carry_out(work, lake, request, place.now, parts)] if go else []
     spark.stop()
@@ -103,7 +111,7 @@ def _forget(found: Settings, lake: Lake, request: Request, *, go: bool, as_json:
         note("nothing was deleted; the same with --go does it, and nothing brings the rows back")
     if go and any(each.rows for each in done):
         note(
-            f"old versions still hold them: `strandline forget --scrub --go` in an hour, then `--search {_first(request)}`"
+            f"old versions still hold them: `strandline forget --scrub --go` in an hour, then `--search {words[0] if words else 'TEXT'}`"
         )
     _refuse_waiting(parts)
 
@@ -161,8 +169,4 @@ def _list(lake: Lake, *, as_json: bool) -> None:
 
 
 def _row(each: Part) -> tuple[object, ...]:
-    return (each.table, each.rows, each.how, each.mentions, each.waits or None)
-
-
-def _first(request: Request) -> str:
-    return request.words[0] if request.words else "TEXT"
+    return (each.table, each.rows, each.by_text, each.how, each.mentions, each.waits or None)

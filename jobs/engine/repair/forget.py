@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from jobs import catalog
 from jobs.core.received import PLACE
 from jobs.core.table import Derived, Ingested, Judged, Recomputed, Table
-from jobs.core.verdict import judged
+from jobs.core.verdict import judged, with_newest_arrival
 from jobs.core.writer_schema import schemas_from
 from jobs.engine.gates.gate_files import refuse_behind
 from jobs.engine.quarantine.released_among import released_among
@@ -28,7 +28,7 @@ from jobs.engine.quarantine.resolutions import RECORD
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.repair.downstream import above, backfill_above, closed_above, follow
 from jobs.engine.repair.expire import refuse_unfit
-from jobs.engine.repair.forget_request import Request
+from jobs.engine.repair.forget_request import Condition, Request, as_received, understood
 from jobs.engine.repair.forget_rows import Doomed, delete
 from jobs.engine.repair.unread_files import unread_files
 from jobs.engine.storage.changed_range import NO_TIME, reach_of
@@ -49,6 +49,7 @@ class Part:
         table: Its name.
         rows: The rows that go.
         how: How they go, in words.
+        by_text: How many of them go because their bytes hold a text, not because the condition holds for them.
         mentions: Records of others that mention a text of the request; they stay.
         waits: Why they cannot go yet; empty when they can.
     """
@@ -56,8 +57,24 @@ class Part:
     table: str
     rows: int
     how: str
+    by_text: int = 0
     mentions: int = 0
     waits: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """The rows of a table that go, and those of them that go for a text alone; and records that only mention one."""
+
+    bronze: tuple[int, int] = (0, 0)
+    silver: tuple[int, int] = (0, 0)
+    held: tuple[int, int] = (0, 0)
+    mentions: int = 0
+
+    @property
+    def are_any(self) -> bool:
+        """Return whether any row goes."""
+        return any(rows for rows, _ in (self.bronze, self.silver, self.held))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,7 +86,7 @@ class Branch:
         places: The places of the records of bronze that are meant.
         held: The places of the records of its quarantine.
         span: The range of event time of the rows that go; None when none goes.
-        counts: The rows that go of bronze, of silver and of the quarantine, and the records that mention a text.
+        counts: The rows that go.
         waits: Why it cannot be done yet.
     """
 
@@ -77,7 +94,7 @@ class Branch:
     places: DataFrame
     held: DataFrame | None
     span: Span | None
-    counts: tuple[int, int, int, int]
+    counts: Counts
     waits: str = ""
     cached: list[DataFrame] = field(default_factory=list)
 
@@ -94,34 +111,41 @@ class Forgetting:
         """Look for what is meant; nothing is changed.
 
         Raises:
-            DefinitionError: The condition is no SQL, or something is half done in a table.
+            DefinitionError: No table understands the condition, or something is half done in a table.
         """
-        request.refuse_unreadable()
         self._spark, self._lake, self._request = spark, lake, request
         self.tables = [table for table in catalog.tables() if lake.exists(table)]
         for table in self.tables:
             refuse_unfit(table, lake)
         judging = [table for table in self.tables if isinstance(table, Judged)]
-        with schemas_from(Shelf(lake.schemas)):
+        self.condition = Condition.of(spark, request.where)
+        with schemas_from(Shelf(lake.schemas)), understood(request.where):
+            self.condition.refuse_unknown([*self._understanding()])
             self.branches = list(map(self._branch, judging))
 
     def parts(self) -> Iterator[Part]:
         """Yield what it finds, table by table."""
         for each in self.branches:
-            bronze, silver, held, mentions = each.counts
-            yield Part(
-                table=each.bronze.id,
-                rows=bronze,
-                how="deleted",
-                mentions=mentions,
-                waits=each.waits,
+            found = (
+                (each.bronze.id, each.counts.bronze, each.counts.mentions),
+                (each.table.id, each.counts.silver, 0),
+                (f"quarantine.{each.table.name}", each.counts.held, 0),
             )
-            yield Part(table=each.table.id, rows=silver, how="deleted", waits=each.waits)
-            name = f"quarantine.{each.table.name}"
-            yield Part(table=name, rows=held, how="deleted", waits=each.waits)
+            for name, (count, by_text), mentions in found:
+                yield Part(
+                    table=name,
+                    rows=count,
+                    how="deleted",
+                    by_text=by_text,
+                    mentions=mentions,
+                    waits=each.waits,
+                )
         for table in self._derived():
             rows = rows_now(self._spark, table, self._lake)
-            count = rows.where(self._request.holds()).count() if self._request.fits(rows) else 0
+            with understood(self._request.where):
+                count = (
+                    rows.where(self.condition.holds()).count() if self.condition.fits(rows) else 0
+                )
             yield Part(table=table.id, rows=count, how="computed again from the rows that stay")
 
     def concerned(self) -> list[Place]:
@@ -162,24 +186,32 @@ class Forgetting:
         return [each for each in self.tables if isinstance(each, Derived)]
 
     def _found(self) -> list[Branch]:
-        return [branch for branch in self.branches if any(branch.counts[:3])]
+        return [branch for branch in self.branches if branch.counts.are_any]
+
+    def _understanding(self) -> Iterator[DataFrame]:
+        """Yield rows with the columns of each table, and with those that it reads from its records."""
+        for table in self.tables:
+            rows = rows_now(self._spark, table, self._lake)
+            if isinstance(table, Judged):
+                records = rows_now(self._spark, table.reads[0], self._lake)
+                yield table.transform(with_newest_arrival(as_received(records)))
+            if not isinstance(table, Ingested):
+                yield rows
 
     def _part(self, name: str, rows: int) -> Part:
         return Part(table=name, rows=rows, how="deleted")
 
     def _branch(self, table: Judged) -> Branch:
-        spark, lake, request = self._spark, self._lake, self._request
+        spark, lake = self._spark, self._lake
         (bronze,) = table.reads
         records = rows_now(spark, bronze, lake)
-        found = request.meant(records, table).select(*PLACE, "_mention")
-        found = found.persist(StorageLevel.MEMORY_AND_DISK)
+        found = self._records(records, table)
         places = found.where("NOT _mention").select(*PLACE)
         held = None
         if is_table(lake.quarantine(table)):
             kept = spark.read.format("delta").load(str(lake.quarantine(table)))
-            held = request.meant(kept, table).where("NOT _mention").select(*PLACE).distinct()
-            held = held.persist(StorageLevel.MEMORY_AND_DISK)
-        silver = self._meant(rows_now(spark, table, lake), places)
+            held = self._records(kept, table)
+        silver = self._meant(rows_now(spark, table, lake), found.where("NOT _mention"))
         good = judged(
             records.join(F.broadcast(places), [*PLACE], "left_semi"), table, in_any_order=True
         )
@@ -187,28 +219,42 @@ class Forgetting:
             good.where(F.col("_reasons").isNull()).select("_time")
         )
         span = _span(times)
-        counts = (
-            places.count(),
-            silver.count(),
-            held.count() if held is not None else 0,
-            found.where("_mention").count(),
+        *bronze_counts, mentions = _counted(found)
+        counts = Counts(
+            bronze=(bronze_counts[0], bronze_counts[1]),
+            silver=_counted(silver)[:2],
+            held=_counted(held)[:2] if held is not None else (0, 0),
+            mentions=mentions,
         )
-        branch = Branch(table=table, places=places, held=held, span=span, counts=counts)
+        branch = Branch(
+            table=table,
+            places=places,
+            held=held.where("NOT _mention").select(*PLACE) if held is not None else None,
+            span=span,
+            counts=counts,
+        )
         branch.cached = [found, *([held] if held is not None else [])]
         branch.waits = self._reason_to_wait(branch)
         return branch
 
-    def _meant(self, rows: DataFrame, places: DataFrame) -> DataFrame:
+    def _records(self, records: DataFrame, table: Judged) -> DataFrame:
+        """Return the places of records that are meant or mentioned, computed once; a quarantine may hold one twice."""
+        found = self.condition.meant(records, table).groupBy(*PLACE)
+        marks = (F.min(name).alias(name) for name in ("_mention", "_by_text"))
+        return found.agg(*marks).persist(StorageLevel.MEMORY_AND_DISK)
+
+    def _meant(self, rows: DataFrame, found: DataFrame) -> DataFrame:
         """Return the rows of a judged table that are meant, by the condition or by their records."""
-        by_place = rows.join(F.broadcast(places), [*PLACE], "left_semi")
-        if not self._request.fits(rows):
+        by_place = rows.join(F.broadcast(found), [*PLACE])
+        if not self.condition.fits(rows):
             return by_place
-        others = rows.join(F.broadcast(places), [*PLACE], "left_anti")
-        return by_place.unionByName(others.where(self._request.holds()))
+        others = rows.join(F.broadcast(found), [*PLACE], "left_anti").where(self.condition.holds())
+        marks = {"_mention": F.lit(False), "_by_text": F.lit(False)}
+        return by_place.unionByName(others.withColumns(marks))
 
     def _reason_to_wait(self, branch: Branch) -> str:
         """Return why a branch cannot be done yet; empty when it can."""
-        if not any(branch.counts[:3]):
+        if not branch.counts.are_any:
             return ""
         table, lake = branch.table, self._lake
         for source, places in ((branch.bronze, branch.places), (table, branch.places)):
@@ -236,7 +282,9 @@ class Forgetting:
 
     def _from_silver(self, branch: Branch) -> int:
         table, path = branch.table, self._lake.table(branch.table)
-        meant = self._meant(rows_now(self._spark, table, self._lake), branch.places)
+        marks = {"_mention": F.lit(False), "_by_text": F.lit(False)}
+        found = branch.places.withColumns(marks)
+        meant = self._meant(rows_now(self._spark, table, self._lake), found)
         changed = branch.span.in_micros() if branch.span else NO_TIME
         rows = meant.select(*PLACE).distinct()
         return self._delete(table, Doomed(path=path, at=table.event_at, rows=rows, changed=changed))
@@ -259,9 +307,9 @@ class Forgetting:
             if isinstance(table, Recomputed):
                 follow(self._spark, table, self._lake)
             rows = rows_now(self._spark, table, self._lake)
-            if not self._request.fits(rows):
+            if not self.condition.fits(rows):
                 continue
-            meant = rows.where(self._request.holds())
+            meant = rows.where(self.condition.holds())
             changed = reach_of(meant, table)
             if changed is None:
                 continue
@@ -279,6 +327,14 @@ class Forgetting:
             )
         finally:
             kept.unpersist()
+
+
+def _counted(found: DataFrame) -> tuple[int, int, int]:
+    """Return how many rows go, how many of them for a text alone, and how many only mention one."""
+    is_mention = F.col("_mention")
+    each = (F.count_if(~is_mention), F.count_if("_by_text"), F.count_if(is_mention))
+    ((goes, by_text, mentions),) = found.agg(*each).collect()
+    return int(goes), int(by_text), int(mentions)
 
 
 def _span(times: DataFrame) -> Span | None:

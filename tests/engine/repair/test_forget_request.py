@@ -10,29 +10,6 @@ from jobs.engine.repair.forget_request import Request
 
 
 @pytest.mark.parametrize(
-    ("where", "words", "columns"),
-    [
-        ("device_id = 'd-17'", ("d-17",), {"device_id"}),
-        ("device_id IN ('d-17', 'd-18')", ("d-17", "d-18"), {"device_id"}),
-        ("user = 'anna' OR owner = 'anna'", ("anna",), {"user", "owner"}),
-        ("name = 'O''Neill'", ("O'Neill",), {"name"}),
-        ("device_id <> 'd-17'", (), {"device_id"}),
-        ("lower(device_id) = 'd-17' AND NOT is_old", (), {"device_id", "is_old"}),
-        ("device_id LIKE 'd-1%'", (), {"device_id"}),
-        ("device_id = 'd'", (), {"device_id"}),
-        ("id = 17", (), {"id"}),
-    ],
-)
-def test_texts_are_searched_only_where_they_name_whom_to_forget(
-    where: str, words: tuple[str, ...], columns: set[str]
-) -> None:
-    """With another comparison the text may be that of a row that stays; a letter is in every record."""
-    request = Request.of(where)
-
-    assert (request.words, request.columns) == (words, columns)
-
-
-@pytest.mark.parametrize(
     ("payload", "is_in"),
     [
         (b'{"device_id":"d-17","va', True),
