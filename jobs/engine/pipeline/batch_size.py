@@ -13,7 +13,8 @@ TARGET = 10.0
 """Seconds that a batch of a backlog should take: the fixed cost is then a tenth of it or less."""
 
 FIRST = 50_000
-"""The size before anything was measured; a heap of 512 MB bears it [measured]."""
+"""The size before anything was measured; a heap of 512 MB bears it [measured]. A backlog begins with what memory bears: five
+batches in place of two cost silver a fifth more CPU [measured: one million events, 1.39 times a job by hand, and 1.14]."""
 
 LEAST = 5_000
 """A batch this small does not die of its size."""
@@ -84,6 +85,15 @@ class Measured:
     def economy(self) -> float:
         """Return the rows in a second of CPU."""
         return self.rows / max(self.cpu, 0.001)
+
+
+def first(size: Size, bears: int, why: str) -> Size:
+    """Return the size of the first batch of a backlog, of which nothing was measured yet.
+
+    >>> first(Size(), 800_000, "memory").rows
+    800000
+    """
+    return replace(size, rows=_bounded(bears, None), why=f"nothing was measured yet; {why}")
 
 
 def after_batch(size: Size, found: Measured) -> Size:

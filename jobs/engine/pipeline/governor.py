@@ -21,6 +21,7 @@ from jobs.engine.pipeline.batch_size import (
     Size,
     after_batch,
     after_death,
+    first,
 )
 from jobs.engine.runtime.heap import Heap
 from jobs.engine.runtime.holders import own
@@ -32,6 +33,9 @@ from jobs.engine.storage.place import Place
 ROW = 2_500
 """Bytes of heap for each row of a commit of bronze: with 512 MB 200,000 rows, a quarter of what silver then bears at
 once [measured], so that a batch of silver can be made of several commits."""
+
+SWELLS = 16
+"""Bytes of heap for each byte of the files that a first batch reads: wide rows are fewer at once than ``ROW`` says."""
 
 
 class Governor:
@@ -70,6 +74,22 @@ class Governor:
         if self._fixed is None:
             return min([self.size.rows, *self._bearable()])
         return min(self._fixed, self.size.most or self._fixed)
+
+    @property
+    def is_new(self) -> bool:
+        """Return whether nothing was measured of the table, and no process has ended within a batch of it."""
+        size = self.size
+        return self._fixed is None and not size.best_rows and size.most is None and not size.deaths
+
+    def begin(self, width: int) -> None:
+        """Choose the first size from memory: doubling up to it would make a catch-up of a million rows five batches.
+
+        Args:
+            width: The bytes of file that a row has.
+        """
+        heap = self._heap.bytes if self._heap else 0
+        bears = heap // max(ROW, SWELLS * width)
+        self.size = first(self.size, bears, f"a heap of {heap >> 20:,} MB bears it")
 
     @property
     def why(self) -> str:

@@ -271,6 +271,7 @@ def _stream(job: _Job, table: Streamed, mode: AvailableNow | MicroBatch, guard: 
     begin = partial(start, spark, table, lake, writer, files=limit.files)
     match mode:
         case AvailableNow():
+            limit.begin_large()
             follow_again(lambda: begin(None), writer, job.stopped)
             _look_again(job, writer, again)
         case MicroBatch(every=every):

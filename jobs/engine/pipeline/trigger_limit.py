@@ -24,7 +24,7 @@ from jobs.engine.storage.spark_checkpoint import (
     read_until,
     stream_id,
 )
-from jobs.engine.storage.unread_commits import Next, next_commits
+from jobs.engine.storage.unread_commits import Next, bytes_a_row, next_commits
 from jobs.engine.storage.withdrawn_batch import withdraw
 
 EVERYTHING = 2**31 - 1
@@ -51,12 +51,27 @@ class TriggerLimit:
         self._governor = governor
         self._checkpoint = lake.checkpoint(table)
         self._is_limited = False
+        self._is_large = False
+
+    def begin_large(self) -> None:
+        """Begin a backlog with what memory bears: no other table is computed in this process at the same time.
+
+        How much a row of a judged table needs was measured; a table above it may keep rows in Python.
+        """
+        self._is_large = isinstance(self._table, Judged)
 
     def files(self) -> dict[str, int]:
         """Return for each source the most files at a trigger; all of them where no more is left than the size."""
         if is_new(self._checkpoint) and begins_whole(self._checkpoint):
             return dict.fromkeys((source.id for source in self._table.upstream), EVERYTHING)
         following = self._following(read_until(self._checkpoint))
+        if (
+            self._is_large
+            and self._governor.is_new
+            and not all(e.is_all for e in following.values())
+        ):
+            self._governor.begin(self._bytes_a_row())
+            following = self._following(read_until(self._checkpoint))
         self._is_limited = not all(each.is_all for each in following.values())
         return {name: EVERYTHING if each.is_all else each.files for name, each in following.items()}
 
@@ -138,6 +153,12 @@ class TriggerLimit:
         return {
             source.id: _next(self._lake, source, start, share) for source in self._table.upstream
         }
+
+    def _bytes_a_row(self) -> int:
+        """Return the bytes of file that a row of the widest source has."""
+        start = read_until(self._checkpoint)
+        paths = map(self._lake.table, self._table.upstream)
+        return max(bytes_a_row(each, start.get(table_id(each), NOWHERE).version) for each in paths)
 
     def _is_begun(self, number: int) -> bool:
         """Return whether a batch must stay as it was planned: its half is committed, its gate names it, or it has run here."""

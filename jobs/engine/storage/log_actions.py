@@ -18,6 +18,7 @@ class Added:
 
     Args:
         rows: The number of rows.
+        bytes: The size of their files.
         lowest: The smallest time in each column.
         files: Their files.
         places: For bronze the offsets of each partition, both ends as in the ledger, where every one of them has a record;
@@ -25,6 +26,7 @@ class Added:
     """
 
     rows: int
+    bytes: int = 0
     lowest: Mapping[str, str]
     files: tuple[str, ...]
     places: Mapping[str, tuple[int, int]] | None = None
@@ -55,17 +57,19 @@ def appended(
 def _added(path: Place, adds: Iterable[Mapping[str, Any]]) -> Added:
     stats: list[dict[str, Any]] = []
     names: list[str] = []
+    size = 0
     for add in adds:
         if add.get("dataChange", True):
             stats.append(json.loads(add["stats"]))
             names.append(file_of(path, add))
+            size += int(add["size"])
     lowest: dict[str, str] = {}
     for file in stats:
         for name, value in file.get("minValues", {}).items():
             if isinstance(value, str):
                 lowest[name] = min(value, lowest.get(name, value))
     rows = sum(file["numRecords"] for file in stats)
-    return Added(rows=rows, lowest=lowest, files=tuple(names))
+    return Added(rows=rows, bytes=size, lowest=lowest, files=tuple(names))
 
 
 def files_between(path: Place, first: int, last: int) -> tuple[set[str], set[str]]:

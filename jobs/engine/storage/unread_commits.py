@@ -52,3 +52,12 @@ def next_commits(path: Place, version: int, rows: int) -> Next:
                 commits, files, total = commits + 1, files + len(part.files), total + part.rows
         version += 1
     return Next(commits=commits, files=files, rows=total, is_all=True)
+
+
+def bytes_a_row(path: Place, version: int) -> int:
+    """Return how many bytes of file a row has in the next commit that a stream reads; 0 where there is none."""
+    while is_commit(path, version):
+        if not is_passed_over(path, version) and (part := added(path, version)).rows:
+            return part.bytes // part.rows
+        version += 1
+    return 0
