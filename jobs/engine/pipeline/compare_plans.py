@@ -33,6 +33,7 @@ class Remedy(StrEnum):
     """What must be done before a stream can go on, from least to most."""
 
     NOTHING = "nothing"
+    LET_BE_NULL = "let columns of its sources be NULL"
     ADD_COLUMNS = "add the columns"
     REWRITE_SOURCES = "rewrite the sources"
     HAND_OVER = "hand over"

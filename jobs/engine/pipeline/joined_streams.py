@@ -103,7 +103,7 @@ def joined(table: Streamed, sources: Sequence[DataFrame], result: DataFrame) -> 
     return _known[mark]
 
 
-def refuse_lossy(table: Streamed, sources: Sequence[DataFrame], result: DataFrame) -> None:
+def refuse_losing_join(table: Streamed, sources: Sequence[DataFrame], result: DataFrame) -> None:
     """Refuse a table in which Spark would drop joined rows, or whose windows a batch would call final too early.
 
     Raises:

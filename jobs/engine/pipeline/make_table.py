@@ -1,4 +1,9 @@
-"""Making a table of silver or gold, and the quarantine of one that judges, before the first rows."""
+"""Making a table of silver or gold, and the quarantine of one that judges, before the first rows.
+
+Its columns may be NULL, whatever the function returns. Spark calls a struct that a function builds, or a constant, free of
+NULL; a table that declares so cannot be read from its beginning once it is promoted over one that did not: each reader ends
+with DELTA_SCHEMA_CHANGED_WITH_STARTING_OPTIONS. What must not be NULL is a rule's matter, which holds the row.
+"""
 
 from typing import assert_never
 
@@ -8,6 +13,7 @@ from jobs.core.received import QUARANTINE
 from jobs.core.table import Appended, Computed, Judged, Recomputed, Upserted, Windowed
 from jobs.core.verdict import good_rows
 from jobs.engine.storage import create_table
+from jobs.engine.storage.declared_table import nullable
 from jobs.engine.storage.lake import Lake
 
 HANDLES = "_partition,_offset,_arrived_at"
@@ -26,13 +32,14 @@ def make(spark: SparkSession, table: Computed, lake: Lake, result: DataFrame) ->
             create_table.create(
                 spark,
                 lake.table(table),
-                good_rows(result).schema,
+                nullable(good_rows(result).schema),
                 properties={"delta.dataSkippingStatsColumns": f"{table.event_at},{HANDLES}"},
             )
         case Windowed() | Appended():
-            create_table.create(spark, lake.table(table), result.schema)
+            create_table.create(spark, lake.table(table), nullable(result.schema))
         case Upserted() | Recomputed():
             folders = [table.window_from]
-            create_table.create(spark, lake.table(table), result.schema, partition_by=folders)
+            schema = nullable(result.schema)
+            create_table.create(spark, lake.table(table), schema, partition_by=folders)
         case _:
             assert_never(table)

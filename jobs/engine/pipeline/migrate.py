@@ -10,12 +10,12 @@ from jobs.core.errors import DefinitionError
 from jobs.core.table import Streamed
 from jobs.engine.pipeline.compare_plans import Remedy
 from jobs.engine.pipeline.compare_tables import former_sources
-from jobs.engine.pipeline.preflight import Verdict, columns_of, judge
+from jobs.engine.pipeline.preflight import Verdict, columns_of, judge, tight_columns
 from jobs.engine.pipeline.run_fingerprint import source_tables
 from jobs.engine.pipeline.stateful_plan import stateful_plan
 from jobs.engine.pipeline.stream_frames import Frames, framed
 from jobs.engine.storage.checkpoint_rewrite import retire_state, rewrite_sources
-from jobs.engine.storage.create_table import add_columns
+from jobs.engine.storage.create_table import add_columns, let_be_null
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.locks import lease
 from jobs.engine.storage.run_record import read_record
@@ -34,6 +34,11 @@ def migrate(spark: SparkSession, table: Streamed, lake: Lake) -> Verdict:
         refuse_rebuild(verdict)
         if not verdict.remedies:
             return verdict
+        if Remedy.LET_BE_NULL in verdict.remedies:
+            for source in table.upstream:
+                columns = tight_columns(table, lake).get(source.id, ())
+                let_be_null(spark, lake.table(source), columns)
+            return judge(spark, table, lake)
         run = framed(spark, table, lake)
         if Remedy.ADD_COLUMNS in verdict.remedies:
             add_columns(spark, lake.table(table), columns_of(table, run))

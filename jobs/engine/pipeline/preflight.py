@@ -25,8 +25,9 @@ from jobs.engine.pipeline.stateful_plan import StatefulPlan, output_mode, statef
 from jobs.engine.pipeline.strangers import refuse_strangers
 from jobs.engine.pipeline.stream_frames import Frames, framed
 from jobs.engine.storage.checkpoint_copy import operator_names
-from jobs.engine.storage.declared_table import declared_table
+from jobs.engine.storage.declared_table import declared_table, never_null_now
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.run_record import RunRecord, read_record, write_record
 from jobs.engine.storage.spark_checkpoint import is_new, source_ids
 
@@ -108,6 +109,8 @@ def refuse_unsafe(table: Streamed, lake: Lake, run: Frames) -> Cleared:
     Raises:
         DefinitionError: The code of today cannot go on with the checkpoint.
     """
+    if tight := list(_tight_sources(table, lake)):
+        refuse(_verdict(table, tight))
     if is_as_it_was(table, lake):
         return Cleared()
     plan = stateful_plan(table, run.sources, run.result)
@@ -136,7 +139,9 @@ def refuse(*verdicts: Verdict) -> None:
     )
 
 
-def judge(spark: SparkSession | None, table: Table, lake: Lake) -> Verdict:
+def judge(  # noqa: PLR0911  # one for each answer
+    spark: SparkSession | None, table: Table, lake: Lake
+) -> Verdict:
     """Judge whether a table's stream may go on.
 
     Args:
@@ -156,12 +161,35 @@ def judge(spark: SparkSession | None, table: Table, lake: Lake) -> Verdict:
         return _verdict(table, [difference], hint=error.hint)
     if is_new(lake.checkpoint(table)):
         return _safe(table, "its stream has not run yet")
+    if tight := list(_tight_sources(table, lake)):
+        return _verdict(table, tight)  # all else is compared once that is done
     if is_as_it_was(table, lake):
         return _safe(table, "as it was")
     if spark is None:
         raise ValueError(table.id)
     run = framed(spark, table, lake)
     return _judged(table, lake, run, stateful_plan(table, run.sources, run.result))
+
+
+def tight_columns(table: Table, lake: Lake) -> dict[str, list[str]]:
+    """Return the columns of a stream's sources that a promotion by an earlier version has made NOT NULL, by source.
+
+    Spark ends each reader of commits from before: what it reads now may be NULL there.
+    """
+    promoted = (each for each in table.upstream if len(sums_of(lake.table(each)).generations) > 1)
+    found = {each.id: never_null_now(lake.table(each)) for each in promoted}
+    return {name: columns for name, columns in found.items() if columns}
+
+
+def _tight_sources(table: Streamed, lake: Lake) -> Iterator[Difference]:
+    if is_new(lake.checkpoint(table)):  # it begins with a snapshot of what was promoted
+        return
+    for name, columns in tight_columns(table, lake).items():
+        yield Difference(
+            what=f"{name} says since a promotion that {' and '.join(columns)} is never NULL: Spark ends a stream that reads "
+            "what was written before",
+            remedy=Remedy.LET_BE_NULL,
+        )
 
 
 def needs_spark(table: Table, lake: Lake) -> bool:

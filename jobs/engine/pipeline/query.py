@@ -14,7 +14,7 @@ from jobs.core.table import Streamed, Table
 from jobs.engine.accounting.balance_sheet import waiting
 from jobs.engine.pipeline.batch_writer import Writer
 from jobs.engine.pipeline.dimension_lookup import unknown
-from jobs.engine.pipeline.joined_streams import refuse_lossy
+from jobs.engine.pipeline.joined_streams import refuse_losing_join
 from jobs.engine.pipeline.make_table import make
 from jobs.engine.pipeline.plan import emits_over_time
 from jobs.engine.pipeline.preflight import refuse_unsafe
@@ -66,7 +66,7 @@ def start(  # noqa: PLR0913, PLR0917  # what runs, where, how often, and how muc
         run = framed(spark, table, lake, files())
     cleared = refuse_unsafe(table, lake, run)
     if not lake.exists(table) and cleared.joins:
-        refuse_lossy(table, run.sources, run.result)
+        refuse_losing_join(table, run.sources, run.result)
     make(spark, table, lake, unknown(table, run.result))
     cleared.record(table, lake)
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", table.id)

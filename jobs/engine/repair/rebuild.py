@@ -8,12 +8,14 @@ that was killed, and until then no stream starts on the table.
 The rows that came between a promotion and its undo are not lost: the old checkpoint reads them again.
 """
 
+import json
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from jobs.core.errors import DefinitionError
 from jobs.core.modes import AvailableNow
@@ -28,6 +30,7 @@ from jobs.engine.repair.backfill import ROLE
 from jobs.engine.runtime.meter import code_version
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.dead_files import UNDOABLE, swept
+from jobs.engine.storage.declared_table import nullable
 from jobs.engine.storage.files_at_version import TableFiles, table_files, table_id
 from jobs.engine.storage.forgotten import requests
 from jobs.engine.storage.horizon import sources_whole_from
@@ -273,7 +276,10 @@ def _refuse_deleted(
 def _replace_all(spark: SparkSession, path: Place, coming: TableFiles, entry: Entry) -> None:
     commit = delta_commit.Commit(spark, path)
     commit.take_out_all()
-    commit.bring_in(coming.files.values(), coming.columns, coming.folders)
+    columns = nullable(
+        StructType.fromJson(json.loads(coming.columns))
+    )  # made by an earlier version
+    commit.bring_in(coming.files.values(), columns.json(), coming.folders)
     commit.commit(entry.encoded())
 
 

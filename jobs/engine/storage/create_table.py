@@ -192,6 +192,20 @@ def add_columns(spark: SparkSession, path: Place, schema: StructType) -> None:
         spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS ({named})")
 
 
+def let_be_null(spark: SparkSession, path: Place, columns: Sequence[str]) -> None:
+    """Let columns of a table be NULL that it says never are.
+
+    Args:
+        spark: The session.
+        path: The table.
+        columns: Each as a path, where it is in a struct.
+    """
+    with turn(spark, path):
+        for each in columns:
+            named = ".".join(f"`{part}`" for part in each.split("."))
+            spark.sql(f"ALTER TABLE delta.`{path}` ALTER COLUMN {named} DROP NOT NULL")
+
+
 def _refuse_lack(path: Place, schema: StructType) -> None:
     if lacking := lacks(path, schema):
         table = f"{path.parent.name}.{path.name}"
