@@ -17,8 +17,8 @@ from jobs.engine.accounting.balance_sheet import in_force
 from jobs.engine.runtime.holders import own
 from jobs.engine.storage.file_lock import HeldError, hold
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry, entries
-from jobs.engine.storage.ledger_snapshot import sums_of
+from jobs.engine.storage.ledger import Entry, entries, is_table, latest_version
+from jobs.engine.storage.ledger_snapshot import name_of, sums_of
 from jobs.engine.storage.ledger_sums import Sums
 from jobs.engine.storage.locks import refuse_if_taken
 from jobs.engine.storage.open_table import live_rows
@@ -66,6 +66,11 @@ class Shadow(Lake):
         """Return the file that records the progress of a promotion."""
         return self.root / "promotion.json"
 
+    @property
+    def beginning(self) -> Place:
+        """Return the file with the versions that the tables below had when the rebuild began."""
+        return self.root / "began.json"
+
     def put_away(self, name: str) -> Place:
         """Return the folder for a checkpoint that is not in use."""
         return self.root / "checkpoints" / name
@@ -88,6 +93,19 @@ class Promotion:
     done: bool = False
     undoing: bool = False
     undone: bool = False
+
+
+def begin(shadow: Shadow) -> None:
+    """Write down the versions of the table and of all that it reads, before the rebuild reads the first of them."""
+    paths = [path for each in (shadow.own, *shadow.own.needs) for path in shadow.live.books(each)]
+    versions = {name_of(path): latest_version(path) for path in paths if is_table(path)}
+    shadow.beginning.put(json.dumps(versions))
+
+
+def began(shadow: Shadow) -> dict[str, int] | None:
+    """Return these versions; None for a rebuild of a program that did not write them down."""
+    text = shadow.beginning.text()
+    return None if text is None else {name: int(each) for name, each in json.loads(text).items()}
 
 
 def read(shadow: Shadow) -> Promotion | None:

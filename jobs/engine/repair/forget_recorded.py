@@ -8,7 +8,7 @@ from jobs.engine.repair.forget import Forgetting, Part
 from jobs.engine.repair.forget_request import Request
 from jobs.engine.storage.forgotten import Forgotten, folder_of, keep, requests
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import latest_version
+from jobs.engine.storage.ledger import is_table, latest_version
 from jobs.engine.storage.ledger_snapshot import name_of
 
 
@@ -32,8 +32,7 @@ def carry_out(
         found: The parts of what was found.
     """
     concerned = {name_of(path): path for path in work.concerned()}
-    mark = request.mark(lake.table(work.tables[0])) if work.tables else ""
-    known = {each.mark: each for each in requests(lake)}.get(mark)
+    known = _record(work, lake, request)
     is_open = known is not None and not known.is_done
     if not (is_open or any(part.rows for part in found)):
         return
@@ -43,7 +42,7 @@ def carry_out(
         *(name for name in (known.versions if known else ()) if name not in concerned),
     ]
     record = Forgotten(
-        mark=mark,
+        mark=known.mark if known else request.mark(folder_of(lake, names[0])),
         begun_at=known.begun_at if known else clock().isoformat(),
         versions=dict.fromkeys(names, -1),
     )
@@ -52,3 +51,21 @@ def carry_out(
     versions = {name: latest_version(folder_of(lake, name)) for name in names}
     done_at = None if any(part.waits for part in found) else clock().isoformat()
     keep(lake, replace(record, versions=versions, done_at=done_at))
+
+
+def _record(work: Forgetting, lake: Lake, request: Request) -> Forgotten | None:
+    """Return what was written down of a request before.
+
+    A record is named by the hash of one of its tables, and which table that was may have changed: a catalogue with a new first
+    table looked for another name, and the interrupted request stayed open for ever, so that its history was never scrubbed.
+    """
+    known = requests(lake)
+    tables = [lake.table(table) for table in work.tables]
+    named = {name for each in known for name in each.versions}
+    paths = [
+        *tables,
+        *(path for path in (folder_of(lake, name) for name in named) if is_table(path)),
+    ]
+    marks = {request.mark(path) for path in dict.fromkeys(paths)}
+    found = [each for each in known if each.mark in marks]
+    return min(found, key=lambda each: each.is_done, default=None)

@@ -12,6 +12,7 @@ import json
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
@@ -29,6 +30,7 @@ from jobs.engine.pipeline.shadow_lake import Promotion, Shadow, summed
 from jobs.engine.repair.backfill import ROLE
 from jobs.engine.runtime.meter import code_version
 from jobs.engine.storage import delta_commit
+from jobs.engine.storage.commit_time import committed_at
 from jobs.engine.storage.dead_files import UNDOABLE, swept
 from jobs.engine.storage.declared_table import nullable
 from jobs.engine.storage.files_at_version import TableFiles, table_files, table_id
@@ -77,6 +79,7 @@ def rebuild(table: Table, lake: Lake, site: Site, on_commit: OnCommit = lambda _
     for folder in (made.table(table), made.quarantine(table), made.checkpoint(table)):
         folder.remove(if_possible=True)
     made.open_for_writing()
+    shadow_lake.begin(made)
     gate_files.open_all(made)  # an operator compares it before it is promoted
     run(table, AvailableNow(), made, site=site, on_commit=on_commit)
     return made
@@ -153,6 +156,63 @@ def refuse_without_shadow(table: Table, lake: Lake) -> None:
             hint=f"`strandline rebuild {table.id}` computes it anew and prints the difference.",
             table=table.id,
         )
+    refuse_outdated(table, lake)
+
+
+def refuse_outdated(table: Table, lake: Lake) -> None:
+    """Refuse to promote a rebuild that began before rows were forgotten: it read them, and would bring them back.
+
+    Raises:
+        DefinitionError: A request was carried out since the rebuild began.
+    """
+    if is_outdated(table, lake):
+        raise DefinitionError(
+            f"the rebuild of {table.id} began before a request to forget removed rows, and would bring them back",
+            hint=f"`strandline rebuild {table.id}` computes it anew from what is left.",
+            table=table.id,
+        )
+
+
+def is_outdated(table: Table, lake: Lake) -> bool:
+    """Return whether a request to forget has removed rows that a table's shadow may have read.
+
+    A request that was interrupted has no versions yet, and may have removed rows already.
+    """
+    made = Shadow.of(table, lake)
+    if not made.exists(table):
+        return False
+    began, own = shadow_lake.began(made), (table, *table.needs)
+    names = {name_of(path) for each in own for path in lake.books(each)}
+    concerning = [each for each in requests(lake) if not names.isdisjoint(each.versions)]
+    if began is None:  # an older program did not write down where it began
+        begun_at = committed_at(made.table(table), 0)
+        return any(
+            each.done_at is None or datetime.fromisoformat(each.done_at) >= begun_at
+            for each in concerning
+        )
+    return any(
+        version < 0 or version > began.get(name, -1)
+        for each in concerning
+        for name, version in each.versions.items()
+        if name in names
+    )
+
+
+def remove_outdated(table: Table, lake: Lake) -> bool:
+    """Remove the shadow of a table that holds what was forgotten; return whether there was one.
+
+    Raises:
+        TransientError: It is being built or promoted.
+    """
+    if not is_outdated(table, lake):
+        return False
+    with shadow_lake.alone(table, lake):
+        known = shadow_lake.read(made := Shadow.of(table, lake))
+        if known is not None and not known.done:
+            return False
+        for folder in (*made.folders(table), made.checkpoint(table)):
+            folder.remove(if_possible=True)
+    return True
 
 
 def refuse_without_promotion(table: Table, lake: Lake) -> Promotion:

@@ -4,6 +4,8 @@ A request deletes rows from the latest version of each table. Earlier versions, 
 of the log still hold them, for readers that are under way. After a while that is longer than any of these, the history of the
 tables up to the request goes (jobs/engine/storage/scrub_log.py). A promotion from before it cannot be undone any more.
 
+A rebuild that began before a request has read what is gone, and waits to be promoted; it is removed.
+
 Nothing here knows whom a request was about: the lake wrote down which tables it concerned and up to which version.
 """
 
@@ -13,8 +15,10 @@ from datetime import datetime, timedelta
 
 from pyspark.sql import SparkSession
 
+from jobs import catalog
 from jobs.core.errors import TransientError
 from jobs.engine.pipeline.readers import How, readers
+from jobs.engine.repair.rebuild import remove_outdated
 from jobs.engine.storage.forgotten import Forgotten, folder_of, keep, requests
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_passed_over, is_table, latest_version
@@ -54,7 +58,7 @@ def scrub(
     """Scrub the history behind the requests that are due; repeated after a kill it goes on.
 
     Raises:
-        TransientError: A stream, or a work that reads versions by their numbers, still needs it.
+        TransientError: A stream, or a work that reads versions by their numbers, still needs it; or a rebuild is under way.
 
     Args:
         spark: The session.
@@ -74,6 +78,9 @@ def scrub(
             last = min(version, latest_version(path))
             files, commits = scrub_log(spark, path, last)
             yield Scrubbed(table=name, until=last, files=files, commits=commits)
+    for table in catalog.tables():
+        if remove_outdated(table, lake):
+            yield Scrubbed(table=f"the rebuild of {table.id}", until=-1, files=1, commits=0)
     for request in waiting:
         keep(lake, replace(request, scrubbed_at=now.isoformat()))
 

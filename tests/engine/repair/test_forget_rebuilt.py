@@ -1,0 +1,121 @@
+"""A rebuild that waits to be promoted has read what is forgotten meanwhile; nothing brings it back."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs import catalog
+from jobs.core.errors import DefinitionError
+from jobs.core.received import RECEIVED
+from jobs.core.table import Ingested
+from jobs.engine.accounting.balance_sheet import balance
+from jobs.engine.pipeline.ingest import PROPERTIES
+from jobs.engine.pipeline.runner import Site
+from jobs.engine.pipeline.shadow_lake import Shadow
+from jobs.engine.repair.rebuild import promote, rebuild
+from jobs.engine.repair.scrub import AFTER, scrub
+from jobs.engine.storage.commit_time import committed_at
+from jobs.engine.storage.forgotten import keep, requests
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import latest_version
+from jobs.engine.storage.open_table import opened
+from jobs.engine.storage.search_bytes import search
+from jobs.silver import device_telemetry as silver
+from tests.engine.repair.test_forget import carried_out, interrupted
+from tests.support import by_hand
+from tests.support.events import TABLE as BRONZE
+from tests.support.events import Event, reading, received
+from tests.support.fleet import FORGOTTEN
+from tests.support.modes import derive
+from tests.support.rows import NOON
+
+pytestmark = pytest.mark.slow
+
+EVENTS = [
+    *(Event(payload=reading(event_id=f"e{n}", device_id=FORGOTTEN)) for n in range(11)),
+    Event(payload=reading(event_id="other", device_id="d-1")),
+]
+
+
+@pytest.fixture
+def site(spark: SparkSession) -> Site:
+    """Return the site of a rebuild."""
+    return Site(spark=spark, clock=lambda: NOON)
+
+
+@pytest.fixture
+def fleet(spark: SparkSession, lake: Lake) -> Lake:
+    """Return a lake with eleven rows of the device, whose time is closed."""
+    received(lake, EVENTS)
+    derive(spark, lake, silver.TABLE)
+    later = NOON + timedelta(hours=3)
+    last = reading(event_id="last", device_id="d-1", event_at=later.isoformat())
+    received(lake, [Event(payload=last, batch=1, arrived_at=later, ingested_at=later)])
+    derive(spark, lake, silver.TABLE)
+    return lake
+
+
+def test_a_rebuild_from_before_a_request_is_not_promoted(
+    spark: SparkSession, fleet: Lake, site: Site
+) -> None:
+    """Neither while the request is half done, nor later; the scrub removes its files, and a new one is promoted."""
+    rebuild(silver.TABLE, fleet, site)
+    interrupted(spark, fleet, commits=2)
+    refused(fleet, site)
+    carried_out(spark, fleet)
+    refused(fleet, site)
+    Shadow.of(silver.TABLE, fleet).beginning.remove()  # as an older program left it
+    (known,) = requests(fleet)  # the clock of the tests does not advance, that of commits does
+    done_at = committed_at(fleet.table(silver.TABLE), latest_version(fleet.table(silver.TABLE)))
+    keep(fleet, replace(known, done_at=done_at.isoformat()))
+    refused(fleet, site)
+
+    [*scrub(spark, fleet, done_at + AFTER)]
+    left = [hit.file for hit in search(fleet, FORGOTTEN) if hit.file.startswith("_rebuild")]
+    rebuild(silver.TABLE, fleet, site)
+    promote(silver.TABLE, fleet, site)
+
+    assert left == []
+    assert devices(fleet) == ["d-1", "d-1"]
+    assert balance(silver.TABLE, fleet).balanced
+
+
+def test_a_rebuild_that_began_after_a_request_is_promoted(
+    spark: SparkSession, fleet: Lake, site: Site
+) -> None:
+    """The request is older than what it has read."""
+    carried_out(spark, fleet)
+    rebuild(silver.TABLE, fleet, site)
+
+    promote(silver.TABLE, fleet, site)
+
+    assert devices(fleet) == ["d-1", "d-1"]
+
+
+def refused(lake: Lake, site: Site) -> None:
+    """See that the rebuild is not promoted, and that its rows are not back."""
+    with pytest.raises(DefinitionError, match="before a request to forget"):
+        promote(silver.TABLE, lake, site)
+    assert devices(lake) == ["d-1", "d-1"]
+
+
+def devices(lake: Lake) -> list[str]:
+    """Return the devices of silver's rows."""
+    rows = opened(lake.table(silver.TABLE)).to_pyarrow_table(columns=["device_id"])
+    return sorted(rows["device_id"].to_pylist())
+
+
+def test_a_request_is_finished_though_the_catalogue_has_another_first_table(
+    spark: SparkSession, fleet: Lake
+) -> None:
+    """It was looked for under the name of the first table, and stayed open for ever: its history was never scrubbed."""
+    interrupted(spark, fleet, commits=2)
+    first = next(table for table in catalog.tables() if isinstance(table, Ingested))
+    by_hand.create(fleet.table(first), RECEIVED, PROPERTIES)
+
+    carried_out(spark, fleet)
+
+    assert first.id != BRONZE.id
+    assert [request.is_done for request in requests(fleet)] == [True]
