@@ -50,6 +50,13 @@ def forget(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         str | None,
         typer.Option("--search", metavar="TEXT", help="Search every file of the lake for a text."),
     ] = None,
+    now: Annotated[
+        bool,
+        typer.Option(
+            "--now",
+            help="Do not wait for time that streams still own: compute their tables anew, and promote them beside the streams.",
+        ),
+    ] = False,
     go: Annotated[
         bool, typer.Option("--go", help="Do it, which cannot be undone; without this it is shown.")
     ] = False,
@@ -60,13 +67,14 @@ def forget(  # noqa: PLR0913, PLR0917  # each is an option of the command line
 
     Bronze, silver and quarantine lose the records that the condition means, and those that cannot be parsed and contain its
     text. Tables above are computed again from the rows that stay. Time that a stream still owns waits: exit code 3, type it
-    again later. An hour later --scrub deletes old files, versions and statistics that still hold the rows, and
+    again later, or with --now, which computes the tables of these streams anew. An hour later --scrub deletes old files, versions and statistics that still hold the rows, and
     --search proves that no file does. The ledger has a hash of the request. Kafka is another system: send a tombstone
     for the key, or let the topic's retention pass.
 
     \b
     strandline forget --where "device_id = 'd-17'"
     strandline forget --where "device_id = 'd-17'" --go
+    strandline forget --where "device_id = 'd-17'" --now --go
     strandline forget --scrub --go
     strandline forget --search d-17
     strandline forget
@@ -80,17 +88,20 @@ def forget(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     if text is not None:
         _search(place_of_lake, text, as_json=as_json)
     elif where is not None:
-        _forget(found, place_of_lake, Request.of(where), go=go, as_json=as_json)
+        _forget(found, place_of_lake, Request.of(where), now=now, go=go, as_json=as_json)
     elif scrubs:
         _scrub(found, place_of_lake, go=go, as_json=as_json)
     else:
         _list(place_of_lake, as_json=as_json)
 
 
-def _forget(found: Settings, lake: Lake, request: Request, *, go: bool, as_json: bool) -> None:
+def _forget(  # noqa: PLR0913  # the request, where, and three flags
+    found: Settings, lake: Lake, request: Request, *, now: bool, go: bool, as_json: bool
+) -> None:
     note("starting Spark …")
-    spark = engine.site(found, lake, None, is_brief=True).spark
-    work = Forgetting(spark, lake, request)
+    site = engine.site(found, lake, None, is_brief=True)
+    spark = site.spark
+    work = Forgetting(spark, lake, request, site if now else None)
     words = work.condition.words
     if not words:
         note(
@@ -128,7 +139,8 @@ def _refuse_waiting(parts: list[Part]) -> None:
     if reasons:
         raise TransientError(
             "some rows cannot be forgotten yet:\n  " + "\n  ".join(reasons),
-            hint="see to it that no new ones come, let the streams read on, then type the same again.",
+            hint="see to it that no new ones come, let the streams read on, then type the same again; or with --now, which "
+            "computes the tables of these streams anew beside them.",
         )
 
 

@@ -35,6 +35,12 @@ strandline run
 strandline query "SELECT events, count(*) AS windows FROM gold.refunds_10m GROUP BY events" --json > ../first_answer.json
 strandline ledger --json > ../first_ledger.json
 
+# What pip chose without our pins answers as the tested one does: of a version, of an event, of the day.
+strandline query "SELECT count(*) AS windows FROM gold.refunds_10m AT (VERSION => 1)" --json > ../at_version.json
+strandline why refunds/0/0 --in silver.refunds --json > ../why.json
+strandline report --json --to ../report.html > ../report.json || test $? = 4
+"$bin/pip" check > ../pip_check.txt
+
 # The same answer over JDBC, as a dashboard asks for it; PySpark brings a client.
 echo of-a-dashboard | strandline serve add-user dashboard
 strandline serve --port 0 > ../served.txt 2> ../server.log & server=$!

@@ -200,6 +200,10 @@ def test_from_a_bare_machine_to_an_answer_and_to_a_newer_engine(tmp_path: Path) 
     assert found["first_version"] != found["second_version"]
     assert json.loads(found["first_answer"]) == [{"events": 1, "windows": 60}]
     assert found["dashboard_answer"].split()[-2:] == ["events,windows", "1,60"]  # behind a prompt
+    assert json.loads(found["at_version"])[0]["windows"] > 0
+    assert json.loads(found["why"])["verdict"] in {"in the table", "quarantined", "duplicate"}
+    assert "No broken requirements found" in found["pip_check"]
+    assert "<html" in (machine / "report.html").read_text()
     assert json.loads(found["second_answer"]) == [{"events": 1, "windows": 121}]
     for name, often in (("first_ledger", 1), ("second_ledger", 2)):
         sheets = {sheet["table"]: sheet for sheet in json.loads(found[name])}

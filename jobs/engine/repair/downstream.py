@@ -98,11 +98,17 @@ def backfill_above(
         Each table with its ledger entry; with None when nothing changed in it, or its own process does the work.
     """
     for other in above(table, lake):
-        if follows(other, table, lake):
-            yield other, follow(spark, other, lake)
-        else:
-            kept = _kept(other, lake, _changed(spark, other, lake, span))
-            yield other, backfill(spark, other, lake, kept) if kept else None
+        yield other, backfill_one(spark, other, table, lake, span)
+
+
+def backfill_one(
+    spark: SparkSession, other: Table, table: Table, lake: Lake, span: Span
+) -> Entry | None:
+    """Compute one table downstream of a range again; None when nothing changed in it, or its own process does the work."""
+    if follows(other, table, lake):
+        return follow(spark, other, lake)
+    kept = _kept(other, lake, _changed(spark, other, lake, span))
+    return backfill(spark, other, lake, kept) if kept else None
 
 
 def _changed(spark: SparkSession, table: Table, lake: Lake, span: Span) -> Span | None:

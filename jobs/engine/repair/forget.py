@@ -7,7 +7,9 @@ Rows above silver are computed again from what is left, so sums over several dev
 a verification finds the same rows. What cannot be computed again (retention took the rows below, or a stream still updates
 the row) is deleted where the condition holds for it; the state of that stream may hold it until it is rebuilt.
 
-A range that a stream above still owns waits as a whole: the stream would emit the rows again from its state.
+A range that a stream above still owns waits as a whole: the stream would emit the rows again from its state. Below a table of
+whole days that is 25 hours; a request that may not wait has the tables whose streams own it computed anew, without their
+state, and promoted beside the streams (``compute_anew`` in jobs/engine/repair/rebuild.py).
 """
 
 from collections.abc import Collection, Iterator
@@ -23,13 +25,15 @@ from jobs.core.table import Derived, Ingested, Judged, Recomputed, Table
 from jobs.core.verdict import judged, with_newest_arrival
 from jobs.core.writer_schema import schemas_from
 from jobs.engine.gates.gate_files import refuse_behind
+from jobs.engine.pipeline.runner import Site
 from jobs.engine.quarantine.released_among import released_among
 from jobs.engine.quarantine.resolutions import RECORD
-from jobs.engine.repair.closed_range import Span
-from jobs.engine.repair.downstream import above, backfill_above, closed_above, follow
+from jobs.engine.repair.closed_range import Span, closed_until
+from jobs.engine.repair.downstream import above, backfill_one, closed_above, follow, led
 from jobs.engine.repair.expire import refuse_unfit
 from jobs.engine.repair.forget_request import Condition, Request, as_received, understood
 from jobs.engine.repair.forget_rows import Doomed, delete
+from jobs.engine.repair.rebuild import compute_anew, refuse_lossy
 from jobs.engine.repair.unread_files import unread_files
 from jobs.engine.storage.changed_range import NO_TIME, reach_of
 from jobs.engine.storage.lake import Lake
@@ -107,13 +111,21 @@ class Branch:
 class Forgetting:
     """A request in a lake."""
 
-    def __init__(self, spark: SparkSession, lake: Lake, request: Request) -> None:
+    def __init__(
+        self, spark: SparkSession, lake: Lake, request: Request, site: Site | None = None
+    ) -> None:
         """Look for what is meant; nothing is changed.
+
+        Args:
+            spark: The session.
+            lake: The lake.
+            request: The request.
+            site: With what tables are computed anew; without it, open time waits.
 
         Raises:
             DefinitionError: No table understands the condition, or something is half done in a table.
         """
-        self._spark, self._lake, self._request = spark, lake, request
+        self._spark, self._lake, self._request, self._site = spark, lake, request, site
         self.tables = [table for table in catalog.tables() if lake.exists(table)]
         for table in self.tables:
             refuse_unfit(table, lake)
@@ -158,23 +170,36 @@ class Forgetting:
             path for table in tables.values() for path in self._lake.books(table) if is_table(path)
         ]
 
-    def carry_out(self) -> Iterator[Part]:
-        """Delete what is meant and does not wait, and yield what went from each table."""
+    def carry_out(self, mark: str = "") -> Iterator[Part]:
+        """Delete what is meant and does not wait, and yield what went from each table; ``mark`` names the request's record."""
         ready = [branch for branch in self._found() if not branch.waits]
         for branch in ready:
             yield self._part(f"quarantine.{branch.table.name}", self._from_quarantine(branch))
             yield self._part(branch.table.id, self._from_silver(branch))
         for branch in ready:
             if branch.span is not None:
-                for table, entry in backfill_above(
-                    self._spark, branch.table, self._lake, branch.span
-                ):
-                    moved = entry.came + entry.gone if entry else 0
-                    yield Part(table=table.id, rows=moved, how="came or went")
+                yield from self._follow(branch.table, branch.span, mark)
         if not any(branch.waits for branch in self._found()):
             yield from self._sweep()
         for branch in ready:
             yield self._part(branch.bronze.id, self._from_bronze(branch))
+
+    def _follow(self, table: Judged, span: Span, mark: str) -> Iterator[Part]:
+        """Let the tables above a judged one follow, each after those that it reads."""
+        open_above = self._open_above(table, span)
+        for other in above(table, self._lake):
+            if other in open_above and self._site is not None:
+                entry = compute_anew(other, self._lake, self._site, mark)
+                yield Part(table=other.id, rows=entry.written, how="computed anew, and promoted")
+                continue
+            done = backfill_one(self._spark, other, table, self._lake, span)
+            moved = done.came + done.gone if done else 0
+            yield Part(table=other.id, rows=moved, how="came or went")
+
+    def _open_above(self, table: Judged, span: Span) -> list[Table]:
+        """Return the tables above whose streams still own a part of a range: their state has what is meant."""
+        closed = {each: closed_until(each, self._lake) for each in led(table, self._lake)}
+        return [each for each, until in closed.items() if until is None or span.until > until]
 
     def close(self) -> None:
         """Let Spark forget the places."""
@@ -263,10 +288,16 @@ class Forgetting:
                 return f"{' and '.join(readers)} has not read all of it: `strandline run`"
         closed = closed_above(table, lake)
         if branch.span is not None and (closed is None or branch.span.until > closed):
-            until = branch.span.until.isoformat()
-            return (
-                f"a stream above still owns a part of the time up to {until}; it has left {closed}"
-            )
+            open_above = self._open_above(table, branch.span)
+            if self._site is None:
+                until = branch.span.until.isoformat()
+                anew = f"; with --now {', '.join(map(str, open_above))} is computed anew at once"
+                return (
+                    f"a stream still owns a part of the time up to {until}; it has left {closed}"
+                    + (anew if open_above else "; --now does not wait for it")
+                )
+            for each in open_above:
+                refuse_lossy(each, lake)
         for each in above(table, lake):
             refuse_behind(each, lake)
         return ""

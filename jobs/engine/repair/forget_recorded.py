@@ -47,7 +47,7 @@ def carry_out(
         versions=dict.fromkeys(names, -1),
     )
     keep(lake, record)
-    yield from work.carry_out()
+    yield from work.carry_out(record.mark)
     versions = {name: latest_version(folder_of(lake, name)) for name in names}
     done_at = None if any(part.waits for part in found) else clock().isoformat()
     keep(lake, replace(record, versions=versions, done_at=done_at))

@@ -35,6 +35,7 @@ from jobs.engine.storage.dead_files import UNDOABLE, swept
 from jobs.engine.storage.declared_table import nullable
 from jobs.engine.storage.files_at_version import TableFiles, table_files, table_id
 from jobs.engine.storage.forgotten import requests
+from jobs.engine.storage.handover import handed_over
 from jobs.engine.storage.horizon import sources_whole_from
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, entry_at, last_entry, latest_version
@@ -49,6 +50,25 @@ AWAY = "put_away"
 """The file in a checkpoint that was put away completely; Spark ignores it."""
 
 OnCommit = Callable[[Entry], None]
+
+
+def compute_anew(table: Table, lake: Lake, site: Site, for_request: str) -> Entry:
+    """Compute a table whole without what a request to forget has removed below it, and promote that beside its stream.
+
+    The stream's state has what was removed, and would emit it when a window closes, for a table of whole days a day later. So
+    the stream hands the table over, and goes on with a state that never had it. What was put away for an undo holds it too;
+    an undo is refused from now on, and it goes at once.
+
+    Raises:
+        DefinitionError: Its sources have deleted rows of which the table still has the results.
+        TransientError: Another process rebuilds the table, or its stream does not hand it over.
+    """
+    with shadow_lake.alone(table, lake):
+        made = rebuild(table, lake, site)
+        with handed_over(table, lake, site.clock, "forget"):
+            entry = promote(table, lake, site, for_request=for_request)
+        made.put_away(str(entry.promoted)).remove(if_possible=True)
+    return entry
 
 
 def refuse_unfit(table: Table, lake: Lake) -> None:
@@ -103,8 +123,22 @@ def refuse_lossy(table: Table, lake: Lake) -> None:
         )
 
 
-def promote(table: Table, lake: Lake, site: Site, on_commit: OnCommit = lambda _: None) -> Entry:
+def promote(
+    table: Table,
+    lake: Lake,
+    site: Site,
+    on_commit: OnCommit = lambda _: None,
+    *,
+    for_request: str = "",
+) -> Entry:
     """Replace a table by its shadow after the shadow has read what came since; finish an interrupted promotion.
+
+    Args:
+        table: The table.
+        lake: Its lake.
+        site: With what.
+        on_commit: Called with the entry of each batch of the shadow.
+        for_request: The request to forget that is being carried out, and for which the shadow was made.
 
     Raises:
         DefinitionError: There is no shadow, or other code made it.
@@ -114,7 +148,7 @@ def promote(table: Table, lake: Lake, site: Site, on_commit: OnCommit = lambda _
     with lease(spark, table, lake), lease(spark, table, lake, role=ROLE):
         known = shadow_lake.read(made)
         if known is None or known.done:
-            refuse_without_shadow(table, lake)
+            refuse_without_shadow(table, lake, for_request=for_request)
             gate_files.close_all(made)  # the rows that came since were not compared
             run(table, AvailableNow(), made, site=site, on_commit=on_commit)
             before = [latest_version(path) for path in lake.folders(table)]
@@ -138,7 +172,7 @@ def promote(table: Table, lake: Lake, site: Site, on_commit: OnCommit = lambda _
         return entry
 
 
-def refuse_without_shadow(table: Table, lake: Lake) -> None:
+def refuse_without_shadow(table: Table, lake: Lake, *, for_request: str = "") -> None:
     """Refuse a table that was not rebuilt by today's code, unless its promotion is under way.
 
     Raises:
@@ -156,16 +190,16 @@ def refuse_without_shadow(table: Table, lake: Lake) -> None:
             hint=f"`strandline rebuild {table.id}` computes it anew and prints the difference.",
             table=table.id,
         )
-    refuse_outdated(table, lake)
+    refuse_outdated(table, lake, for_request=for_request)
 
 
-def refuse_outdated(table: Table, lake: Lake) -> None:
+def refuse_outdated(table: Table, lake: Lake, *, for_request: str = "") -> None:
     """Refuse to promote a rebuild that began before rows were forgotten: it read them, and would bring them back.
 
     Raises:
         DefinitionError: A request was carried out since the rebuild began.
     """
-    if is_outdated(table, lake):
+    if is_outdated(table, lake, for_request=for_request):
         raise DefinitionError(
             f"the rebuild of {table.id} began before a request to forget removed rows, and would bring them back",
             hint=f"`strandline rebuild {table.id}` computes it anew from what is left.",
@@ -173,7 +207,7 @@ def refuse_outdated(table: Table, lake: Lake) -> None:
         )
 
 
-def is_outdated(table: Table, lake: Lake) -> bool:
+def is_outdated(table: Table, lake: Lake, *, for_request: str = "") -> bool:
     """Return whether a request to forget has removed rows that a table's shadow may have read.
 
     A request that was interrupted has no versions yet, and may have removed rows already.
@@ -183,7 +217,11 @@ def is_outdated(table: Table, lake: Lake) -> bool:
         return False
     began, own = shadow_lake.began(made), (table, *table.needs)
     names = {name_of(path) for each in own for path in lake.books(each)}
-    concerning = [each for each in requests(lake) if not names.isdisjoint(each.versions)]
+    concerning = [
+        each
+        for each in requests(lake)
+        if each.mark != for_request and not names.isdisjoint(each.versions)
+    ]
     if began is None:  # an older program did not write down where it began
         begun_at = committed_at(made.table(table), 0)
         return any(
