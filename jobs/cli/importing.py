@@ -11,6 +11,7 @@ from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Ingested
+from jobs.engine.repair.bring_imported import AFTER_LIVE
 from jobs.engine.repair.import_files import SLICE
 from jobs.engine.storage.place import Place
 
@@ -81,7 +82,12 @@ def import_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
             hint=f"name the bronze table at its begin: {', '.join(each.id for each in chosen.upstream)}.",
             table=table,
         )
-    where.refuse_missing(chosen)
+    if not where.exists(chosen):
+        raise DefinitionError(
+            f"{chosen.id} does not exist in {where.root} yet, so no stream has left the time of this history",
+            hint=AFTER_LIVE,
+            table=chosen.id,
+        )
     work = Work(
         table=chosen,
         topic=topic_of(chosen, topic),

@@ -55,6 +55,11 @@ from jobs.engine.storage.read_version import rows_at
 PATIENCE, AGAIN = 120.0, 0.5
 """Seconds to wait for the stream to pass over a commit of bronze, and between two looks."""
 
+AFTER_LIVE = (
+    "history comes after the first live records: streams must have left its time. Let producers send (a table whose topic "
+    "is empty is not closed by any number of runs), `strandline run`, then type the import again."
+)
+
 OnTable = Callable[[Table, Entry | None], None]
 
 
@@ -75,7 +80,7 @@ def refuse_open_time(bronze: Ingested, lake: Lake, span: Span) -> None:
     if not judges:
         raise DefinitionError(
             f"no table of {lake.root} judges the rows of {bronze.id} yet, so nothing could follow an import",
-            hint="let the stream read what the topic has (`strandline run`), then import what was before it.",
+            hint=AFTER_LIVE,
             table=bronze.id,
         )
     for judge in judges:
@@ -91,7 +96,9 @@ def refuse_open_time(bronze: Ingested, lake: Lake, span: Span) -> None:
             raise DefinitionError(
                 f"history up to {span.until.isoformat()} still belongs to the streams above {bronze.id}: "
                 f"that of {behind.id} has left {past}",
-                hint=f"import what is older; this much can come when events of {possible.isoformat()} were read.",
+                hint=f"import what is older; this much can come when events of {possible.isoformat()} were read."
+                if closed
+                else f"{AFTER_LIVE} All of this can come once events of {possible.isoformat()} were read.",
                 table=bronze.id,
             )
         _refuse_deleted_time(judge, lake, span)
