@@ -14,6 +14,8 @@ from jobs.core.table import Ingested, Judged
 from jobs.engine.accounting.balance_sheet import Balance, balance, held_rows
 from jobs.engine.accounting.feed_balance import LIVE, feed_balances
 from jobs.engine.gates import gate_files
+from jobs.engine.pipeline.danger import Level
+from jobs.engine.pipeline.radar import last
 from jobs.engine.proof.certificate import status
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import last_entry
@@ -79,6 +81,7 @@ def ledger(
         emit([_as_json(sheet) for sheet in sheets])
     else:
         print_sheets(sheets)
+        _say_recreated(where)
     refuse_imbalance(sheets)
 
 
@@ -115,6 +118,14 @@ def print_sheets(sheets: list[Balance]) -> None:
             say(f"lost to {sheet.table}: {_lost(sheet)}")
         if sheet.imported:
             say(f"imported to {sheet.table}: {sheet.imported:,} of the rows read came from files")
+
+
+def _say_recreated(where: Lake) -> None:
+    """Say which topics the radar found deleted or made anew; the books end where they were read, and balance."""
+    at, dangers = last(where) or ("", [])
+    for each in dangers:
+        if each.level is Level.LOST and each.lost is None:
+            say(f"lost to {each.reader}: {each.source}, {each.says} (the radar of {at})")
 
 
 def _lost(sheet: Balance) -> str:

@@ -13,6 +13,8 @@ from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, say
 from jobs.core.errors import DefinitionError, LakeError
 from jobs.engine.kafka import admin
+from jobs.engine.kafka.recreated import WAY
+from jobs.engine.pipeline.radar import recreated, topic_readers
 from jobs.engine.runtime.settings import choose_profile, chosen_profile, settings
 from jobs.engine.service import dagster_database
 from jobs.engine.storage.store_probe import refuse_unsafe
@@ -103,6 +105,11 @@ def _kafka(lake: place.LakeOption) -> setup.Check:
             detail = "the lake's broker is not running; `strandline up` starts it"
             return setup.Check(name="kafka", ok=True, detail=detail, hint="")
         admin.check_reachable(address, found.kafka_options)
+        if where.root.exists():
+            gone = recreated(topic_readers(where), address, found.kafka_options)
+            if lost := [each for each in gone.values() if each.level.is_alarming]:
+                says = "; ".join(f"{each.reader}, {each.source}: {each.says}" for each in lost)
+                return setup.Check(name="kafka", ok=False, detail=says, hint=WAY)
     except LakeError as error:
         return setup.Check(name="kafka", ok=False, detail=error.message, hint=error.hint)
     return setup.Check(name="kafka", ok=True, detail=f"{address} answers", hint="")

@@ -12,6 +12,7 @@ from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.screen import emit, note, say, show
 from jobs.core.errors import DataError
 from jobs.core.feed import Feed
+from jobs.engine.kafka.recreated import WAY
 from jobs.engine.pipeline.danger import URGENT, Danger, Level
 from jobs.engine.pipeline.radar import (
     TopicReader,
@@ -103,6 +104,9 @@ def refuse_danger(dangers: Sequence[Danger]) -> None:
 
 
 def _hint(lost: Sequence[Danger], alarming: Sequence[Danger]) -> str:
+    renamed = [each for each in lost if each.lost is None]
+    if renamed:
+        return WAY
     if lost:
         return f'`strandline accept-loss {lost[0].reader} --because "…"` records that, and it goes on (infra/runbooks/lost.md).'
     return (

@@ -11,16 +11,20 @@ audit, a certificate) a feed could only refuse. It has what a stream needs: a le
 
 Why one judged table an event feed: real-time mode reads no source twice in a union, and continuous mode has no union at all.
 
-What an event is judged by is what it says itself, its arrival included. The two reasons that depend on the reader
-(``from_the_future`` and ``disordered``, jobs/core/lateness.py) are of a commit of bronze, and a feed does not wait for
-one: such events are believed here, held in silver, and admitted there by a replay. Nor does a feed remember copies, so
-a record has an id that follows from its event, and copies of it have the same.
+What an event is judged by is what it says itself, its arrival included. Two reasons depend on the reader
+(``from_the_future`` and ``disordered``, jobs/core/lateness.py). An event feed believes such events: they are held in silver,
+and admitted there by a replay. In a counting feed they would move the watermark, below which its state drops events. So it
+judges ``from_the_future`` by the clock of its batch, as bronze does by that of its commit. An event that arrived too late
+behind others moves no watermark; where it is below one it is dropped, which the ledger names and calls a fault
+(jobs/engine/pipeline/feed_counts.py).
+
+No feed remembers copies, so a record has an id that follows from its event, and copies of it have the same.
 """
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from pyspark.sql import DataFrame
 
@@ -84,6 +88,18 @@ class EventFeed(Feed):
         return (self.of,)
 
 
+class Counts(Protocol):
+    """The function of a feed that counts."""
+
+    def __call__(self, tables: Sequence[DataFrame]) -> DataFrame:
+        """Return the columns of its records, from the believed rows of each table."""
+        ...
+
+    def waiting(self, tables: Sequence[DataFrame | None]) -> DataFrame:
+        """Return the rows that it keeps in state, with their ``time``; of a table that is None there are none."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountingFeed(Feed):
     """A feed whose records are computed from several events, which wait in state.
@@ -94,7 +110,7 @@ class CountingFeed(Feed):
     """
 
     of: tuple[Judged, ...]
-    transform: Callable[[Sequence[DataFrame]], DataFrame] = field(compare=False)
+    transform: Counts = field(compare=False)
 
     @property
     def tables(self) -> tuple[Judged, ...]:

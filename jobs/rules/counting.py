@@ -33,16 +33,7 @@ class Counting(Staged[ThresholdRule]):
 
     def __call__(self, tables: Sequence[DataFrame]) -> DataFrame:
         """Return the alerts on believed rows of the tables, in the order of ``sources_of``."""
-        rules = self.every
-        pairs = zip(sources_of(rules[0]), tables, strict=True)
-        found = reduce(DataFrame.unionByName, (hits(rows, its, rules) for its, rows in pairs))
-        named = found.selectExpr(
-            "*",
-            f"{_by_number([rule.id for rule in rules])} AS rule_id",
-            f"{_by_number([rule.version for rule in rules])} AS rule_version",
-            *(f"{sql} AS {name}" for name, sql in PLACE.items()),
-        )
-        own = self.of_their_stage(named)
+        rules, own = self.every, self.waiting(tables)
         counted = folded(
             own.withColumn("rule", F.concat_ws(" ", "rule_version", "rule_id")),
             fold({_name(rule): rule for rule in rules}, map(_name, self.stages[-1].rules)),
@@ -50,6 +41,19 @@ class Counting(Staged[ThresholdRule]):
         )
         at = F.timestamp_micros("event_at")
         return counted.withColumn("event_at", at).select(*ALERT.names)
+
+    def waiting(self, tables: Sequence[DataFrame | None]) -> DataFrame:
+        """Return what the parts find in rows of the tables, which is what waits in state, with its time as ``TIME``."""
+        rules = self.every
+        pairs = zip(sources_of(rules[0]), tables, strict=True)
+        every = (hits(rows, its, rules) for its, rows in pairs if rows is not None)
+        named = reduce(DataFrame.unionByName, every).selectExpr(
+            "*",
+            f"{_by_number([rule.id for rule in rules])} AS rule_id",
+            f"{_by_number([rule.version for rule in rules])} AS rule_version",
+            *(f"{sql} AS {name}" for name, sql in PLACE.items()),
+        )
+        return self.of_their_stage(named)
 
 
 def _by_number(texts: Sequence[str]) -> str:

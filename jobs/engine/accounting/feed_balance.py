@@ -42,7 +42,9 @@ def _sheet(name: str, books: FeedBooks, lake: Lake, faults: Sequence[str]) -> Ba
     return Balance(
         table=name,
         read=books.sums.read,
-        good=books.sums.read,
+        good=books.sums.good,
+        quarantined=dict(books.sums.held),
+        dropped_by_watermark=books.sums.dropped,
         rows=books.sums.written,
         waiting=_waiting(books, lake),
         batches=books.sums.batches,

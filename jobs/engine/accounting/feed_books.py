@@ -27,8 +27,18 @@ class FeedBooks(PlainBooks):
     def _add(self, version: int, entry: Entry) -> None:  # noqa: ARG002  # epochs are known by their numbers
         self.find(_gaps(entry, "read", entry.offsets, self.read))
         self.find(_gaps(entry, "counted", entry.sent, self.counted))
+        if entry.dropped_by_watermark:
+            self.find([_dropped(entry)])
         self.read = {part: end for part, (_, end) in entry.offsets.items()}
         self.counted = {part: end for part, (_, end) in entry.sent.items()}
+
+
+def _dropped(entry: Entry) -> str:
+    ranges = ", ".join(f"{part} [{first}, {end})" for part, (first, end) in entry.offsets.items())
+    return (
+        f"epoch {entry.batch} dropped {entry.dropped_by_watermark:,} events below the watermark that rules had found, "
+        f"among {ranges}; `strandline rules backtest` over their time raises what was missed"
+    )
 
 
 def _gaps(entry: Entry, what: str, ranges: Offsets, ends: Mapping[str, int]) -> Iterator[str]:

@@ -6,6 +6,11 @@ proportion to each partition's backlog; a partition whose events all lie in the 
 the others, the watermark follows it, and the rest of the other partitions is dropped as late. Here a slice ends at
 the same time in all partitions.
 
+Why a record whose clock is ahead is passed over in the search: the broker answers with the first record at or after a
+moment, and such a record is that for every moment after the record before it, also long after it was read. Its partition
+stood still there until all others were read, and what came behind it was far behind them. So where the broker knows of
+one, the partition is searched record by record (jobs/engine/kafka/spoilt_index.py).
+
 Why several topics fill one table: for the same reason. If two queries read two shapes of one event, their rows come
 in whatever order the queries happen to run, and the rows of the slower one meet a watermark that the faster one
 advanced. Read together they arrive in the order of their time.
@@ -17,7 +22,9 @@ from typing import TypeAlias
 
 from confluent_kafka import Message
 
+from jobs.core.lateness import SKEW, milliseconds
 from jobs.core.topic import Topic
+from jobs.engine.kafka.spoilt_index import SpoiltIndex
 from jobs.engine.kafka.topic_log import Log
 from jobs.engine.storage.ledger import Offsets
 
@@ -65,27 +72,34 @@ class Backlog:
             return {part: end[part] for part in waiting}
         # About 40 queries of a millisecond each, for which the broker only reads its time index.
         low, high = 0, time.time_ns() // 1_000_000
+        spoilt = self._spoilt(high + milliseconds(SKEW), start, end, waiting)
         stops = dict(start)
         while low < high:  # search for the latest time within the limit
             moment = (low + high + 1) // 2
-            candidate = self._until(moment, start, end, waiting)
+            candidate = self._until(moment, start, end, waiting, spoilt)
             if sum(candidate[part] - start[part] for part in waiting) <= limit:
                 low, stops = moment, candidate
             else:
                 high = moment - 1
         if all(stops[part] == start[part] for part in waiting):
-            return self._of_a_crowd(low, start, end, waiting, limit)
+            return self._of_a_crowd(low, start, end, waiting, limit, spoilt)
         return {part: stops[part] for part in waiting if stops[part] > start[part]}
 
-    def _of_a_crowd(
-        self, moment: int, start: Positions, end: Positions, waiting: Positions, limit: int
+    def _of_a_crowd(  # noqa: PLR0913, PLR0917  # where, and how much
+        self,
+        moment: int,
+        start: Positions,
+        end: Positions,
+        waiting: Positions,
+        limit: int,
+        spoilt: Mapping[Part, SpoiltIndex],
     ) -> dict[Part, int]:
         """Return a slice of records that all have the same time and are more than the limit: a part of the first partition.
 
         Each partition is read to its last record of that time and no further: otherwise one partition would be read
         ahead of the others, and the watermark with it.
         """
-        until = self._until(moment + 1, start, end, waiting)
+        until = self._until(moment + 1, start, end, waiting, spoilt)
         crowd = {part: until[part] for part in waiting if until[part] > start[part]}
         first = min(
             crowd or waiting
@@ -103,12 +117,33 @@ class Backlog:
         for name, log in self._logs.items():
             yield from log.records(_within(start, name), _within(end, name))
 
+    def _spoilt(
+        self, ahead: int, start: Positions, end: Positions, waiting: Positions
+    ) -> dict[Part, SpoiltIndex]:
+        """Return the partitions with a record at or after a time that no record can have."""
+        return {
+            (name, number): SpoiltIndex(
+                log, number, start[name, number], end[name, number], ahead=ahead
+            )
+            for name, log in self._logs.items()
+            if (asked := sorted(_within(waiting, name)))
+            for number, offset in log.offsets_at(ahead, asked).items()
+            if offset is not None and offset < end[name, number]
+        }
+
     def _until(
-        self, moment: int, start: Positions, end: Positions, waiting: Positions
+        self,
+        moment: int,
+        start: Positions,
+        end: Positions,
+        waiting: Positions,
+        spoilt: Mapping[Part, SpoiltIndex],
     ) -> dict[Part, int]:
         stops = dict(start)
+        for part, index in spoilt.items():
+            stops[part] = index.first_at(moment)
         for name, log in self._logs.items():
-            asked = sorted(_within(waiting, name))
+            asked = [n for n in sorted(_within(waiting, name)) if (name, n) not in spoilt]
             for number, offset in log.offsets_at(moment, asked).items() if asked else ():
                 part = (name, number)
                 stop = end[part] if offset is None else offset

@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 from jobs.core.errors import DataError, DefinitionError, TransientError
 from jobs.core.topic import Topic
 from jobs.engine.kafka.expired import ExpiredError, expired
+from jobs.engine.kafka.recreated import WAY
 
 TIMEOUT = 10.0
 PASSING = frozenset(
@@ -60,6 +61,8 @@ class Log:
     def close(self) -> None:
         """Disconnect."""
         self._consumer.close()
+        if "_looker" in self.__dict__:
+            self._looker.close()
 
     def partitions(self) -> list[int]:
         """Return the topic's partitions.
@@ -160,6 +163,31 @@ class Log:
                 raise KafkaException(error)
         return found
 
+    def look(self, partition: int, offset: int, seconds: float) -> list[Message]:
+        """Return some committed records from an offset on, having waited for the first for some seconds at most.
+
+        A consumer of its own: the broker holds a fetch at the end of a partition for half a second, and the next look of the
+        same consumer waits behind it.
+        """
+        self._looker.assign([TopicPartition(self.topic.name, partition, offset)])
+        first = self._looker.poll(seconds)
+        found = [first, *self._looker.consume(10_000, timeout=0)] if first is not None else []
+        return [message for message in found if message.error() is None]
+
+    @cached_property
+    def _looker(self) -> Consumer:
+        return Consumer(
+            {
+                **self._client,
+                "group.id": "strandline",
+                "enable.auto.commit": "false",
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "error",
+                "enable.partition.eof": "true",
+                "fetch.wait.max.ms": "5",
+            }
+        )
+
     def _stopped(self, seen: int, open_ends: Positions) -> TransientError:
         return TransientError(
             f"Kafka returned nothing more of topic {self.topic.name} after {seen:,} records, "
@@ -243,7 +271,7 @@ def refuse_shrunk(
             raise DataError(
                 f"{table} has read partition {partition} of {topic} up to offset {offset}, "
                 f"but the topic ends at {end}: it was made anew, or lost its end",
-                hint="use another topic or another lake; its rows are not those that were read.",
+                hint=WAY,
                 topic=topic,
                 partition=partition,
             )

@@ -11,22 +11,30 @@ reports nothing for an epoch in which it crashed. The counted ranges of the topi
 is the number of the feed's records in the topic, copies after a crash included. A range may differ from its epoch by some
 records, because the next epoch writes while this one is counted.
 
+What a feed that counts did with its events is in its entry as well: how many it believed, why not the others, and how many
+its state dropped below the watermark, which is a fault (jobs/engine/pipeline/feed_counts.py). Of other feeds the
+verdicts are not known, because continuous mode reports nothing: all that they read is called good.
+
 The entries are commits without rows, in a Delta log of their own, because whatever reads a ledger reads such a log.
 """
 
 import time
 from collections.abc import Mapping
+from typing import cast
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StringType, StructType
 
-from jobs.core.feed import Feed
+from jobs.core.feed import CountingFeed, Feed
 from jobs.core.modes import FeedMode
 from jobs.engine.kafka.expired import Ranges
 from jobs.engine.kafka.slices import Backlog, Bounds, Positions, name_of, part_of, range_ends
 from jobs.engine.kafka.topic_log import check_positions
-from jobs.engine.pipeline.feed_query import FEED
-from jobs.engine.pipeline.ingest import identity, refuse_unlike
+from jobs.engine.pipeline import feed_counts, feed_slices
+from jobs.engine.pipeline.feed_counts import Counts
+from jobs.engine.pipeline.feed_query import FEED, client, most_of
+from jobs.engine.pipeline.ingest import identities, own_of, refuse_unlike
 from jobs.engine.storage import create_table, delta_commit
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, Offsets, last_entry
@@ -61,15 +69,43 @@ class FeedLedger:
         """
         self._spark, self._feed, self._mode = spark, feed, mode
         self._path, self._checkpoint = lake.table(feed), lake.checkpoint(feed)
+        self._address, self._options = address, options
         self._source = Backlog(address, options, feed.topics)
         self._sink = Backlog(address, options, (feed.to,))
-        self._stream = identity({**self._source.identities(), **self._sink.identities()})
         self._at = time.monotonic()
         create_table.create(spark, self._path, NO_ROWS)
         newest = last_entry(self._path)
-        if newest is not None:
-            refuse_unlike(feed.id, newest[1].stream, self._stream)
-            self._pass_over(newest[1])
+        known = newest[1] if newest else None
+        self._stream = ",".join(
+            identities(feed.id, log, known) for log in (self._source, self._sink)
+        )
+        if known is not None:
+            read = {**range_ends(known.offsets), **range_ends(known.sent)}
+            refuse_unlike(feed.id, known.stream, self._stream, read)
+            self._leave_former_topics()
+            self._pass_over(known)
+
+    def refuse_recreated(self) -> None:
+        """Refuse topics that are not those any more that they were when the feed began.
+
+        Raises:
+            RecreatedError: One was made anew.
+            DefinitionError: One was deleted.
+        """
+        found = last_entry(self._path)
+        if found is not None:
+            known = found[1]
+            logs = (self._source, self._sink)
+            now = ",".join(identities(self._feed.id, log, known) for log in logs)
+            read = {**range_ends(known.offsets), **range_ends(known.sent)}
+            refuse_unlike(self._feed.id, self._stream, now, read)
+
+    def _leave_former_topics(self) -> None:
+        """Begin a new checkpoint where the table reads a topic of another name than the checkpoint does."""
+        found = kafka_ends(self._checkpoint)
+        names = {topic.name for topic in self._feed.topics}
+        if found is not None and not {*found[1]} <= names:
+            self._checkpoint.remove()
 
     def close(self) -> None:
         """Disconnect from Kafka."""
@@ -90,15 +126,17 @@ class FeedLedger:
             self._commit(-1, {name_of(p): (at, at) for p, at in begins.items()}, _empty(ends), 0)
             return begins
         read = self._done(newest[1])
-        check_positions(self._feed.id, read, bounds)
+        check_positions(self._feed.id, own_of(read, (t.name for t in self._feed.topics)), bounds)
         return {part: read.get(part, first) for part, (first, _) in bounds.items()}
 
-    def settle(self, *, at_once: bool = False) -> Entry | None:
+    def settle(self, *, at_once: bool = False, query: StreamingQuery | None = None) -> Entry | None:
         """Add an entry for what was committed since the previous one; None if that is nothing, or the previous is too recent.
 
         Args:
             at_once: Whether to add it however recent the previous entry is, also for records of an epoch that is not
                 committed.
+            query: The query that runs or has ended, whose reports have the figures of a feed that counts. Without it,
+                or where a report was lost with its process, they are counted again.
         """
         found, newest = kafka_ends(self._checkpoint), last_entry(self._path)
         if newest is None or not (at_once or time.monotonic() > self._at + OFTEN):
@@ -114,7 +152,45 @@ class FeedLedger:
         if done == before and not written:
             return None
         sent = {name_of(part): (began.get(part, 0), ends[part]) for part in sorted(ends)}
-        return self._commit(epoch, offsets, sent, written)
+        return self._commit(epoch, offsets, sent, written, counts=self._counts(newest[1], query))
+
+    def cut(self, spark: SparkSession, begins: Positions) -> bool:
+        """Return whether the query is to run one planned batch and no more: a slice of a backlog (jobs/engine/pipeline/feed_slices.py).
+
+        Args:
+            spark: The session in which it runs.
+            begins: The offsets that it reads next.
+        """
+        if not isinstance(self._feed, CountingFeed):
+            return False
+        most = most_of(self._mode)
+        return feed_slices.cut(spark, self._feed, self._checkpoint, self._source, begins, most)
+
+    def _counts(self, newest: Entry, query: StreamingQuery | None) -> Counts | None:
+        """Return the figures of the epochs since an entry; None for a feed that does not count."""
+        found = kafka_ends(self._checkpoint)
+        if not isinstance(self._feed, CountingFeed) or found is None:
+            return None
+        # A checkpoint that was made anew counts from 0.
+        before = newest.batch if newest.batch <= found[0] else -1
+        reports = {} if query is None else feed_counts.reported(query, before)
+        return sum(
+            (reports.get(n) or self._counted(n, newest) for n in range(before + 1, found[0] + 1)),
+            Counts(),
+        )
+
+    def _counted(self, number: int, newest: Entry) -> Counts:
+        """Count an epoch again."""
+        feed = cast(CountingFeed, self._feed)
+        return feed_counts.counted(
+            self._spark,
+            feed,
+            self._checkpoint,
+            number,
+            begins=range_ends(newest.offsets),
+            bounds=self._source.bounds(),
+            kafka=client(self._address, self._options),
+        )
 
     def accept(self, gone: Ranges, accepted: str) -> Entry:
         """Add an entry for offsets that expired before they were read, and let the checkpoint go on after them.
@@ -190,9 +266,11 @@ class FeedLedger:
         *,
         lost: Offsets | None = None,
         accepted: str | None = None,
+        counts: Counts | None = None,
     ) -> Entry:
         gone = lost or {}
-        read = sum(end - begin for part, (begin, end) in offsets.items() if part not in gone)
+        span = sum(end - begin for part, (begin, end) in offsets.items() if part not in gone)
+        found = Counts(rows=span) if counts is None else counts
         entry = Entry(
             table=self._feed.id,
             mode=self._mode.name,
@@ -201,8 +279,11 @@ class FeedLedger:
             source=", ".join(topic.name for topic in self._feed.topics),
             offsets=offsets,
             sent=sent,
-            read=read,
-            good=read,
+            read=found.rows,
+            good=found.good,
+            quarantined=found.held,
+            dropped_by_watermark=found.dropped,
+            without_record=span - found.rows,
             written=written,
             lost=gone,
             accepted=accepted,

@@ -26,14 +26,14 @@ from jobs.core.errors import DefinitionError, TransientError
 from jobs.core.feed import CountingFeed, EventFeed, Feed, topics_of
 from jobs.core.modes import AvailableNow, Continuous, FeedMode, MicroBatch, RealTime
 from jobs.core.parse_registered import Registered
-from jobs.core.received import RECEIVED
 from jobs.core.stateful import fence, watermarked
 from jobs.core.table import Judged
 from jobs.core.topic import Topic
-from jobs.core.verdict import good_rows, judged
+from jobs.core.verdict import good_rows
 from jobs.engine.kafka.slices import Positions
 from jobs.engine.kafka.topic_log import java_options
-from jobs.engine.pipeline.ingest import by_topic, received
+from jobs.engine.pipeline.feed_counts import judged_at, observed
+from jobs.engine.pipeline.ingest import by_topic
 from jobs.engine.runtime.jvm import running_tasks
 from jobs.engine.runtime.spark_session import for_any_rows, for_rows_alone
 from jobs.engine.storage.lake import Lake
@@ -65,6 +65,7 @@ def start(  # noqa: PLR0913  # what, how, where, and Kafka
     *,
     kafka: dict[str, str],
     begins: Positions,
+    once: bool = False,
 ) -> StreamingQuery:
     """Start a feed's query.
 
@@ -75,14 +76,15 @@ def start(  # noqa: PLR0913  # what, how, where, and Kafka
         lake: Where its checkpoint is.
         kafka: The options of Spark's Kafka client.
         begins: Where it begins to read if its checkpoint has no batch yet.
+        once: Whether it ends after the batch that is planned in its checkpoint.
     """
     settle(lake.checkpoint(feed))
     session = for_any_rows(spark) if isinstance(mode, Continuous) else for_rows_alone(spark)
 
     def rows(table: Judged) -> DataFrame:
         _refuse_registered(feed, topics_of(table))
-        records = _records(session, topics_of(table), mode, kafka, begins)
-        return believed(records, table)
+        records = _records(session, topics_of(table), _most(feed, mode), kafka, begins)
+        return believed(records, table, counts=isinstance(feed, CountingFeed))
 
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", feed.id)
     query = (
@@ -94,6 +96,8 @@ def start(  # noqa: PLR0913  # what, how, where, and Kafka
         .option("checkpointLocation", str(lake.checkpoint(feed)))
         .outputMode("update")
     )
+    if once:
+        return query.trigger(once=True).start()
     match mode:
         case RealTime(every=every):
             triggered: DataStreamWriter = query.trigger(realTime=_text(every))  # type: ignore[call-overload]  # not in its overloads
@@ -181,13 +185,18 @@ def client(address: str, options: Mapping[str, str]) -> dict[str, str]:
     return {"kafka.bootstrap.servers": address, **java_options(options)}
 
 
-def believed(records: DataFrame, table: Judged) -> DataFrame:
-    """Judge records of Kafka as a table does, and return the believed rows."""
-    unknown = {
-        name: F.lit(None).cast(RECEIVED[name].dataType)
-        for name in ("_batch", "_ingested_at", "_newest_before")
-    }
-    return good_rows(judged(received(records).withColumns(unknown), table))
+def believed(records: DataFrame, table: Judged, *, counts: bool = False) -> DataFrame:
+    """Judge records of Kafka as a table does, and return the believed rows.
+
+    Args:
+        records: The records.
+        table: The table.
+        counts: Whether they move a watermark: then the clock of the batch says what is ahead, and Spark's report of it how
+            many were believed.
+    """
+    if counts:
+        return good_rows(observed(judged_at(records, table, F.current_timestamp()), table))
+    return good_rows(judged_at(records, table, F.lit(None).cast("timestamp")))
 
 
 def as_records(rows: DataFrame, feed: Feed) -> DataFrame:
@@ -218,7 +227,7 @@ def _timed(rows: DataFrame, table: Judged) -> DataFrame:
 def _records(
     session: SparkSession,
     topics: Sequence[Topic],
-    mode: FeedMode,
+    most: int | None,
     kafka: dict[str, str],
     begins: Positions,
 ) -> DataFrame:
@@ -232,14 +241,27 @@ def _records(
         .option("startingOffsets", json.dumps(by_topic(own)))
         .option("includeHeaders", "true")
     )
+    if most is not None:
+        reader = reader.option("maxOffsetsPerTrigger", most)
+    return reader.load()
+
+
+def most_of(mode: FeedMode) -> int | None:
+    """Return the most records that a batch should have."""
     match mode:
         case MicroBatch(max_offsets=most):
-            reader = reader.option("maxOffsetsPerTrigger", most or MAX_OFFSETS)
-        case AvailableNow(max_offsets=int(most)):
-            reader = reader.option("maxOffsetsPerTrigger", most)
+            return most or MAX_OFFSETS
+        case AvailableNow(max_offsets=most):
+            return most
+        case RealTime() | Continuous():
+            return None
         case _:
-            pass
-    return reader.load()
+            assert_never(mode)
+
+
+def _most(feed: Feed, mode: FeedMode) -> int | None:
+    """Return the limit that Spark is to keep; the slices of a feed that counts are cut by time (jobs/engine/pipeline/feed_slices.py)."""
+    return None if isinstance(feed, CountingFeed) else most_of(mode)
 
 
 def _text(seconds: float) -> str:

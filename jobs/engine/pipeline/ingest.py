@@ -7,7 +7,7 @@ order (jobs/engine/kafka/slices.py), and one code path serves batch, catch-up an
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TypeAlias
 
@@ -15,11 +15,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from jobs.core.errors import DataError
+from jobs.core.errors import DataError, DefinitionError
 from jobs.core.received import RECEIVED
 from jobs.core.table import Table
 from jobs.engine.kafka import topic_log
 from jobs.engine.kafka.beyond_calendar import FEW, as_spark_reads, is_beyond, within_calendar
+from jobs.engine.kafka.recreated import WAY, RecreatedError, lost_of
 from jobs.engine.kafka.slices import Backlog, Bounds, Part, Positions, name_of, range_ends
 from jobs.engine.pipeline.governor import Governor
 from jobs.engine.pipeline.learn_schemas import Learner
@@ -71,11 +72,11 @@ class Intake:
             **topic_log.java_options(options),
         }
         self._log = Backlog(address, options, table.topics)
-        self._stream = identity(self._log.identities())
         # Read once, and then known from each commit, because the table has one writer. A batch looked for it three times, and a
         # stream at each of its triggers; each look is two requests on a store. After a commit that failed, all begins anew.
         newest = last_entry(self._path)
         self._newest = newest[1] if newest else None
+        self._stream = identities(table.id, self._log, self._newest)
         self._refuse_another_topic()
         self._make()
         self._schemas = Learner(table, lake)
@@ -113,7 +114,8 @@ class Intake:
         target = {p: end for p, (_, end) in bounds.items()}
         while not stopped():
             start = self._positions(bounds)
-            topic_log.check_positions(self._table.id, start, bounds)
+            own = own_of(start, (topic.name for topic in self._table.topics))
+            topic_log.check_positions(self._table.id, own, bounds)
             limit = governor.rows if governor else None
             stops = self._log.slice(start, target, limit)
             if not stops:
@@ -155,7 +157,8 @@ class Intake:
             DataError: A topic was recreated.
         """
         if self._newest is not None:
-            refuse_unlike(self._table.id, self._newest.stream, self._stream)
+            read = range_ends(self._newest.offsets)
+            refuse_unlike(self._table.id, self._newest.stream, self._stream, read)
 
     def _refuse_recreated(self) -> None:
         """Refuse a slice that was read, before its commit, if a topic was recreated since the run began.
@@ -166,7 +169,9 @@ class Intake:
         Raises:
             DataError: A topic was recreated.
         """
-        refuse_unlike(self._table.id, self._stream, identity(self._log.identities()))
+        now = identities(self._table.id, self._log, self._newest)
+        read = range_ends(self._newest.offsets) if self._newest else {}
+        refuse_unlike(self._table.id, self._stream, now, read)
 
     def _append(self, start: Positions, stops: Positions, read: Read, most: int) -> Entry:
         meter = Meter(self._spark)
@@ -264,29 +269,53 @@ def identity(topics: Mapping[str, str]) -> str:
     return ",".join(f"{name}@{topics[name]}" for name in sorted(topics))
 
 
-def refuse_unlike(name: str, before: str, now: str) -> None:
+def own_of(offsets: Positions, topics: Iterable[str]) -> dict[Part, int]:
+    """Return the offsets of some topics; a reader whose topic was renamed has those of the former one as well."""
+    known = {*topics}
+    return {part: at for part, at in offsets.items() if part[0] in known}
+
+
+def identities(name: str, log: Backlog, newest: Entry | None) -> str:
+    """Return the ids of the topics of a reader.
+
+    Raises:
+        DefinitionError: One does not exist. Where it was read before, it must not be made again.
+    """
+    try:
+        return identity(log.identities())
+    except DefinitionError as error:
+        topic = str(error.fields.get("topic", ""))
+        if newest is None or topic not in identities_in(newest.stream):
+            raise
+        lost = lost_of(topic, range_ends(newest.offsets))
+        raise DefinitionError(
+            f"{error.message} any more, and {name} has read it; {lost}",
+            hint=f"do not make it anew: {WAY}",
+            table=name,
+            topic=topic,
+        ) from error
+
+
+def refuse_unlike(name: str, before: str, now: str, read: Positions | None = None) -> None:
     """Refuse a topic that was recreated; a new topic may join.
 
     Args:
         name: The table or the feed that reads it.
         before: The ids of the topics when they were read first.
         now: Their ids today.
+        read: The offsets up to which they were read.
 
     Raises:
-        DataError: A topic was recreated.
+        RecreatedError: A topic was recreated.
     """
-    found = _identities(now)
-    for topic, known in _identities(before).items():
+    found = identities_in(now)
+    for topic, known in identities_in(before).items():
         if found.get(topic, known) != known:
-            raise DataError(
-                f"{name} read another topic of the name {topic}: the topic was recreated",
-                hint="its offsets mean other records now; use another lake for the new topic.",
-                table=name,
-                topic=topic,
-            )
+            raise RecreatedError(name, topic, read or {})
 
 
-def _identities(stream: str) -> dict[str, str]:
+def identities_in(stream: str) -> dict[str, str]:
+    """Return the ids of topics by their names, as an entry has them."""
     return dict(topic.rsplit("@", 1) for topic in stream.split(",") if "@" in topic)
 
 

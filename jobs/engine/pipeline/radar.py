@@ -20,10 +20,14 @@ from typing import Any
 from jobs import catalog
 from jobs.core.feed import Feed
 from jobs.core.table import Ingested
+from jobs.core.topic import Topic
+from jobs.engine.kafka import admin
 from jobs.engine.kafka.next_records import WAIT
 from jobs.engine.kafka.outlook import outlooks
-from jobs.engine.kafka.slices import Positions, range_ends
+from jobs.engine.kafka.recreated import lost_of
+from jobs.engine.kafka.slices import Backlog, Part, Positions, name_of, range_ends
 from jobs.engine.pipeline.danger import Danger, Level, judged, text
+from jobs.engine.pipeline.ingest import identities_in
 from jobs.engine.pipeline.readers import How, Reader, readers
 from jobs.engine.storage.commit_log import commit_file, is_commit
 from jobs.engine.storage.commit_time import committed_at
@@ -43,11 +47,13 @@ class TopicReader:
     Args:
         name: What people call it.
         positions: The offsets that it reads next.
+        stream: The ids of the topics that it read.
         stops: Whether it stops where a record is gone; one that goes on asks for no person.
     """
 
     name: str
     positions: Positions
+    stream: str = ""
     stops: bool = True
 
 
@@ -55,7 +61,9 @@ def topic_readers(lake: Lake) -> list[TopicReader]:
     """Return the bronze tables that have read something, and the feeds that ran in the last process."""
     tables = (table for table in catalog.tables() if isinstance(table, Ingested))
     found = ((table.id, lake.table(table)) for table in tables)
-    bronze = [TopicReader(name=name, positions=_read(path)) for name, path in found]
+    bronze = [
+        TopicReader(name=name, positions=_read(path), stream=_stream(path)) for name, path in found
+    ]
     return [*(each for each in bronze if each.positions), *_feeds(lake)]
 
 
@@ -74,13 +82,55 @@ def topic_dangers(
         TransientError: No broker answers.
     """
     until, dangers = time.monotonic() + PATIENCE, list[Danger]()
+    gone = recreated(readers_, address, options)
     for reader in readers_:
         wait = max(SHORTEST, min(WAIT, until - time.monotonic()))
         found = outlooks(address, options, reader.positions, wait)
         dangers += [
-            judged(reader.name, each, now, stops=reader.stops) for _, each in sorted(found.items())
+            gone.get((reader.name, part)) or judged(reader.name, each, now, stops=reader.stops)
+            for part, each in sorted(found.items())
+            if _is_read(reader, part)
         ]
     return dangers
+
+
+def recreated(
+    readers_: Sequence[TopicReader], address: str, options: Mapping[str, str]
+) -> dict[tuple[str, Part], Danger]:
+    """Return what is lost of topics that were deleted, or made anew, since they were read; by reader and partition."""
+    known = {reader.name: identities_in(reader.stream) for reader in readers_}
+    names = {topic for ids in known.values() for topic in ids}
+    there = names & admin.topics(address, options).keys()
+    log = Backlog(address, options, [Topic(name=name) for name in sorted(there)])
+    try:
+        now = log.identities()
+    finally:
+        log.close()
+    return {
+        (reader.name, part): Danger(
+            reader=reader.name,
+            source=name_of(part),
+            unread=0,
+            level=Level.LOST if reader.stops else Level.SOON,
+            says=f"its topic was {'made anew' if part[0] in now else 'deleted'}: "
+            f"{lost_of(part[0], {part: at})}",
+        )
+        for reader in readers_
+        for part, at in reader.positions.items()
+        if _is_read(reader, part)
+        and now.get(part[0]) != known[reader.name].get(part[0], now.get(part[0]))
+    }
+
+
+def _is_read(reader: TopicReader, part: Part) -> bool:
+    """Return whether a reader still reads a topic; one that a table named before is in its ledger for good."""
+    known = identities_in(reader.stream)
+    return not known or part[0] in known
+
+
+def _stream(path: Place) -> str:
+    newest = last_entry(path) if is_table(path) else None
+    return newest[1].stream if newest else ""
 
 
 def keep(lake: Lake, found: Sequence[Danger], now: datetime) -> None:
@@ -124,7 +174,11 @@ def _feeds(lake: Lake) -> Iterator[TopicReader]:
                 for topic, parts in (ended[1] if ended else {}).items()
                 for number, at in parts.items()
             }
-            yield TopicReader(name=feed, positions=_later(_read(folder / name), done))
+            yield TopicReader(
+                name=feed,
+                positions=_later(_read(folder / name), done),
+                stream=_stream(folder / name),
+            )
 
 
 def _in_the_last_process(lake: Lake) -> set[str] | None:

@@ -21,7 +21,7 @@ from jobs.engine.kafka.expired import Ranges, expired
 from jobs.engine.kafka.slices import Backlog, Bounds, Part, name_of, part_of, range_ends
 from jobs.engine.kafka.topic_log import refuse_shrunk
 from jobs.engine.pipeline.feed_ledger import FeedLedger
-from jobs.engine.pipeline.ingest import identity, refuse_unlike
+from jobs.engine.pipeline.ingest import identities, refuse_unlike
 from jobs.engine.pipeline.runner import Site
 from jobs.engine.quarantine.write import Signed
 from jobs.engine.storage import delta_commit
@@ -96,8 +96,8 @@ def accept(table: Ingested, lake: Lake, site: Site, signed: Signed) -> Accepted:
         newest = _newest(table.id, lake, table)
         backlog = Backlog(site.kafka(table.id), site.options, table.topics)
         try:
-            stream = identity(backlog.identities())
-            refuse_unlike(table.id, newest.stream, stream)
+            stream = identities(table.id, backlog, newest)
+            refuse_unlike(table.id, newest.stream, stream, range_ends(newest.offsets))
             bounds = backlog.bounds()
         finally:
             backlog.close()

@@ -80,6 +80,7 @@ class FeedRun:
         """The offsets before which every event was judged; None while the query runs, and where it is unknown."""
         self._query: StreamingQuery | None = None
         self._ledger: FeedLedger | None = None
+        self._is_slice = False
         self._pause, self._due = FIRST, 0.0
 
     def tend(self, *, measures: bool) -> None:
@@ -106,7 +107,7 @@ class FeedRun:
             self._ended(self._query)
             return
         if measures:
-            self._account(self._ledger.settle())
+            self._account(self._ledger.settle(query=self._query))
             self.pulse.lag = self._ledger.lag()
             self.pulse.away, self._pause = None, FIRST
 
@@ -156,7 +157,9 @@ class FeedRun:
 
     def _start(self) -> None:
         self.ended = None
-        begins = self._opened().begin(from_the_first=self._from_the_first)
+        ledger = self._opened()
+        begins = ledger.begin(from_the_first=self._from_the_first)
+        self._is_slice = ledger.cut(self._site.spark, begins)
         address = self._site.kafka(self.feed.id)
         self._query = feed_query.start(
             self._site.spark,
@@ -165,6 +168,7 @@ class FeedRun:
             self._lake,
             kafka=feed_query.client(address, self._site.options),
             begins=begins,
+            once=self._is_slice,
         )
 
     def _ended(self, query: StreamingQuery) -> None:
@@ -178,11 +182,15 @@ class FeedRun:
         except StreamingQueryException as error:
             failure = error
         if failure is not None:
+            if (
+                self._ledger is not None
+            ):  # Spark names no topic that was made anew, only offsets that it misses
+                self._ledger.refuse_recreated()
             raise failure
-        self.is_done = True
+        self.is_done = not self._is_slice
         if self._ledger is not None:
-            self._account(self._ledger.settle(at_once=True))
-            self.ended = self._ledger.read()
+            self._account(self._ledger.settle(at_once=True, query=self._query))
+            self.ended = self._ledger.read() if self.is_done else None
         self._close(settles=False)
 
     def _wait(self, away: TransientError) -> None:
@@ -196,7 +204,7 @@ class FeedRun:
     def _close(self, *, settles: bool) -> None:
         if self._ledger is not None:
             if settles:
-                self._account(self._ledger.settle(at_once=True))
+                self._account(self._ledger.settle(at_once=True, query=self._query))
             self._ledger.close()
         self._query = self._ledger = None
 

@@ -7,7 +7,8 @@ has exactly the range that a replay after a crash will read again.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
+from uuid import uuid4
 
 from jobs.core.errors import DataError
 from jobs.engine.storage.files_at_version import table_id
@@ -163,6 +164,78 @@ def kafka_ends(checkpoint: Place) -> tuple[int, dict[str, dict[str, int]]] | Non
         if text != NOTHING_YET
         for topic, ends in json.loads(text).items()
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Epoch:
+    """A micro-batch of a stream over Kafka, as it was planned.
+
+    Args:
+        start: Where it begins, by topic and partition; nothing for the first one.
+        end: Where it ends.
+        at_ms: When it was planned: the clock of the batch, also where it is run again.
+        late_ms: The watermark below which it drops rows: that of the batch before.
+    """
+
+    start: Mapping[tuple[str, int], int]
+    end: Mapping[tuple[str, int], int]
+    at_ms: int
+    late_ms: int
+
+
+def epoch(checkpoint: Place, number: int) -> Epoch:
+    """Return a micro-batch of a stream over Kafka.
+
+    Raises:
+        FileNotFoundError: Spark has removed it; it keeps about a hundred.
+    """
+    conditions, end = _epoch(checkpoint, number)
+    before, start = _epoch(checkpoint, number - 1) if number else ({}, {})
+    return Epoch(
+        start=start,
+        end=end,
+        at_ms=int(conditions["batchTimestampMs"]),
+        late_ms=int(before.get("batchWatermarkMs", 0)),
+    )
+
+
+def plan_epoch(
+    checkpoint: Place,
+    offsets: Sequence[Mapping[str, Mapping[int, int]]],
+    conditions: str,
+    at_ms: int,
+) -> int:
+    """Plan the next micro-batch of a stream over Kafka ahead of Spark, which runs it as it is; return its number.
+
+    Args:
+        checkpoint: The stream's, in which every planned batch is committed.
+        offsets: Where it ends, by topic and partition, for each source in their order.
+        conditions: The settings that a first batch has; a later one has those of the batch before.
+        at_ms: The clock of the batch.
+    """
+    done, watermark = _newest(checkpoint, "commits"), 0
+    if done is not None:
+        _, conditions, *_ = _lines(checkpoint, "offsets", done)
+        watermark = _next_watermark(checkpoint, done)
+    has = {**json.loads(conditions), "batchWatermarkMs": watermark, "batchTimestampMs": at_ms}
+    number = 0 if done is None else done + 1
+    lines = ["v1", *(json.dumps(each, separators=(",", ":")) for each in (has, *offsets))]
+    if stream_id(checkpoint) is None:
+        (checkpoint / "metadata").put(json.dumps({"id": str(uuid4())}, separators=(",", ":")))
+    (checkpoint / "offsets" / str(number)).put("\n".join(lines))
+    return number
+
+
+def _epoch(checkpoint: Place, number: int) -> tuple[dict[str, Any], dict[tuple[str, int], int]]:
+    _, conditions, *offsets = _lines(checkpoint, "offsets", number)
+    ends = {
+        (topic, int(part)): end
+        for text in offsets
+        if text != NOTHING_YET
+        for topic, parts in json.loads(text).items()
+        for part, end in parts.items()
+    }
+    return json.loads(conditions), ends
 
 
 def unread_from(checkpoint: Place) -> Positions | None:

@@ -134,3 +134,20 @@ def test_two_topics_of_a_table_are_read_together(kafka: str, topic: Topic) -> No
         }
         assert set(read) == {topic.name, older.name}
         assert max(read.values()) - min(read.values()) <= 1
+
+
+@pytest.mark.kafka
+def test_a_record_whose_clock_is_ahead_holds_up_nothing_behind_it(kafka: str, topic: Topic) -> None:
+    """The broker answers every later moment with it, so its partition stood still until the others were read."""
+    halves = [(0, number * HOUR) for number in range(100)]
+    others = [(1, number * HOUR) for number in range(100)]
+    make(kafka, topic)
+    put(kafka, topic, [*halves[:10], (0, TEN_YEARS), *halves[10:], *others, (1, TEN_YEARS)])
+
+    slices = list(sliced(kafka, 20, topic))
+
+    assert_none_runs_ahead(
+        slices[:-1],
+        [number if number < 10 else number - 1 for number in range(101)],
+        list(range(101)),
+    )

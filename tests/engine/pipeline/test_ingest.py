@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 import pytest
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
@@ -12,16 +13,21 @@ from confluent_kafka.cimpl import NewPartitions
 from pyspark.sql import SparkSession
 
 from jobs.bronze import device_telemetry as bronze
+from jobs.cli.radar import refuse_danger
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.modes import AvailableNow
 from jobs.core.table import Table
 from jobs.core.topic import Topic
 from jobs.engine.accounting.balance_sheet import Balance, balance
+from jobs.engine.kafka.recreated import WAY
+from jobs.engine.kafka.slices import range_ends
 from jobs.engine.kafka.topic_log import Log
+from jobs.engine.pipeline.danger import Level
+from jobs.engine.pipeline.radar import TopicReader, topic_dangers
 from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries, last_entry
-from tests.engine.records import HOUR, admin, drop, expire, make, put, put_transactions
+from tests.engine.records import HOUR, NOON, admin, drop, expire, make, put, put_transactions
 
 pytestmark = pytest.mark.kafka
 
@@ -175,6 +181,56 @@ def test_a_recreated_topic_is_refused_also_if_it_is_longer_than_the_old_one(
     put(address, table.topics[0], [(0, n) for n in range(20)])
 
     refusal(table, lake, site)
+
+
+def test_a_topic_that_was_made_anew_has_one_way_on_that_is_told_everywhere(
+    table: Table, lake: Lake, site: Site
+) -> None:
+    """Its table names a topic of another name, and goes on in its lake with all that it has."""
+    address, (topic,) = str(site.address), table.topics
+    make(address, topic)
+    put(address, topic, [(0, n) for n in range(10)])
+    filled(table, lake, site)
+    drop(address, topic)
+    with pytest.raises(DefinitionError, match="does not exist") as deleted:
+        filled(table, lake, site)
+    make(address, topic)
+    put(address, topic, [(0, n) for n in range(20)])
+
+    error = refusal(table, lake, site)
+
+    lost = "from offset 10 of partition 0"
+    assert lost in error.message
+    assert lost in deleted.value.message
+    assert [WAY in each.hint for each in (error, deleted.value)] == [True, True]
+    reader = TopicReader(name=table.id, **read_of(table, lake))
+    dangers = {each.source: each for each in topic_dangers([reader], address, {}, NOON)}
+    seen = dangers[f"{topic}/0"]
+    assert (seen.level, lost in seen.says) == (Level.LOST, True)
+    with pytest.raises(DataError) as asked:
+        refuse_danger([seen])
+    assert asked.value.hint == WAY
+
+    renamed = replace(table, reads=(replace(topic, name=f"{topic}-2"),))
+    make(address, renamed.topics[0])
+    put(address, renamed.topics[0], [(0, n) for n in range(5)])
+    sheet = filled(renamed, lake, site)
+    assert (sheet.read, sheet.rows, sheet.faults) == (15, 15, [])
+    assert filled(renamed, lake, site).batches == sheet.batches
+    reader = TopicReader(name=table.id, **read_of(table, lake))
+    assert [each.level for each in topic_dangers([reader], address, {}, NOON)] != []
+    assert not [
+        each
+        for each in topic_dangers([reader], address, {}, NOON)
+        if each.level.is_alarming or not each.source.startswith(f"{topic}-2/")
+    ]
+
+
+def read_of(table: Table, lake: Lake) -> dict[str, Any]:
+    """Return what the radar knows of a reader."""
+    found = last_entry(lake.table(table))
+    assert found is not None
+    return {"positions": range_ends(found[1].offsets), "stream": found[1].stream}
 
 
 def test_records_that_expired_before_they_were_read_are_named(
