@@ -50,7 +50,7 @@ FAULTS = (
     Mutant(
         "records that Kafka has deleted are passed over",
         f"{PIPELINE}/ingest.py",
-        "topic_log.check_positions(self._table.id, start, bounds)",
+        "topic_log.check_positions(self._table.id, own, bounds)",
         "pass",
         ("tests/engine/pipeline/test_ingest.py",),
     ),

@@ -47,16 +47,15 @@ class Log:
             "log_level": 0,
             **{k: v for k, v in options.items() if not k.startswith("ssl.truststore")},
         }
-        self._consumer = Consumer(
-            {
-                **self._client,
-                "group.id": "strandline",
-                "enable.auto.commit": "false",
-                "isolation.level": "read_committed",
-                "auto.offset.reset": "error",
-                "enable.partition.eof": "true",
-            }
-        )
+        self._reading = {
+            **self._client,
+            "group.id": "strandline",
+            "enable.auto.commit": "false",
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "error",
+            "enable.partition.eof": "true",
+        }
+        self._consumer = Consumer(self._reading)
 
     def close(self) -> None:
         """Disconnect."""
@@ -176,17 +175,7 @@ class Log:
 
     @cached_property
     def _looker(self) -> Consumer:
-        return Consumer(
-            {
-                **self._client,
-                "group.id": "strandline",
-                "enable.auto.commit": "false",
-                "isolation.level": "read_committed",
-                "auto.offset.reset": "error",
-                "enable.partition.eof": "true",
-                "fetch.wait.max.ms": "5",
-            }
-        )
+        return Consumer({**self._reading, "fetch.wait.max.ms": "5"})
 
     def _stopped(self, seen: int, open_ends: Positions) -> TransientError:
         return TransientError(

@@ -138,7 +138,7 @@ def test_two_topics_of_a_table_are_read_together(kafka: str, topic: Topic) -> No
 
 @pytest.mark.kafka
 def test_a_record_whose_clock_is_ahead_holds_up_nothing_behind_it(kafka: str, topic: Topic) -> None:
-    """The broker answers every later moment with it, so its partition stood still until the others were read."""
+    """The broker answers every later moment with it, so its partition waited until the others were read."""
     halves = [(0, number * HOUR) for number in range(100)]
     others = [(1, number * HOUR) for number in range(100)]
     make(kafka, topic)

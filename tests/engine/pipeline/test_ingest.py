@@ -183,7 +183,7 @@ def test_a_recreated_topic_is_refused_also_if_it_is_longer_than_the_old_one(
     refusal(table, lake, site)
 
 
-def test_a_topic_that_was_made_anew_has_one_way_on_that_is_told_everywhere(
+def test_a_topic_that_was_made_anew_has_one_way_on_which_every_verb_names(
     table: Table, lake: Lake, site: Site
 ) -> None:
     """Its table names a topic of another name, and goes on in its lake with all that it has."""

@@ -77,7 +77,7 @@ class Log:
         self.sent += 1
         event = {
             "action_id": f"a{self.sent}",
-            "user_id": user or "nobody",
+            "user_id": user or "no one",
             "action": "failed" if user else "login",
             "device_id": "d",
             "event_at": at.isoformat(),
