@@ -44,10 +44,15 @@ def opened(  # noqa: PLR0913, PLR0917  # what is known before a batch runs
     inputs: Parts,
     mode: str,
     most: int,
+    *,
+    selects: bool = False,
 ) -> Entry:
-    """Begin the entry of a batch with the figures that are known before it runs, the dropped rows among them."""
+    """Begin the entry of a batch with the figures that are known before it runs, the dropped rows among them.
+
+    ``selects`` says whether the table's function leaves rows out and does nothing else.
+    """
     parts = {source: versions for source, versions in inputs.items() if versions}
-    dropped, between = _dropped(spark, table, plan, parts)
+    dropped, between = _dropped(spark, table, plan, parts, selects=selects)
     return Entry(
         table=table.id,
         mode=mode,
@@ -83,26 +88,39 @@ def watch_of(spark: SparkSession, table: Judged, lake: Lake, stream: str, inputs
     parts = [part for _, part in read]
     files = [file for part in parts for file in part.files]
 
+    begun_at = next((version for version, part in read if not part.files), 0)
+
+    def snapshot() -> DataFrame:
+        return rows_at(spark, lake.table(source), begun_at)
+
     def records() -> DataFrame:
-        if files:
-            # Older files of bronze may lack a column that newer ones have.
-            return spark.read.schema(RECEIVED).parquet(*files)
-        return rows_at(spark, lake.table(source), read[-1][0] if read else 0)
+        if not files:
+            return snapshot()
+        # Older files of bronze may lack a column that newer ones have.
+        later = spark.read.schema(RECEIVED).parquet(*files)
+        if all(part.files for part in parts):
+            return later
+        # A stream that begins with a snapshot reads what was committed while its first batch was planned as well.
+        return snapshot().unionByName(later, allowMissingColumns=True)
 
     return Watch(
         table=table,
-        read=lambda: mark_of(spark, parts, records),
+        read=lambda: mark_of(spark, parts, snapshot),
         passed=lambda _: of_stream(spark, stream),
         records=records,
     )
 
 
 def _dropped(
-    spark: SparkSession, table: Streamed, plan: Planned, parts: Parts
+    spark: SparkSession, table: Streamed, plan: Planned, parts: Parts, *, selects: bool
 ) -> tuple[int, Reach | None]:
-    """Count the rows that Spark dropped because they are below the watermark, and return the range of their times."""
+    """Count the rows that Spark dropped because they are below the watermark, and return the range of their times.
+
+    The range is known where the time of a table's row follows from that of one row of its source: in windows that begin at
+    it. Below a join a row may be of a window hours away, and a backfill of another range would seem to bring it in.
+    """
     count, between = 0, None
-    if not plan.late_ms:
+    if not plan.late_ms or selects:  # what only selects has no state that could refuse a row
         return count, between
     for source in table.upstream:
         read = [part for _, part in parts.get(source.id, ())]
@@ -113,7 +131,14 @@ def _dropped(
             more, reach = _count_below(reader.parquet(*files), table, source, plan.late_ms)
             count += more
             between = hull([each for each in (between, reach) if each])
-    return count, between
+    is_known = (
+        isinstance(table, Windowed | Upserted)
+        and table.window is not None
+        and len(table.upstream) == 1
+        and not table.reaches
+        and table.event_at == table.window_from
+    )
+    return count, between if is_known else None
 
 
 def _oldest(table: Streamed, source: Table, read: Sequence[Added]) -> float:

@@ -52,6 +52,7 @@ class Size:
         best_rows: The rows of the batch that needed the least CPU a row.
         best: Its rows in a second of CPU.
         deaths: How many processes in a row have ended within a batch.
+        measured: Whether a batch was measured, also one of which nothing but its slowness was learnt.
         why: The reason, for people.
     """
 
@@ -60,6 +61,7 @@ class Size:
     best_rows: int = 0
     best: float = 0.0
     deaths: int = 0
+    measured: bool = False
     why: str = "nothing was measured yet"
 
 
@@ -106,7 +108,7 @@ def after_batch(size: Size, found: Measured) -> Size:
     """
     if found.rows < LEAST:
         return size
-    size = replace(size, deaths=0)
+    size = replace(size, deaths=0, measured=True)
     if found.held > TIGHT or found.collecting > BUSIER:
         most = _bounded(found.rows * 3 // 4, size.most)
         why = f"memory was short with {found.rows:,} rows ({_pressure(found)})"

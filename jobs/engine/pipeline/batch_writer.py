@@ -139,7 +139,10 @@ class Writer:
         rows_read = sum(part.rows for read in inputs.values() for _, part in read)
         self._limit.refuse(plan, rows_read)
         self._limit.begins(number, rows_read)
-        entry = opened(spark, table, stream, plan, inputs, self._mode, self._limit.chosen())
+        if self._selects is None:
+            self._selects = not isinstance(table, Judged) and only_selects(spark, table, lake)
+        most = self._limit.chosen()
+        entry = opened(spark, table, stream, plan, inputs, self._mode, most, selects=self._selects)
         if plan.whole and isinstance(table, Judged):
             began_at = {name: first for name, (first, _) in entry.versions.items()}
             entry = replace(entry, imported=imported_until(table, lake, began_at))
@@ -153,8 +156,6 @@ class Writer:
                 held_already = not is_next and self._has(quarantine, stream, number)
                 return fork.write(rows, entry, meter, watch, held_already=held_already)
             case Windowed() | Appended():
-                if self._selects is None:
-                    self._selects = only_selects(spark, table, lake)
                 dropped = partial(self._dropped.count, spark, entry.stream)
                 write = partial(
                     append, path=path, dropped=dropped, table=table, selects=self._selects

@@ -79,7 +79,8 @@ class Governor:
     def is_new(self) -> bool:
         """Return whether nothing was measured of the table, and no process has ended within a batch of it."""
         size = self.size
-        return self._fixed is None and not size.best_rows and size.most is None and not size.deaths
+        known = size.measured or size.best_rows or size.most is not None or size.deaths
+        return self._fixed is None and not known
 
     def begin(self, width: int) -> None:
         """Choose the first size from memory: doubling up to it would make a catch-up of a million rows five batches.

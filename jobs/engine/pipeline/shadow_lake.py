@@ -161,8 +161,10 @@ def alone(table: Table, lake: Lake) -> Iterator[None]:
         ) from error
 
 
-def _between(sums: Sums) -> tuple[int, int] | None:
-    """Return the range in which the rows lie that were dropped and not brought in since."""
+def _between(sums: Sums, dropped: int) -> tuple[int, int] | None:
+    """Return the range in which the rows lie that were dropped and not brought in since; None where that of some is unknown."""
+    if sum(rows for rows, _ in sums.drops) != dropped:
+        return None
     ends = [each for _, ranges in sums.drops for each in ranges]
     return (min(first for first, _ in ends), max(last for _, last in ends)) if ends else None
 
@@ -178,6 +180,7 @@ def summed(path: Place, mark: str, until: int | None = None) -> Entry:
         broke.update(entry.broke)
     sums = sums_of(path, until)
     back, found_again = sums.dropped_and_healed, sums.lost_and_healed
+    dropped = sums.dropped - back - sums.brought_back
     names = {name for entry in streamed for name in entry.versions}
     begun = first.versions if first.whole else {}
     ends = {n: max(e.versions[n][1] for e in streamed if n in e.versions) for n in names}
@@ -195,8 +198,9 @@ def summed(path: Place, mark: str, until: int | None = None) -> Entry:
         counted=sums.counted,
         duplicates=sums.duplicates + back + found_again,
         quarantined=sums.held,
-        dropped_by_watermark=sums.dropped - back - sums.brought_back,
-        dropped_between=_between(sums),
+        dropped_by_watermark=dropped,
+        dropped_between=_between(sums, dropped),
+        dropped_above=dict(sums.dropped_above),
         lost_by_function=sums.lost_by_function - found_again,
         made_by_function=sums.made_by_function,
         written=live_rows(path, until),

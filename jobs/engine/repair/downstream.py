@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from jobs import catalog
 from jobs.core.errors import TransientError
+from jobs.core.moment import shifted
 from jobs.core.table import Derived, Ingested, Recomputed, Table
 from jobs.engine.gates.gate_files import refuse_behind
 from jobs.engine.pipeline.dimension_lookup import Again
@@ -69,24 +70,26 @@ def refuse_behind_above(table: Table, lake: Lake) -> None:
 
 def closed_above(table: Table, lake: Lake) -> datetime | None:
     """Return the moment before which a table and all downstream are closed; None when there is none."""
-    closed = [_closed(each, lake) for each in (table, *led(table, lake))]
+    closed = [repairable_until(each, lake) for each in (table, *led(table, lake))]
     return None if None in closed else min(each for each in closed if each)
 
 
-def _closed(table: Table, lake: Lake) -> datetime | None:
+def repairable_until(table: Table, lake: Lake) -> datetime | None:
     """Return the moment before which rows below a table may change: those that it reaches from there are closed as well."""
     closed = closed_until(table, lake)
-    return closed - table.reaches if closed else None
+    return shifted(closed, -table.reaches) if closed else None
 
 
 def furthest_behind(table: Table, lake: Lake) -> Table:
     """Return the table, of a table and those downstream, whose closed time ends earliest."""
-    return min((table, *led(table, lake)), key=lambda each: _closed(each, lake) or EPOCH)
+    return min((table, *led(table, lake)), key=lambda each: repairable_until(each, lake) or EPOCH)
 
 
 def possible_above(table: Table, lake: Lake, until: datetime) -> datetime:
     """Return the event time that all of their streams must have read before a range's end is closed."""
-    return max(possible_from(each, until + each.reaches) for each in (table, *led(table, lake)))
+    return max(
+        possible_from(each, shifted(until, each.reaches)) for each in (table, *led(table, lake))
+    )
 
 
 def backfill_above(

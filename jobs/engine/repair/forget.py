@@ -28,16 +28,24 @@ from jobs.engine.gates.gate_files import refuse_behind
 from jobs.engine.pipeline.runner import Site
 from jobs.engine.quarantine.released_among import released_among
 from jobs.engine.quarantine.resolutions import RECORD
-from jobs.engine.repair.closed_range import Span, closed_until
-from jobs.engine.repair.downstream import above, backfill_one, closed_above, follow, led
+from jobs.engine.repair.closed_range import Span
+from jobs.engine.repair.downstream import (
+    above,
+    backfill_one,
+    closed_above,
+    follow,
+    led,
+    repairable_until,
+)
 from jobs.engine.repair.expire import refuse_unfit
 from jobs.engine.repair.forget_request import Condition, Request, as_received, understood
 from jobs.engine.repair.forget_rows import Doomed, delete
 from jobs.engine.repair.rebuild import compute_anew, refuse_lossy
 from jobs.engine.repair.unread_files import unread_files
+from jobs.engine.runtime.meter import code_version
 from jobs.engine.storage.changed_range import NO_TIME, reach_of
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import is_table
+from jobs.engine.storage.ledger import is_table, last_entry
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.read_version import rows_now
 from jobs.engine.storage.schema_shelf import Shelf
@@ -197,9 +205,16 @@ class Forgetting:
             yield Part(table=other.id, rows=moved, how="came or went")
 
     def _open_above(self, table: Judged, span: Span) -> list[Table]:
-        """Return the tables above whose streams still own a part of a range: their state has what is meant."""
-        closed = {each: closed_until(each, self._lake) for each in led(table, self._lake)}
-        return [each for each, until in closed.items() if until is None or span.until > until]
+        """Return the tables above whose streams still own a part of a range: their state has what is meant.
+
+        Of a table whose rows hold until something ends them, such as a lease of an address, a row of any time may be open.
+        """
+        closed = {each: repairable_until(each, self._lake) for each in led(table, self._lake)}
+        return [
+            each
+            for each, until in closed.items()
+            if until is None or span.until > until or (each.valid_until and self._site)
+        ]
 
     def close(self) -> None:
         """Let Spark forget the places."""
@@ -298,6 +313,12 @@ class Forgetting:
                 )
             for each in open_above:
                 refuse_lossy(each, lake)
+                newest = last_entry(lake.table(each))
+                if newest is not None and newest[1].code != code_version(each):
+                    return (
+                        f"{each.id} was computed by other code than today's, and what --now computes anew is promoted unseen: "
+                        f"`strandline rebuild {each.id}`, `strandline promote {each.id}`, then the same again"
+                    )
         for each in above(table, lake):
             refuse_behind(each, lake)
         return ""

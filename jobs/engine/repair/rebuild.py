@@ -67,7 +67,7 @@ def compute_anew(table: Table, lake: Lake, site: Site, for_request: str) -> Entr
         made = rebuild(table, lake, site)
         with handed_over(table, lake, site.clock, "forget"):
             entry = promote(table, lake, site, for_request=for_request)
-        made.put_away(str(entry.promoted)).remove(if_possible=True)
+        made.put_away(str(entry.promoted)).parent.remove(if_possible=True)
     return entry
 
 
@@ -200,9 +200,12 @@ def refuse_outdated(table: Table, lake: Lake, *, for_request: str = "") -> None:
         DefinitionError: A request was carried out since the rebuild began.
     """
     if is_outdated(table, lake, for_request=for_request):
+        hint = f"`strandline rebuild {table.id}` computes it anew from what is left."
+        if any(not each.is_done and each.mark != for_request for each in requests(lake)):
+            hint = "finish the request first: type the same `strandline forget` again. " + hint
         raise DefinitionError(
             f"the rebuild of {table.id} began before a request to forget removed rows, and would bring them back",
-            hint=f"`strandline rebuild {table.id}` computes it anew from what is left.",
+            hint=hint,
             table=table.id,
         )
 
@@ -301,18 +304,38 @@ def undo(spark: SparkSession, table: Table, lake: Lake) -> Entry:
         return entry
 
 
+def is_forgotten_since(table: Table, lake: Lake, promotion: Promotion) -> bool:
+    """Return whether a request has removed rows since a promotion; one that was interrupted may have."""
+    since = dict(zip(map(name_of, lake.folders(table)), promotion.before, strict=True))
+    found = (
+        (request.versions[name], version)
+        for request in requests(lake)
+        for name, version in since.items()
+        if name in request.versions
+    )
+    return any(at < 0 or at > version for at, version in found)
+
+
+def remove_put_away(table: Table, lake: Lake) -> bool:
+    """Remove the checkpoints that an undo would use, where it is refused: their state holds what was forgotten."""
+    made = Shadow.of(table, lake)
+    known = shadow_lake.read(made)
+    folder = made.put_away("any").parent
+    if known is None or not known.done or not folder.exists():
+        return False
+    if not is_forgotten_since(table, lake, known):
+        return False
+    folder.remove(if_possible=True)
+    return True
+
+
 def refuse_forgotten(table: Table, lake: Lake, promotion: Promotion) -> None:
     """Refuse to bring back rows from before a request to forget.
 
     Raises:
         DefinitionError: A request was carried out since the promotion.
     """
-    since = dict(zip(map(name_of, lake.folders(table)), promotion.before, strict=True))
-    if any(
-        request.versions.get(name, -1) > version
-        for request in requests(lake)
-        for name, version in since.items()
-    ):
+    if is_forgotten_since(table, lake, promotion):
         raise DefinitionError(
             f"the promotion of {table.id} cannot be undone: it would bring back what was forgotten on request since",
             hint=f"`strandline rebuild {table.id}` computes it anew from what is left.",

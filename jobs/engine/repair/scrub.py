@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from jobs import catalog
 from jobs.core.errors import TransientError
 from jobs.engine.pipeline.readers import How, readers
-from jobs.engine.repair.rebuild import remove_outdated
+from jobs.engine.repair.rebuild import remove_outdated, remove_put_away
 from jobs.engine.storage.forgotten import Forgotten, folder_of, keep, requests
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_passed_over, is_table, latest_version
@@ -79,6 +79,8 @@ def scrub(
             files, commits = scrub_log(spark, path, last)
             yield Scrubbed(table=name, until=last, files=files, commits=commits)
     for table in catalog.tables():
+        if remove_put_away(table, lake):
+            yield Scrubbed(table=f"the undo of {table.id}", until=-1, files=1, commits=0)
         if remove_outdated(table, lake):
             yield Scrubbed(table=f"the rebuild of {table.id}", until=-1, files=1, commits=0)
     for request in waiting:

@@ -105,6 +105,8 @@ class Host:
             options=site.options,
             stop=stop,
         )
+        self._handed: set[str] = set()
+        """The tables that were handed over: where another process takes one before it is taken back, it is tried again."""
         self._looked_at: dict[str, tuple[float, str | None]] = {}
         """For each table when to look again who asks for it, and who did."""
         self._trends = {table.id: Trend() for table in tables}
@@ -173,6 +175,7 @@ class Host:
         """Leave a table to the process that has asked for it, until that gives it back."""
         pulse = self.pulses[table.id]
         while (who := self._asker(table)) is not None:
+            self._handed.add(table.id)
             pulse.away = f"handed over for a {who}; it goes on by itself afterwards"
             if self._stop.wait(self._lake.pause(HANDED)):
                 return
@@ -206,7 +209,8 @@ class Host:
 
     def _ends_all(self, table: Table, error: Exception) -> bool:
         """Return whether an error ends the whole process: the JVM is lost, or a table had another writer from the start."""
-        has_other_writer = isinstance(error, HasWriterError) and table.id not in self.errors
+        is_first = table.id not in self.errors and table.id not in self._handed
+        has_other_writer = isinstance(error, HasWriterError) and is_first
         return has_other_writer or loss(error) is not None
 
     def _fails(self, table: Table, error: Exception) -> float:

@@ -19,6 +19,9 @@ from typing import Any
 from jobs.core.errors import TransientError
 from jobs.core.table import Table
 from jobs.engine.runtime.holders import is_there, own
+from jobs.engine.runtime.outage import skipped_in_outage
+from jobs.engine.runtime.settings import lease_seconds
+from jobs.engine.storage import store_lease
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.locks import HasWriterError, refuse_if_taken
 from jobs.engine.storage.place import Place
@@ -69,14 +72,12 @@ def handed_over(  # noqa: PLR0913  # whose table, for what, and how long to wait
     request = _request(table, lake)
     other = asker(table, lake, clock())
     if other is not None:
-        raise TransientError(
-            f"{table.id} is handed over already: {other}",
-            hint="wait until that is done, or stop it; then type the same again.",
-            table=table.id,
-        )
+        raise _asked_already(table, other)
     renewal = _Renewal(request, why, clock)
     renewal.start()
     try:
+        if not renewal.is_own():
+            raise _asked_already(table, asker(table, lake, clock()))
         _await(table, lake, why, note, patience)
         yield
     finally:
@@ -94,13 +95,20 @@ class _Renewal(threading.Thread):
 
     def run(self) -> None:
         while not self._ended.wait(RENEWED):
-            self._write()
+            with skipped_in_outage():
+                self._write()
 
     def end(self) -> None:
         self._ended.set()
         if self.is_alive():
             self.join()
-        self._request.remove(if_possible=True)
+        if self.is_own():
+            self._request.remove(if_possible=True)
+
+    def is_own(self) -> bool:
+        """Return whether the request is this process's; of two that asked at once the one that wrote last has it."""
+        found = _read(self._request) or {}
+        return all(found.get(name) == value for name, value in own().items())
 
     def _write(self) -> None:
         asked = {**own(), "why": self._why, "at": self._clock().isoformat()}
@@ -117,9 +125,10 @@ def _await(
         HasWriterError: Its writer does not let go of it.
     """
     deadline, is_noted = time.monotonic() + patience, False
+    beats = _Beats(lake.lease(table))
     while True:
         try:
-            return refuse_if_taken(table, lake)
+            _refuse_written(table, lake, beats)
         except HasWriterError as error:
             if time.monotonic() > deadline:
                 raise HasWriterError(
@@ -131,7 +140,47 @@ def _await(
             if not is_noted:
                 note(f"{error.message}; it hands {table.id} over after its batch")
                 is_noted = True
+        else:
+            return
         time.sleep(lake.pause(AGAIN))
+
+
+def _refuse_written(table: Table, lake: Lake, beats: "_Beats") -> None:
+    """Refuse a table that a process writes, on this host or on another.
+
+    Raises:
+        HasWriterError: One does.
+    """
+    refuse_if_taken(table, lake)
+    if beats.has_holder():
+        raise HasWriterError(
+            f"{table.id} has a writer on another host", hint="it hands the table over."
+        )
+
+
+class _Beats:
+    """Looks whether a lease on a store has a holder who renews it; on a disk the lock itself says so."""
+
+    def __init__(self, path: Place) -> None:
+        self._path = path
+        self._last: tuple[str, float] | None = None
+
+    def has_holder(self) -> bool:
+        """Return whether the lease was renewed within its life, on the clock of who waits."""
+        if self._path.is_local or not store_lease.holder(self._path):
+            return False
+        stamp = self._path.stamp()
+        if self._last is None or self._last[0] != stamp:
+            self._last = stamp, time.monotonic()
+        return time.monotonic() - self._last[1] < lease_seconds()
+
+
+def _asked_already(table: Table, other: str | None) -> TransientError:
+    return TransientError(
+        f"{table.id} is handed over already: {other}",
+        hint="wait until that is done, or stop it; then type the same again.",
+        table=table.id,
+    )
 
 
 def _request(table: Table, lake: Lake) -> Place:

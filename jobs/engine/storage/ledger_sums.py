@@ -100,6 +100,7 @@ class Sums:
     counted: int = 0
     duplicates: int = 0
     dropped: int = 0
+    dropped_above: dict[str, int] = field(default_factory=dict)
     drops: list[tuple[int, list[list[int]]]] = field(default_factory=list)
     brought_back: int = 0
     lost_by_function: int = 0
@@ -165,6 +166,7 @@ class Sums:
         self.counted += entry.counted
         self.duplicates += entry.duplicates
         self.dropped += entry.dropped_by_watermark
+        _count(self.dropped_above, entry.dropped_above)
         if entry.dropped_between:
             self._drop(entry.dropped_by_watermark, [[*entry.dropped_between]])
         self.lost_by_function += entry.lost_by_function
@@ -198,7 +200,7 @@ class Sums:
         self.batches = self.read = self.good = self.duplicates = self.dropped = self.written = 0
         self.lost_by_function = self.made_by_function = self.passed_over = self.counted = 0
         self.healed = self.back = self.expired = self.forgotten = self.released = 0
-        self.drops, self.brought_back = [], 0
+        self.drops, self.brought_back, self.dropped_above = [], 0, {}
         self.held, self.imported, self.brought = {}, {}, 0
         self.replaced_at = version
         if (entry.promoted or "").startswith(UNDO) and len(self.generations) > 1:

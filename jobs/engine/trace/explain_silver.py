@@ -221,10 +221,11 @@ def _explain_absent(
     gone = _explain_gone(silver, record, version, world)
     if gone is not None:
         return gone
+    may_be_copy = entry.duplicates > 0 and not has_fields(record["_payload"] or b"", silver.key)
     nowhere = _explain_nowhere(silver, entry, batch)
     if nowhere is not None:
-        return nowhere
-    if entry.duplicates > 0 and not has_fields(record["_payload"] or b"", silver.key):
+        return _or_a_copy(silver, nowhere, entry, batch) if may_be_copy else nowhere
+    if may_be_copy:
         sentence = f"it is a copy of a row of {silver.id}; its bytes do not identify which"
         return make_finding(silver, Verdict.DUPLICATE, sentence, original=None, silver=batch)
     path = world.lake.table(silver)
@@ -238,6 +239,17 @@ def _explain_absent(
         f"{silver.id} has read it, but it is neither a row, nor in quarantine, nor a copy of a row"
     )
     return make_finding(silver, Verdict.UNACCOUNTED, sentence, silver=batch)
+
+
+def _or_a_copy(
+    silver: Judged, nowhere: Finding, entry: Entry, batch: Mapping[str, object]
+) -> Finding:
+    """Weaken a verdict about a record whose bytes do not identify its event: copies were dropped there as well."""
+    sentence = (
+        f"its bytes do not identify an event: it is one of the {entry.duplicates:,} copies that {silver.id} found where it "
+        f"read it, or {nowhere.sentence}"
+    )
+    return make_finding(silver, Verdict.UNKNOWN, sentence, silver=batch)
 
 
 def _explain_nowhere(silver: Judged, entry: Entry, batch: Mapping[str, object]) -> Finding | None:

@@ -49,11 +49,11 @@ def _found(events: Sequence[str], table: Table | None, world: World) -> dict[str
     known: dict[str, Finding] = {}
     for topic in sorted({spot.topic for spot in spots.values()}):
         asked = {event: spot for event, spot in spots.items() if spot.topic == topic}
-        for silver in judges_of_spot(next(iter(asked.values())), table):
-            open_ = {event: spot for event, spot in asked.items() if event not in known}
-            known |= _in_table(silver, open_, world.lake)
-            left = {event: spot for event, spot in open_.items() if event not in known}
-            known |= _held(silver, left, world.lake)
+        judges = judges_of_spot(next(iter(asked.values())), table)
+        for look_in in (_in_table, _held):  # a row of any table comes before what another one holds
+            for silver in judges:
+                left = {event: spot for event, spot in asked.items() if event not in known}
+                known |= look_in(silver, left, world.lake)
     return known
 
 
