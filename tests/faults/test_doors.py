@@ -102,6 +102,8 @@ REASONS = {
     "jobs.engine.proof.certificate:keep": AGAIN,
     "jobs.engine.proof.resplit_log:_append": "in the scratch lake of a verification, which a kill ends as a whole",
     "jobs.engine.quarantine.export:export": AGAIN,
+    "jobs.engine.repair.rebuild:compute_anew": "removes what no undo may use any more; the scrub removes the rest",
+    "jobs.engine.repair.rebuild:remove_put_away": "the same, in the scrub, which is typed again",
     "jobs.engine.repair.write_healed:write_healed": "the commit into a table without rows; the same as that of a batch",
     "jobs.engine.runtime.processes:child": PROGRAM,
     "jobs.engine.runtime.spark_session:_launched": PROGRAM,
