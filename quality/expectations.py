@@ -62,19 +62,11 @@ Bounds: TypeAlias = Mapping[str, tuple[float | None, float | None]]
 UNREAD = ("malformed", "wrong_type", "unknown_schema")
 """Reasons of payloads that could not be read as a row at all."""
 
-MOSTLY_UNREAD = "mostly_unread"
-
 ALWAYS: tuple[Within, ...] = (
     Within(
         name="unread",
         high=0.2,
         about="the share of payloads that could not be read; more of them mean that a producer has changed",
-    ),
-    Within(
-        name=MOSTLY_UNREAD,
-        high=0.4,
-        severity=Severity.CRITICAL,
-        about="that share where it is no few payloads; so many mean that the topic has other events than its table declares",
     ),
     Within(
         name="refused_by_state",
@@ -100,7 +92,7 @@ USUAL: tuple[Within, ...] = (
 )
 """The expectations of such a batch once there is enough history."""
 
-FIGURES = frozenset({"rows", "unread", MOSTLY_UNREAD, "refused_by_state", "minutes_behind"})
+FIGURES = frozenset({"rows", "unread", "refused_by_state", "minutes_behind"})
 """The figures measured of each batch, for expectations without an aggregate."""
 
 

@@ -32,7 +32,6 @@ from jobs.engine.storage.ledger import Entry, is_table
 from jobs.engine.storage.window_index import EPOCH, MICROSECOND
 from quality.expectations import (
     HELD_SHARE,
-    MOSTLY_UNREAD,
     UNREAD,
     VOLUME,
     Bounds,
@@ -43,7 +42,7 @@ from quality.expectations import (
     of_counters,
 )
 from quality.mask import mask_value
-from quality.rules import FEW, fingerprint
+from quality.rules import fingerprint
 
 SAMPLES = 5
 
@@ -193,12 +192,8 @@ class Guard:
     def _counts(self, entry: Entry, found: Tally, pool: Tally) -> Counts:
         """Return the batch's own figures, and the shares among the rows with which it is judged."""
         rows, broke = pool.rows, pool.broke
-        unread = sum(broke[why] for why in UNREAD)
-        share = unread / rows if rows else 0.0
         figures = {
-            "unread": share,
-            # A few prove nothing: a first batch may have one record, and that one broken.
-            MOSTLY_UNREAD: share if unread > FEW else 0.0,
+            "unread": sum(broke[why] for why in UNREAD) / rows if rows else 0.0,
             "refused_by_state": float(entry.dropped_by_watermark),
         }
         if self.where is Where.BEFORE:

@@ -18,7 +18,7 @@ from datetime import datetime
 
 from jobs.engine.storage.ledger import entry_at, is_table, latest_version
 from jobs.engine.storage.place import Place
-from quality.expectations import MOSTLY_UNREAD, UNREAD, Finding
+from quality.expectations import UNREAD, Finding
 from quality.rules import FEW
 
 TOGETHER = 100
@@ -102,4 +102,4 @@ class Recent:
 def proves(finding: Finding, batch: Tally) -> bool:
     """Return whether a batch alone has enough bad rows for a finding; half of a batch of two proves nothing."""
     unread = sum(batch.broke[why] for why in UNREAD)
-    return (unread if finding.name in {"unread", MOSTLY_UNREAD} else finding.failed) > FEW
+    return (unread if finding.name == "unread" else finding.failed) > FEW

@@ -157,22 +157,6 @@ def test_one_row_is_enough_for_a_rule_that_fails(spark: SparkSession, lake: Lake
     assert (sample["device_id"], sample["event_id"]) == ("[text, 2 long]", "g0")
 
 
-def test_a_batch_of_which_half_cannot_be_read_is_not_published(
-    spark: SparkSession, lake: Lake
-) -> None:
-    """Its topic has other events than the table declares; a few such records prove nothing."""
-    good = hour("g", "06:00:00", bad=0, of=40, batch=1)
-    torn = [replace(each, payload=b"{") for each in good]
-    received(lake, [replace(each, batch=0) for each in torn[:10]])
-    derive(spark, lake, silver.TABLE)
-    received(lake, [*good[:20], *torn[:20]])
-
-    with pytest.raises(GateShutError, match="mostly_unread"):
-        derive(spark, lake, silver.TABLE)
-
-    assert balance(silver.TABLE, lake).waiting == 40
-
-
 def test_small_batches_are_judged_together_by_any_process(spark: SparkSession, lake: Lake) -> None:
     """Half of each ten rows is bad: the third batch is stopped, and a second run does not let it pass."""
     for number, start in enumerate(("06:00:00", "07:00:00", "08:00:00")):
