@@ -28,7 +28,7 @@ def test_a_key_may_have_the_event_time(spark: SparkSession, lake: Lake) -> None:
 
 
 def by_sql(rows: DataFrame) -> DataFrame:
-    return rows.sparkSession.sql("SELECT * FROM {rows} WHERE device_id <> ''", rows=rows)
+    return rows.sparkSession.sql("SELECT * FROM {rows}", rows=rows)
 
 
 def test_a_function_may_ask_by_sql(spark: SparkSession, lake: Lake) -> None:
