@@ -29,7 +29,7 @@ from jobs.core.errors import TransientError
 from jobs.core.table import Ingested, Judged, Table
 from jobs.engine.pipeline.shadow_lake import refuse_half_done
 from jobs.engine.storage.dead_files import swept_file
-from jobs.engine.storage.forgotten import Forgotten, keep, requests
+from jobs.engine.storage.forgotten import Forgotten, file_of, keep, requests
 from jobs.engine.storage.frozen_files import (
     Held,
     freeze_checkpoint,
@@ -168,7 +168,11 @@ def _freeze_requests(
         was = before.get(each.mark)
         scrubbed_at = each.scrubbed_at if was is not None and was.scrubbed_at else None
         done_at = each.done_at if is_whole else None
-        keep(Lake(held.folder), replace(each, done_at=done_at, scrubbed_at=scrubbed_at))
+        record = replace(each, done_at=done_at, scrubbed_at=scrubbed_at)
+        if record == each:  # the file as it is, which the next snapshot takes over from this one
+            freeze_copy(file_of(lake, each.mark), held)
+        else:
+            keep(Lake(held.folder), record)
 
 
 def _hold(table: Table, lake: Lake, held: Held) -> tuple[int, Mapping[Place, int]]:
