@@ -33,7 +33,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     tls = certificate.made(folder)
     words = (
         *("--tls-cert", tls.certificate, "--tls-key", tls.key),
-        *("--rows", 1000, "--timeout", "8s", "--memory", "768m", "--nice", 0),
+        *("--rows", 1000, "--timeout", "20s", "--memory", "768m", "--nice", 0),
     )
     with serving(lake, folder / "out.log", *words) as url:
         yield Served(lake=lake, outside=folder / "outside", url=url, options=tls.options)

@@ -108,12 +108,12 @@ def after_batch(size: Size, found: Measured) -> Size:
     """
     if found.rows < LEAST:
         return size
-    size = replace(size, deaths=0, measured=True)
+    size = replace(size, deaths=0)
     if found.held > TIGHT or found.collecting > BUSIER:
         most = _bounded(found.rows * 3 // 4, size.most)
         why = f"memory was short with {found.rows:,} rows ({_pressure(found)})"
         rows = _bounded(min(found.rows // 2, size.rows), most)
-        return replace(size, rows=rows, most=most, why=why)
+        return replace(size, rows=rows, most=most, measured=True, why=why)
     pace = found.rows / max(found.seconds, 0.001)
     wanted = min(round(pace * TARGET), _fitting(found))
     if pace * TARGET < size.rows * (1 - STEADY) and found.seconds > TARGET:
@@ -129,7 +129,7 @@ def _slow(size: Size, found: Measured, pace: float) -> Size:
     """Return a smaller size, because a batch took too long."""
     rows = _bounded(max(round(pace * TARGET), size.rows // 2), size.most)
     why = f"{found.rows:,} rows took {found.seconds:.1f} s, {pace:,.0f} rows/s"
-    return replace(size, rows=rows, why=why)
+    return replace(size, rows=rows, measured=True, why=why)
 
 
 def _dearer(size: Size, found: Measured) -> Size:
@@ -139,12 +139,12 @@ def _dearer(size: Size, found: Measured) -> Size:
         f"{found.rows:,} rows at once needed more CPU ({found.economy:,.0f} rows a second of it) "
         f"than {size.best_rows:,} ({size.best:,.0f})"
     )
-    return replace(size, rows=rows, most=rows, best=size.best * FADES, why=why)
+    return replace(size, rows=rows, most=rows, best=size.best * FADES, measured=True, why=why)
 
 
 def _well(size: Size, found: Measured, pace: float, wanted: int) -> Size:
     """Return a larger size or the same after a batch that went well."""
-    size = replace(size, best=size.best * FADES)
+    size = replace(size, best=size.best * FADES, measured=True)
     if found.economy > size.best:
         size = replace(size, best_rows=found.rows, best=found.economy)
     speed = f"{pace:,.0f} rows/s towards {TARGET:.0f} s"

@@ -178,7 +178,7 @@ def test_the_caller_decides_which_gates_are_shut(lake: Lake) -> None:
     assert "silver.device_telemetry: 21 November, only 3 rows came" in found.because
 
 
-def test_a_certificate_with_a_difference_makes_a_table_unbalanced(lake: Lake) -> None:
+def test_a_certificate_with_a_difference_makes_a_table_unproven(lake: Lake) -> None:
     """A balanced ledger is not enough."""
     bad = Certificate(
         table=GOLD.id,
@@ -197,7 +197,7 @@ def test_a_certificate_with_a_difference_makes_a_table_unbalanced(lake: Lake) ->
 
     found = of(GOLD, lake)
 
-    assert found.verdict is Verdict.UNBALANCED
+    assert found.verdict is Verdict.UNPROVEN
     assert found.proof is not None
     assert found.proof.standing == "NOT EQUAL, by other code"
 
