@@ -152,6 +152,17 @@ class Settings(BaseSettings):
         pattern=r"^https?://\S+$",
         description="address to which failed runs are posted as JSON; when absent, they are only in the log",
     )
+    hosts: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z0-9.-]+(:\d{1,5})?(,[A-Za-z0-9.-]+(:\d{1,5})?)*$",
+        description="names under which Dagster's pages are opened, host or host:port with commas; this machine's alone when absent",
+    )
+
+    @property
+    def public_names(self) -> list[str]:
+        """Return the names under which Dagster's pages are opened, beside this machine's."""
+        return self.hosts.lower().split(",") if self.hosts else []
+
     schedules: bool | None = Field(
         default=None,
         description="whether Dagster's schedules run by themselves: all or none; each as its code says when absent",

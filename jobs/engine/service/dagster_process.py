@@ -31,6 +31,8 @@ from jobs.engine.storage.file_lock import HeldError, hold
 from jobs.engine.storage.lake import Lake
 
 DEFINITIONS = "orchestration.definitions"
+DEV = "orchestration.dev"
+"""``dagster dev``, with a webserver that no stranger's page orders about."""
 PATIENCE = 300.0
 """Seconds until Dagster must answer; on two cores that do other things as well it once took more than 120."""
 ENDING = 30.0
@@ -76,7 +78,7 @@ class Console:
             TransientError: Dagster does not answer in time.
         """
         environment = [f"DAGSTER_HOME={self._home}", "DAGSTER_DISABLE_TELEMETRY=yes"]
-        dev = ["-m", "dagster", "dev", "-m", DEFINITIONS, "-h", HOST, "-p", str(self._port)]
+        dev = ["-m", DEV, "-m", DEFINITIONS, "-h", HOST, "-p", str(self._port)]
         self._start("dagster", ["-X", self._mark, *dev], environment)
         address = f"http://{HOST}:{self._port}"
         deadline = time.monotonic() + PATIENCE
