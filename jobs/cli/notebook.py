@@ -19,7 +19,7 @@ from jobs.core.errors import DataError, DefinitionError
 from jobs.engine.runtime.settings import Settings, environment
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
-from jobs.engine.storage.write_barrier import bar_writes
+from jobs.engine.storage.write_barrier import NOT_BARRED, bar_writes
 
 TOUR = Path(__file__).with_name("notebooks")
 NAMES = ("explore", "why", "backtest", "quality")
@@ -71,6 +71,8 @@ def notebook(
         )
     elif not where.root.is_local:
         note("the lake is on a store: give this session keys that may only read")
+    else:
+        note(f"not barred: {NOT_BARRED}")
     if run:
         for name in run:
             _execute(mine / f"{name}.ipynb", variables)

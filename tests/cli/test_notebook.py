@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from jobs.cli.notebook import NAMES, TOUR
+from jobs.core.errors import DefinitionError
+from jobs.engine.storage.write_barrier import NOT_BARRED, refuse_half
 from tests.cli import typed
 from tests.cli.inside import strandline, succeeded
 from tests.cli.shop_lake import shop_lake
@@ -50,6 +52,37 @@ for name, way in ways.items():
     print(name, "was possible")
 (own / "mine.txt").write_text("allowed")
 print(len(list(table.glob("*.parquet"))), file.stat().st_size, "read" if file.read_bytes() else "")
+"""
+
+CHANGES = """
+import os, sys
+from pathlib import Path
+from jobs.engine.storage.write_barrier import bar_writes
+file, own = Path(sys.argv[1]), Path(sys.argv[2])
+if not bar_writes([own]):
+    sys.exit(77)
+ways = {
+    "truncate": lambda: os.truncate(file, 0),
+    "open": lambda: os.close(os.open(file, os.O_RDONLY | os.O_TRUNC)),
+    "write": lambda: file.write_text("x"),
+    "unlink": file.unlink,
+    "rename": lambda: file.rename(own / "moved"),
+    "link": lambda: os.link(file, own / "linked"),
+    "mkdir": lambda: (file.parent / "x").mkdir(),
+    "symlink": lambda: (file.parent / "x").symlink_to(file),
+    "mkfifo": lambda: os.mkfifo(file.parent / "x"),
+    "chmod": lambda: file.chmod(0o600),
+    "chown": lambda: os.chown(file, os.getuid(), os.getgid()),
+    "utime": lambda: os.utime(file, (0, 0)),
+    "setxattr": lambda: os.setxattr(file, "user.x", b"x"),
+}
+for name, way in ways.items():
+    try:
+        way()
+    except OSError:
+        continue
+    print(name)
+assert file.read_text() == "kept"
 """
 
 
@@ -114,6 +147,38 @@ def test_a_session_writes_to_its_own_folder_and_nowhere_in_the_lake(
     assert "was possible" not in done.stdout
     assert done.stdout.strip().endswith("read")
     assert (tmp_path / "mine.txt").read_text() == "allowed"
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_half_a_barrier_is_refused(version: int) -> None:
+    """These let a file be emptied by its path."""
+    with pytest.raises(DefinitionError, match="not from emptying them") as refused:
+        refuse_half(version)
+
+    assert "6.2" in refused.value.hint
+    refuse_half(3)
+
+
+def test_what_the_barrier_lets_through_is_what_the_pages_say(tmp_path: Path) -> None:
+    """Each change of a file that the kernel knows: those that it lets through are named, and no other is let through."""
+    own, file = tmp_path / "own", tmp_path / "lake" / "file"
+    own.mkdir()
+    file.parent.mkdir()
+    file.write_text("kept")
+    done = subprocess.run(
+        [sys.executable, "-c", CHANGES, str(file), str(own)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    if done.returncode == 77:
+        pytest.skip("no Landlock here")
+
+    assert done.returncode == 0, done.stderr
+    passed = set(done.stdout.split())
+    assert {"chmod", "utime"} <= passed <= {"chmod", "chown", "utime", "setxattr"}
+    assert all(name in NOT_BARRED for name in passed)
 
 
 @pytest.mark.parametrize(
