@@ -1,5 +1,6 @@
 """``query``: one question about a lake, answered without Spark."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ from jobs import catalog
 from jobs.cli import formats, place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import note, say, show
-from jobs.engine.trace.sql_query import ask
+from jobs.engine.trace.sql_query import ask, asked
 from jobs.engine.trace.unmasked_log import write_down
 
 
@@ -59,11 +60,20 @@ def query(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     _, where = place.existing(lake)
     if unmasked is not None:
         write_down(where, {"sql": sql}, who=place.login(), at=place.now(), why=unmasked)
+    if how is formats.Format.PARQUET and to is not None:
+        with asked(sql, catalog.tables(), where, unmasked=unmasked is not None) as result:
+            formats.stream(result.duck, to)
+        _note_masked(result.masked)
+        return
     answer = ask(sql, catalog.tables(), where, unmasked=unmasked is not None)
-    if answer.masked:
-        note(f'masked: {", ".join(answer.masked)}; --unmasked "why" shows them')
+    _note_masked(answer.masked)
     if how is not None:
         formats.deliver(answer, how, to)
         return
     show(None, answer.columns, formats.shown(answer))
     say(f"({len(answer.rows):,} rows)")
+
+
+def _note_masked(masked: Collection[str]) -> None:
+    if masked:
+        note(f'masked: {", ".join(masked)}; --unmasked "why" shows them')

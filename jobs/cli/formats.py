@@ -9,7 +9,9 @@ import importlib
 import io
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -18,11 +20,14 @@ from typing import Any
 
 from pyspark.sql.types import VariantVal
 
-from jobs.cli.screen import note
+from jobs.cli.screen import note, of_json
 from jobs.core.errors import DefinitionError
+from jobs.engine.storage.duckdb_session import Duck
 from jobs.engine.trace.sql_query import Answer
 
 VARIANT = {"metadata", "value"}
+GROUP = 65_536
+"""Rows that a Parquet file gets at once; an answer of any length needs the memory of so many."""
 
 
 class Format(StrEnum):
@@ -51,7 +56,7 @@ def chosen(wanted: Format | None, to: Path | None, *, as_json: bool) -> Format |
         raise DefinitionError(
             f"--json and --format {wanted} are two formats", hint="leave one of them out."
         )
-    known = [each.value for each in WRITERS]
+    known = [each.value for each in Format if each is not Format.TABLE]
     found: Format | None = Format.JSON if as_json else wanted
     if found is None and to is not None:
         if to.suffix[1:] not in known:
@@ -73,64 +78,135 @@ def deliver(answer: Answer, how: Format, to: Path | None) -> None:
     Raises:
         DefinitionError: The file cannot be written.
     """
-    written = WRITERS[how](answer)
+    written = text_of(answer, how)
     if to is None:
-        sys.stdout.write(written.decode())
+        sys.stdout.write(written)
         return
+    with _replaced(to) as draft:
+        draft.write_bytes(written.encode())
+    note(f"wrote {len(answer.rows):,} rows to {to}")
+
+
+def stream(duck: Duck, to: Path) -> None:
+    """Write the rows of a query that was run into a Parquet file, group by group, with the types that DuckDB says they have.
+
+    Raises:
+        DefinitionError: The file cannot be written, or Parquet has no such columns.
+    """
+    # Not imported above: a table on the screen need not wait for it.
+    arrow = importlib.import_module("pyarrow")
+    parquet = importlib.import_module("pyarrow.parquet")
+    refuse_twins([column[0] for column in duck.description or ()], Format.PARQUET)
+    reader = duck.to_arrow_reader(GROUP)
+    schema = arrow.schema([field.with_type(_type(field.type)) for field in reader.schema])
+    count = 0
     try:
-        to.write_bytes(written)
+        with _replaced(to) as draft, parquet.ParquetWriter(draft, schema) as writer:
+            for batch in reader:
+                columns = [_column(batch.column(n), field) for n, field in enumerate(schema)]
+                writer.write_batch(arrow.record_batch(columns, schema=schema))
+                count += batch.num_rows
+    except (arrow.ArrowNotImplementedError, arrow.ArrowInvalid) as error:
+        raise DefinitionError(
+            f"Parquet has no such column: {error}", hint="cast it in the question: length::VARCHAR."
+        ) from error
+    note(f"wrote {count:,} rows to {to}")
+
+
+def refuse_twins(columns: Sequence[str], how: Format) -> None:
+    """Refuse two columns of one name where a reader finds a column by its name.
+
+    Raises:
+        DefinitionError: There are two.
+    """
+    twins = sorted(name for name, times in Counter(columns).items() if times > 1)
+    if twins:
+        raise DefinitionError(
+            f"two columns of the answer are called {twins[0]}, and {how} would have one of them",
+            hint=f"name them apart: … AS {twins[0]}_2; CSV and the table on the screen have both.",
+            columns=twins,
+        )
+
+
+@contextmanager
+def _replaced(to: Path) -> Iterator[Path]:
+    """Yield a file to write, which takes the place of another when it is whole; what is no file is written itself."""
+    target = to.resolve()
+    draft = (
+        target
+        if target.exists() and not target.is_file()
+        else target.with_name(f".{target.name}.draft")
+    )
+    try:
+        try:
+            yield draft
+            if draft != target:
+                draft.replace(target)
+        finally:
+            if draft != target:
+                draft.unlink(missing_ok=True)
     except OSError as error:
         raise DefinitionError(
-            f"{to} cannot be written: {error.strerror}",
+            f"{to} cannot be written: {error.strerror or error}",
             hint="name a file in a folder that exists and that you may write.",
             file=str(to),
         ) from error
-    note(f"wrote {len(answer.rows):,} rows to {to}")
 
 
 def shown(answer: Answer) -> list[tuple[object, ...]]:
     """Return rows for the screen."""
-    return [tuple(_plain(value, lambda text: text) for value in row) for row in answer.rows]
+    return [tuple(_plain(value, _same) for value in row) for row in answer.rows]
 
 
 def text_of(answer: Answer, how: Format) -> str:
     """Return an answer as text, for CSV and JSON."""
-    return WRITERS[how](answer).decode()
+    return WRITERS[how](answer)
 
 
-def _csv(answer: Answer) -> bytes:
+def _csv(answer: Answer) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(answer.columns)
     writer.writerows([[_cell(value) for value in row] for row in shown(answer)])
-    return text.getvalue().encode()
+    return text.getvalue()
 
 
-def _json(answer: Answer) -> bytes:
+def _json(answer: Answer) -> str:
+    refuse_twins(answer.columns, Format.JSON)
     rows = [
         dict(zip(answer.columns, (_plain(value, _value) for value in row), strict=True))
         for row in answer.rows
     ]
-    return (json.dumps(rows, indent=2, default=str) + "\n").encode()
+    return json.dumps(of_json(rows), indent=2, default=str, allow_nan=False) + "\n"
 
 
-def _parquet(answer: Answer) -> bytes:
-    # Not imported above: a table on the screen need not wait for it.
+WRITERS: Mapping[Format, Callable[[Answer], str]] = {Format.CSV: _csv, Format.JSON: _json}
+
+
+def _type(kind: Any) -> Any:  # noqa: ANN401  # a type of Arrow, which is imported late
+    """Return the type of a column in a file: as Arrow has it, and a text for a Variant inside of it."""
     arrow = importlib.import_module("pyarrow")
-    parquet = importlib.import_module("pyarrow.parquet")
-    rows = shown(answer)
-    columns = [arrow.array([row[n] for row in rows]) for n in range(len(answer.columns))]
-    table = arrow.Table.from_arrays(columns, names=list(answer.columns))
-    file = io.BytesIO()
-    parquet.write_table(table, file)
-    return file.getvalue()
+    if arrow.types.is_struct(kind):
+        if {field.name for field in kind} == VARIANT and all(
+            arrow.types.is_binary(f.type) for f in kind
+        ):
+            return arrow.string()
+        return arrow.struct([field.with_type(_type(field.type)) for field in kind])
+    if arrow.types.is_map(kind):
+        return arrow.map_(kind.key_type, _type(kind.item_type))
+    return arrow.list_(_type(kind.value_type)) if arrow.types.is_list(kind) else kind
 
 
-WRITERS: Mapping[Format, Callable[[Answer], bytes]] = {
-    Format.CSV: _csv,
-    Format.JSON: _json,
-    Format.PARQUET: _parquet,
-}
+def _column(column: Any, field: Any) -> Any:  # noqa: ANN401  # as above
+    """Return a column in its type of the file; only one with a Variant passes through Python."""
+    if column.type == field.type:
+        return column
+    arrow = importlib.import_module("pyarrow")
+    return arrow.array([_plain(value, _same) for value in column.to_pylist()], type=field.type)
+
+
+def _same(text: str) -> str:
+    return text
 
 
 def _cell(value: object) -> object:
@@ -140,7 +216,7 @@ def _cell(value: object) -> object:
         case bytes():
             return value.decode(errors="backslashreplace")
         case dict() | list():
-            return json.dumps(value, default=str)
+            return json.dumps(of_json(value), default=str)
         case _:
             return value
 

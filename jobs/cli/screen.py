@@ -5,10 +5,12 @@ Colour never carries a meaning alone.
 """
 
 import json
+import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
@@ -47,7 +49,20 @@ def complain(text: str) -> None:
 
 def emit(value: object) -> None:
     """Print JSON to a program."""
-    sys.stdout.write(json.dumps(value, indent=2, default=str) + "\n")
+    sys.stdout.write(json.dumps(of_json(value), indent=2, default=str, allow_nan=False) + "\n")
+
+
+def of_json(value: Any) -> Any:  # noqa: ANN401  # whatever is printed
+    """Return a value in which each number that JSON does not have (NaN, Infinity) is its name, a text."""
+    match value:
+        case float() if not math.isfinite(value):
+            return {"nan": "NaN", "inf": "Infinity"}.get(str(value), "-Infinity")
+        case dict():
+            return {name: of_json(each) for name, each in value.items()}
+        case list() | tuple():
+            return [of_json(each) for each in value]
+        case _:
+            return value
 
 
 def record(line: str) -> None:

@@ -6,14 +6,16 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.cli.formats import Format, chosen, deliver, shown
+from jobs.cli.formats import Format, chosen, deliver, shown, stream, text_of
 from jobs.core.errors import DefinitionError
+from jobs.engine.storage.duckdb_session import DuckError, session
 from jobs.engine.storage.lake import Lake
-from jobs.engine.trace.sql_query import Answer, ask
+from jobs.engine.trace.sql_query import Answer, ask, asked
 from jobs.silver import device_telemetry as silver
 from tests.cli.inside import strandline, succeeded
 
@@ -21,9 +23,12 @@ ONE = "SELECT event_id, value, event_at FROM silver.device_telemetry ORDER BY ev
 VARIANT = '{"a":[1,null,"x"],"b":1.5}'
 
 
+SQL = "SELECT * FROM silver.device_telemetry ORDER BY id"
+
+
 @pytest.fixture(scope="module")
-def answer(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answer:
-    """Return what a table with every odd kind of column answers, a Variant inside of a struct among them."""
+def odd(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Return a lake with a table that has every odd kind of column, a Variant inside of a struct among them."""
     lake = Lake(tmp_path_factory.mktemp("odd")).open_for_writing()
     rows = spark.sql(f"""
         SELECT 1 AS id, parse_json('{VARIANT}') AS said, TIMESTAMP '2026-01-01 00:00:00' AS at,
@@ -32,8 +37,13 @@ def answer(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ans
         UNION ALL SELECT 2, NULL, NULL, NULL, NULL, NULL
     """)  # a constant
     rows.coalesce(1).write.format("delta").save(str(lake.table(silver.TABLE)))
-    sql = "SELECT * FROM silver.device_telemetry ORDER BY id"
-    return ask(sql, (silver.TABLE,), lake)
+    return lake
+
+
+@pytest.fixture(scope="module")
+def answer(odd: Lake) -> Answer:
+    """Return all of that table's rows."""
+    return ask(SQL, (silver.TABLE,), odd)
 
 
 def test_a_variant_is_shown_as_json(answer: Answer) -> None:
@@ -67,8 +77,9 @@ def test_json_has_a_variant_as_a_value_and_no_number_that_is_not_exact(
     assert second["said"] is None
 
 
-def test_parquet_keeps_the_kinds(answer: Answer, tmp_path: Path) -> None:
-    deliver(answer, Format.PARQUET, tmp_path / "a.parquet")
+def test_parquet_keeps_the_kinds(odd: Lake, tmp_path: Path) -> None:
+    with asked(SQL, (silver.TABLE,), odd) as result:
+        stream(result.duck, tmp_path / "a.parquet")
 
     first, second = pq.read_table(tmp_path / "a.parquet").to_pylist()
     assert (first["id"], first["paid"], first["raw"]) == (1, Decimal("1.50"), b"A\xff")
@@ -115,3 +126,93 @@ def test_a_file_that_cannot_be_written_asks_for_another(filled: Path) -> None:
 
     assert answer.code == 2
     assert "/nowhere/a.csv cannot be written" in answer.err
+
+
+def test_types_of_a_parquet_file_are_those_of_the_question(tmp_path: Path) -> None:
+    """Not what the rows look like: a column without a value has a type, and so has an answer without a row."""
+    sql = """
+        SELECT 1::INTEGER AS n, NULL::INTEGER AS none, 1.5::DECIMAL(18, 4) AS paid, []::VARCHAR[] AS tags,
+            DATE '2026-01-01' AS day, 1::TINYINT AS tiny, 1::FLOAT AS half
+        WHERE {}
+    """
+    kinds = [
+        pa.int32(),
+        pa.int32(),
+        pa.decimal128(18, 4),
+        None,
+        pa.date32(),
+        pa.int8(),
+        pa.float32(),
+    ]
+    for where in ("true", "false"):
+        stream(session().execute(sql.format(where)), tmp_path / "a.parquet")
+        schema = pq.read_schema(tmp_path / "a.parquet")
+        assert schema.field("tags").type.value_type == pa.string()
+        assert [field.type for field in schema if field.name != "tags"] == [
+            kind for kind in kinds if kind
+        ]
+
+
+def test_an_answer_of_many_rows_is_written_group_by_group(tmp_path: Path) -> None:
+    """Its memory is that of a group."""
+    stream(session().execute("SELECT range AS n FROM range(300000)"), tmp_path / "a.parquet")
+
+    written = pq.ParquetFile(tmp_path / "a.parquet")
+    assert (written.metadata.num_rows, written.num_row_groups >= 3) == (300_000, True)
+    assert pq.read_table(tmp_path / "a.parquet")["n"].to_pylist()[-1] == 299_999
+
+
+def test_a_question_that_fails_half_way_leaves_the_former_file(tmp_path: Path) -> None:
+    """The error is the question's, and no draft is left."""
+    file = tmp_path / "a.parquet"
+    file.write_text("former")
+    sql = (
+        "SELECT CASE WHEN range < 200000 THEN 1 ELSE error('half-way') END AS n FROM range(300000)"
+    )
+
+    with pytest.raises((DuckError, DefinitionError, OSError), match="half-way") as failed:
+        stream(session().execute(sql), file)
+
+    assert "cannot be written" not in str(failed.value)
+    assert ([each.name for each in tmp_path.iterdir()], file.read_text()) == (
+        ["a.parquet"],
+        "former",
+    )
+
+
+def test_what_parquet_has_no_type_for_is_cast_by_the_question(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError, match="Parquet has no such column") as refused:
+        stream(session().execute("SELECT INTERVAL 1 DAY AS length"), tmp_path / "a.parquet")
+
+    assert "length::VARCHAR" in refused.value.hint
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [("--json",), ("--to", "a.parquet")])
+def test_two_columns_of_one_name_are_not_one(
+    filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """CSV has both; JSON would keep the last."""
+    monkeypatch.chdir(tmp_path)
+    sql = "SELECT a.event_id, b.event_id FROM silver.device_telemetry a JOIN silver.device_telemetry b USING (event_at)"
+    refused = strandline("query", sql, *words, "--lake", filled)
+
+    assert refused.code == 2
+    assert "two columns of the answer are called event_id" in refused.err
+    assert "AS event_id_2" in refused.err
+    assert succeeded("query", sql, "--format", "csv", "--lake", filled).out.startswith(
+        "event_id,event_id\n"
+    )
+
+
+def test_a_number_that_json_has_not_is_its_name() -> None:
+    """A reader of JSON that is strict refuses NaN and all that is around it."""
+    row = (float("nan"), float("inf"), [-float("inf"), 1.5], {"a": float("nan")})
+    text = text_of(Answer(("n", "i", "l", "s"), (row,)), Format.JSON)
+
+    def refuse(name: str) -> None:
+        raise AssertionError(name)
+
+    assert json.loads(text, parse_constant=refuse) == [
+        {"n": "NaN", "i": "Infinity", "l": ["-Infinity", 1.5], "s": {"a": "NaN"}}
+    ]

@@ -82,6 +82,8 @@ REASONS = {
     "jobs.cli.demo_lake:_empty": AGAIN,
     "jobs.cli.events:produce": AGAIN,
     "jobs.cli.formats:deliver": AGAIN,
+    "jobs.cli.formats:_replaced": AGAIN,
+    "jobs.cli.formats:stream": AGAIN,
     "jobs.cli.init:init": "the files of a project of one's own, in a folder that was empty",
     "jobs.cli.live_rules:keep": LIVE,
     "jobs.cli.new:_write": AGAIN,
