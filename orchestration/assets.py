@@ -6,7 +6,6 @@ brings all tables up to date (orchestration/catch_up.py).
 """
 
 from collections.abc import Iterator
-from datetime import date
 
 from dagster import (
     AssetCheckResult,
@@ -32,8 +31,8 @@ from jobs.engine.gates.gate_files import GateShutError
 from jobs.engine.pipeline.column_lineage import Columns
 from jobs.engine.pipeline.run_summary import Report
 from jobs.engine.repair.closed_range import Span
-from jobs.engine.runtime.settings import settings
 from orchestration import checks
+from orchestration.days import DAYS
 from orchestration.failures import again_or_failed, failure
 from orchestration.keys import key, plain, pool, topic_key
 from orchestration.links import linked, newest_alerts
@@ -42,13 +41,7 @@ from orchestration.resources import LakeResource, SparkResource, parent_of
 
 def assets() -> list[AssetsDefinition]:
     """Make the assets of all tables."""
-    days = days_since(settings().first_day)
-    return [asset_of(table, days) for table in catalog.tables()]
-
-
-def days_since(first: date) -> DailyPartitionsDefinition:
-    """Return the days of events from the first one on; today is the last, and the streams still own it."""
-    return DailyPartitionsDefinition(start_date=first.isoformat(), timezone="UTC", end_offset=1)
+    return [asset_of(table, DAYS) for table in catalog.tables()]
 
 
 def spec_of(table: Table, days: DailyPartitionsDefinition) -> AssetSpec:

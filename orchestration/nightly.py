@@ -28,11 +28,11 @@ from jobs.core.errors import LakeError
 from jobs.core.table import Ingested, Recomputed
 from jobs.engine.proof.verify import Trial, verify
 from jobs.engine.repair.closed_days import closed_days
-from jobs.engine.runtime.settings import settings
 from jobs.engine.service.background_stream import Always
 from jobs.engine.storage.lake import Lake
 from orchestration.catch_up import bring_up
 from orchestration.checks import evaluation
+from orchestration.days import begins
 from orchestration.failures import failure
 from orchestration.keys import key
 from orchestration.resources import LakeResource, SparkResource
@@ -130,15 +130,15 @@ def re_read_nightly(lake: LakeResource) -> RunRequest | SkipReason:
     last = last_closed(lake.lake())
     if last is None:
         return SkipReason("no day is closed in all tables yet")
-    first = max(last - timedelta(days=DAYS - 1), settings().first_day)
+    first = max(last - timedelta(days=DAYS - 1), begins())
+    if first > last:
+        return SkipReason("no day that Dagster offers is closed in all tables yet")
     return RunRequest(tags={START: first.isoformat(), END: last.isoformat()})
 
 
 def last_closed(lake: Lake) -> date | None:
     """Return the last day that is closed in every table with a stream."""
     streamed = [table for table in DERIVED if not isinstance(table, Recomputed)]
-    found = [
-        max(closed_days(table, lake, settings().first_day), default=None) for table in streamed
-    ]
+    found = [max(closed_days(table, lake, begins()), default=None) for table in streamed]
     known = [day for day in found if day is not None]
     return min(known) if known and len(known) == len(found) else None

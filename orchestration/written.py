@@ -31,7 +31,6 @@ from jobs.core.table import Table
 from jobs.engine.pipeline.column_lineage import cached_lineage
 from jobs.engine.pipeline.run_summary import Report
 from jobs.engine.repair.closed_days import closed_days
-from jobs.engine.runtime.settings import settings
 from jobs.engine.service.heartbeat import heartbeat
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, between, latest_version
@@ -39,6 +38,7 @@ from jobs.engine.storage.open_table import kinds, live_rows
 from orchestration import checks
 from orchestration.answers import let_the_second_pass
 from orchestration.assets import figures, lineage_of
+from orchestration.days import begins
 from orchestration.keys import key
 from orchestration.links import linked, newest_alerts
 from orchestration.resources import LakeResource
@@ -128,8 +128,8 @@ def _health(pulse: Mapping[str, Any]) -> dict[str, int | float | str]:
 
 def _days(table: Table, lake: Lake, seen: Cursor) -> Iterator[Event]:
     last = seen.get("day")
-    after = date.fromisoformat(last) + timedelta(days=1) if last else settings().first_day
-    for _, day in zip(range(DAYS), closed_days(table, lake, after), strict=False):
+    after = date.fromisoformat(last) + timedelta(days=1) if last else begins()
+    for _, day in zip(range(DAYS), closed_days(table, lake, after, before_rows=True), strict=False):
         seen["day"] = day.isoformat()
         yield AssetMaterialization(
             key(table),

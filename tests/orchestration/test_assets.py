@@ -13,7 +13,8 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries
 from jobs.gold import device_signal_10m as gold
 from jobs.silver import device_telemetry as silver
-from orchestration.assets import asset_of, days_since
+from orchestration.assets import asset_of
+from orchestration.days import days_since
 from orchestration.keys import key
 from orchestration.resources import RESOURCES
 from tests.support import lineage

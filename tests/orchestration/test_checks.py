@@ -13,7 +13,8 @@ from jobs.engine.trust import report_server
 from jobs.gold import device_signal_10m as gold
 from jobs.silver import device_telemetry as silver
 from orchestration import checks
-from orchestration.assets import asset_of, days_since
+from orchestration.assets import asset_of
+from orchestration.days import days_since
 from orchestration.keys import key, plain
 from orchestration.resources import RESOURCES
 from tests.support.events import received

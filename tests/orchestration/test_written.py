@@ -20,6 +20,8 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries
 from jobs.gold import device_signal_10m as gold
 from jobs.silver import device_telemetry as silver
+from orchestration import written
+from orchestration.days import days_since, first_day
 from orchestration.definitions import DEFINITIONS
 from orchestration.keys import key
 from orchestration.resources import LakeResource
@@ -47,10 +49,29 @@ def test_the_days_that_a_stream_has_left_are_closed_from_the_first_row_on(days: 
     assert [str(day) for day in closed_days(silver.TABLE, days, date(2026, 11, 19))] == CLOSED[2:]
 
 
+def test_after_a_run_only_the_day_that_is_open_is_missing(
+    days: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Days begin with the lake's first row; where they began before it, those without rows are done as well."""
+    for first in (first_day(days), date(2026, 11, 1)):
+        instance = ephemeral()
+        monkeypatch.setattr(written, "begins", lambda first=first: first)
+        for event in looked(instance, None).asset_events:
+            if not isinstance(event, AssetCheckEvaluation):
+                instance.report_runless_asset_event(event)
+        offered = {*days_since(first).get_partition_keys(current_time=NOON)}
+        for table in (silver.TABLE, gold.TABLE):
+            done = instance.get_materialized_partitions(key(table))
+            assert offered - {*done} == {"2026-11-20"}
+    monkeypatch.setenv("STRANDLINE_FIRST_DAY", "2026-11-18")
+    assert first_day(days) == date(2026, 11, 18)
+
+
 def test_batches_are_events_once_with_their_checks_and_days_when_they_close(
-    spark: SparkSession, days: Lake
+    spark: SparkSession, days: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     instance = ephemeral()
+    monkeypatch.setattr(written, "begins", lambda: date(2026, 11, 17))
 
     first = looked(instance, None)
     again = looked(instance, first.cursor)

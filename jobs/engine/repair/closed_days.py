@@ -12,13 +12,22 @@ from jobs.engine.storage.open_table import earliest
 DAY = timedelta(days=1)
 
 
-def closed_days(table: Table, lake: Lake, first: date) -> Iterator[date]:
-    """Yield the closed days of a table, oldest first, from a day on and not before its first row."""
+def closed_days(
+    table: Table, lake: Lake, first: date, *, before_rows: bool = False
+) -> Iterator[date]:
+    """Yield the closed days of a table, oldest first, from a day on.
+
+    Args:
+        table: The table.
+        lake: Its lake.
+        first: The day.
+        before_rows: Whether also those before its first row, on which there was nothing to do.
+    """
     until = _closed(table, lake)
     begins = _begins(table, lake)
     if until is None or begins is None:
         return
-    day = max(first, begins.date())
+    day = first if before_rows else max(first, begins.date())
     while datetime(day.year, day.month, day.day, tzinfo=UTC) + DAY <= until:
         yield day
         day += DAY

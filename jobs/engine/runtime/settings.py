@@ -126,7 +126,7 @@ class Settings(BaseSettings):
     )
     first_day: date = Field(
         default=date(2026, 1, 1),
-        description="first day of events that Dagster offers for backfills",
+        description="earliest day of events that Dagster offers for backfills; its days begin with the lake's first row",
     )
     postgres: SecretStr | None = Field(
         default=None,
