@@ -189,7 +189,15 @@ def warning(rules: Sequence[Rule]) -> tuple[Rule, ...]:
     return tuple(rule for rule in rules if rule.on_fail is OnFail.WARN)
 
 
-def broken(rules: Sequence[Rule]) -> Column:
-    """Return the names of the rules that a row breaks, in the order of their declaration."""
-    names = [F.when(~F.expr(rule.predicate), F.lit(rule.name)) for rule in rules]
-    return F.array_compact(F.array(*names)) if names else F.array().cast("array<string>")
+def broken(rules: Sequence[Rule], *others: Column) -> Column:
+    """Return the names of the rules that a row breaks, in the order of their declaration.
+
+    Args:
+        rules: The rules.
+        others: Further names, or NULL, that come after them.
+    """
+    names = [*(F.when(~F.expr(rule.predicate), F.lit(rule.name)) for rule in rules), *others]
+    if not names:
+        return F.array().cast("array<string>")
+    # Not `array_compact`: Spark interprets its function for every row, and compiles nothing of the projection around it.
+    return F.array_remove(F.array(*(F.coalesce(name, F.lit("")) for name in names)), "")

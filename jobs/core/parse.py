@@ -55,9 +55,9 @@ STRICT = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
 HIGH, LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 HALF_A_PAIR = rf"(?<!\\)(?:\\\\)*(?:{HIGH}(?!{LOW})|(?<!{HIGH}){LOW})"
 """An escaped surrogate without its other half; it follows an even number of backslashes, or it is no escape."""
-RAW = r"(?s)^(?:-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|[\[{].*)$"
-DIGITS, OTHERS = (ord("0"), ord("9")), tuple(map(ord, "-tf[{"))
-"""The first characters of such texts; checked first, because most texts begin otherwise."""
+NUMBER = r"^-?\d++(?:\.\d++)?+(?:[eE][+-]?\d++)?+$"
+DIGITS, MINUS, BRACKETS = (ord("0"), ord("9")), ord("-"), tuple(map(ord, "[{"))
+"""The first characters of what may be no text; asked first, because most texts begin otherwise."""
 CORRUPT = "_corrupt"
 END = "_end"
 
@@ -189,8 +189,9 @@ def _any_of(ones: Column, others: Column, holds: Callable[[Column, Column], Colu
 def _may_be_no_text(text: Column) -> Column:
     """Return whether a value that was read as text looks like a number, a boolean, an object or a list."""
     begins = F.ascii(text)
-    may_be = begins.between(*DIGITS) | begins.isin(*OTHERS)
-    return F.coalesce(F.when(may_be, text.rlike(RAW)), F.lit(False))
+    is_number = F.when(begins.between(*DIGITS) | (begins == MINUS), text.rlike(NUMBER))
+    is_other = begins.isin(*BRACKETS) | text.isin("true", "false")
+    return F.coalesce(is_number, is_other, F.lit(False))
 
 
 def _holds_text(kind: DataType) -> bool:
@@ -223,8 +224,10 @@ def _with_kinds(kind: DataType) -> DataType:
 def _is_text(name: str) -> Column:
     """Return whether a payload is valid UTF-8, escapes included; half an escaped pair would become a question mark."""
     text = F.col(name)
+    # Nested, because most payloads have no escape at all: one look in place of two.
     may_be = text.contains("\\ud") | text.contains("\\uD")
-    return F.is_valid_utf8(text) & ~F.when(may_be, text.rlike(HALF_A_PAIR)).otherwise(F.lit(False))
+    is_half = F.when(text.contains("\\u"), F.when(may_be, text.rlike(HALF_A_PAIR)))
+    return F.is_valid_utf8(text) & ~F.coalesce(is_half, F.lit(False))
 
 
 def _read_type(kind: DataType, name: str) -> DataType:
@@ -289,6 +292,11 @@ def exactly(value: Column, kind: DecimalType) -> Column:
 
 
 def is_moment(text: Column) -> Column:
-    """Return whether a text has a date and a time; the cast would fill in an absent part with today's."""
-    has_date = (F.substring(text, 5, 1) == "-") & (F.substring(text, 8, 1) == "-")
-    return has_date & F.substring(text, 11, 1).isin("T", " ") & (F.substring(text, 14, 1) == ":")
+    """Return whether a text has a date and a time; the cast would fill in an absent part with today's.
+
+    By bytes, because Spark counts the characters of a text from its beginning: a third of the time [measured]. A text with
+    a character of several bytes is no time anyway.
+    """
+    at = {place: F.substring(text.cast("binary"), place, 1) for place in (5, 8, 11, 14)}
+    has_date = (at[5] == F.lit(b"-")) & (at[8] == F.lit(b"-"))
+    return has_date & at[11].isin(b"T", b" ") & (at[14] == F.lit(b":"))

@@ -61,6 +61,8 @@ class Wanted:
     kafka: str | None
     fresh: bool
     tables: tuple[str, ...]
+    rows: tuple[str, ...] = EVENT_ROWS
+    contestants: tuple[str, ...] = CONTESTANTS
 
     @property
     def name(self) -> str:
@@ -76,8 +78,17 @@ class Wanted:
             return f"python -m tests.benchmarks {self.suite}"
         return (
             f"python -m tests.benchmarks engine --events {self.events} --rounds {self.rounds} "
-            f"--batches {self.batches} --parts {','.join(self.parts)}"
+            f"--batches {self.batches} --parts {','.join(self.parts)}{self._chosen}"
         )
+
+    @property
+    def _chosen(self) -> str:
+        chosen = ""
+        if self.rows != EVENT_ROWS:
+            chosen += f" --rows {','.join(self.rows)!r}"
+        if self.contestants != CONTESTANTS:
+            chosen += f" --contestants {','.join(self.contestants)}"
+        return chosen
 
 
 def main() -> int:
@@ -109,7 +120,7 @@ def _engine(wanted: Wanted, work: Path, address: str) -> Report:
     topic = Topic(name=f"benchmark-{wanted.events}")
     _preload(plan, address, topic)
     samples = Samples(work / "samples.jsonl")
-    with workers(CONTESTANTS, work / "logs") as started:
+    with workers(wanted.contestants, work / "logs") as started:
         ground = Ground(
             work=work,
             address=address,
@@ -120,7 +131,7 @@ def _engine(wanted: Wanted, work: Path, address: str) -> Report:
             show=lambda line: screen.print(line, markup=False, soft_wrap=True),
         )
         if "events" in wanted.parts:
-            catch_up.run(ground, wanted.rounds, EVENT_ROWS)
+            catch_up.run(ground, wanted.rounds, wanted.rows)
         small = {"batch", "chain"} & set(wanted.parts)
         hundreds = SmallBatches(ground, wanted.warm, wanted.batches) if small else None
         if hundreds is not None and "batch" in wanted.parts:
@@ -205,6 +216,12 @@ def _wanted(arguments: list[str]) -> Wanted:
     parser.add_argument(
         "--tables", default="", help="of `history`, only these and what they rest on"
     )
+    parser.add_argument(
+        "--rows", default=",".join(EVENT_ROWS), help="of `engine`, only these of its events"
+    )
+    parser.add_argument(
+        "--contestants", default=",".join(CONTESTANTS), help="of `engine`, only these"
+    )
     found = parser.parse_args(arguments)
     return Wanted(
         suite=found.suite,
@@ -218,6 +235,8 @@ def _wanted(arguments: list[str]) -> Wanted:
         kafka=found.kafka,
         fresh=found.fresh,
         tables=tuple(name for name in found.tables.split(",") if name),
+        rows=tuple(found.rows.split(",")),
+        contestants=tuple(found.contestants.split(",")),
     )
 
 

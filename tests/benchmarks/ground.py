@@ -111,11 +111,12 @@ class Ground:
             once: Measures one contestant; returns its cost and its slowest batch.
         """
         missing = [n for n in range(rounds) if not self.samples.has(part, row.name, n)]
-        for name in row.contestants if missing else ():
+        here = [who for who in row.contestants if who.removesuffix(FEW) in self.workers]
+        for name in here if missing else ():
             cost, _ = once(name)
             self.show(f"{part:6} {row.name:14} {name:10} warm-up  {cost.wall:7.3f} s wall")
         for number in missing:
-            takers = [who for who in row.contestants if number == 0 or who not in row.slow]
+            takers = [who for who in here if number == 0 or who not in row.slow]
             self.samples.add(
                 [
                     self._sample(part, row, name, number, once)

@@ -34,8 +34,11 @@ ROW = 2_500
 """Bytes of heap for each row of a commit of bronze: with 512 MB 200,000 rows, a quarter of what silver then bears at
 once [measured], so that a batch of silver can be made of several commits."""
 
+ROW_OF_SILVER = 1_250
+"""Bytes of heap for each row of a first batch of silver: half of what it bears at once [measured, as above]."""
+
 SWELLS = 16
-"""Bytes of heap for each byte of the files that a first batch reads: wide rows are fewer at once than ``ROW`` says."""
+"""Bytes of heap for each byte of the files that a first batch reads: wide rows are fewer at once than that says."""
 
 
 class Governor:
@@ -89,7 +92,7 @@ class Governor:
             width: The bytes of file that a row has.
         """
         heap = self._heap.bytes if self._heap else 0
-        bears = heap // max(ROW, SWELLS * width)
+        bears = heap // max(ROW_OF_SILVER, SWELLS * width)
         self.size = first(self.size, bears, f"a heap of {heap >> 20:,} MB bears it")
 
     @property

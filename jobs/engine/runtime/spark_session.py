@@ -43,6 +43,9 @@ WORKING = (
     *(f"-Dorg.apache.avro.limits.{what}={AVRO_MOST}" for what in AVRO_LIMITS),
     # Two cores and a heap of a few gigabytes: the parallel collector runs no threads beside the work.
     "-XX:+UseParallelGC",
+    # Spark makes one method of a stage; Java compiles none of more than 8,000 bytes unless it must, and silver's has 7,930
+    # with seven columns [measured]: a few columns or rules more would be interpreted.
+    "-XX:-DontCompileHugeMethods",
 )
 """Options of each JVM that works on rows: the driver's, and those of a cluster's executors."""
 

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.core.modes import AvailableNow
-from jobs.engine.pipeline.governor import ROW
+from jobs.engine.pipeline.governor import ROW_OF_SILVER
 from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.runtime.heap import Heap
 from jobs.engine.storage.lake import Lake
@@ -41,4 +41,4 @@ def test_it_begins_where_memory_allows(
     found = [entry for _, entry in entries(lake.table(TABLE))]
     assert [entry.read for entry in found] == reads
     is_new = reads == [8]
-    assert all((2 < entry.most <= heap // ROW) is is_new for entry in found)
+    assert all((2 < entry.most <= heap // ROW_OF_SILVER) is is_new for entry in found)
