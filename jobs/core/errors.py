@@ -3,6 +3,7 @@
     LakeError
     ├── DefinitionError   fix the code or the setting; trying again changes nothing
     ├── TransientError    try again; the world outside was not ready
+    │   └── ReplacedError begin anew; another process does this one's work
     └── DataError         a person must look; the data contradicts itself
 
 Every error names the request and the reason why it fails, carries its facts as fields for logs and
@@ -42,6 +43,12 @@ class TransientError(LakeError):
 
     exit_code: ClassVar[int] = 3
     kind: ClassVar[str] = "transient"
+
+
+class ReplacedError(TransientError):
+    """Another process has taken this one's place: to wait where one is helps nothing, to begin anew does once that is free."""
+
+    kind: ClassVar[str] = "fenced"
 
 
 class DataError(LakeError):

@@ -22,7 +22,7 @@ from jobs.engine.repair.rebuild import remove_outdated, remove_put_away
 from jobs.engine.storage.forgotten import Forgotten, folder_of, keep, requests
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_passed_over, is_table, latest_version
-from jobs.engine.storage.pinned_versions import pinned_versions
+from jobs.engine.storage.pinned_versions import pins
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.scrub_log import scrub_log
 
@@ -94,7 +94,7 @@ def refuse_needed(lake: Lake, until: Mapping[str, int]) -> None:
         TransientError: It is needed.
     """
     readers_of = [(each.table, each.needs) for each in readers(lake) if each.how is not How.UNDO]
-    for who, versions in (*readers_of, ("a verification", pinned_versions(lake.root))):
+    for who, versions in (*readers_of, *_pinned(lake)):
         for name, version in until.items():
             first = _next_read(folder_of(lake, name), versions.get(name, version + 1))
             if first <= version:
@@ -104,6 +104,12 @@ def refuse_needed(lake: Lake, until: Mapping[str, int]) -> None:
                     hint="let it read on (`strandline run`), then type the same again.",
                     table=name,
                 )
+
+
+def _pinned(lake: Lake) -> Iterator[tuple[str, Mapping[str, int]]]:
+    for pin in pins(lake.root):
+        since = f", since {pin.since}" if pin.since else ""
+        yield f"a verification ({pin.who}{since})", pin.versions
 
 
 def _next_read(path: Place, version: int) -> int:

@@ -31,7 +31,7 @@ from jobs.engine.storage.file_lock import HeldError, hold
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_table, latest_version
 from jobs.engine.storage.ledger_snapshot import name_of
-from jobs.engine.storage.locks import is_held
+from jobs.engine.storage.locks import described, is_held
 from jobs.engine.storage.log_actions import added_since
 from jobs.engine.storage.merge_files import merge_files
 from jobs.engine.storage.merge_plan import Choice
@@ -210,7 +210,7 @@ def _choice(
 
 
 def _needed(lake: Lake, now: datetime) -> _Needed:
-    works = next((lease.name for lease in _works(lake) if is_held(lease)), "")
+    works = next((_words(lease) for lease in _works(lake) if is_held(lease)), "")
     found = [*readers(lake)]
     pins = pinned_versions(lake.root)
     # A rebuild, and a stream that an undo brings back, have the commits of their sources brought back when they start.
@@ -218,8 +218,14 @@ def _needed(lake: Lake, now: datetime) -> _Needed:
     return _Needed(
         in_log=lowest([pins, *(each.needs for each in streams)]),
         of_files=lowest([pins, *(_of_files(e) for e in found if not _is_past(e, lake, now))]),
-        works=works.removesuffix(".lock"),
+        works=works,
     )
+
+
+def _words(lease: Place) -> str:
+    """Return which work holds a lease, and the process."""
+    who = described(lease)
+    return lease.name.removesuffix(".lock") + (f" ({who})" if who else "")
 
 
 def _works(lake: Lake) -> Iterator[Place]:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from jobs.engine.runtime.holders import is_there
 from jobs.engine.storage.lake import WRITER, Lake
 from jobs.engine.storage.locks import is_held
 from jobs.engine.storage.place import Place
+from jobs.engine.storage.store_lease import is_living
 
 SUFFIX = ".lock"
 
@@ -25,7 +25,7 @@ class LeaseRecord:
     Args:
         table: The table.
         role: The role that it gives.
-        is_held: Whether it is held; a holder on another machine that was killed counts until it is replaced.
+        is_held: Whether it is held; a holder on another machine that was killed counts until its lease has expired.
         holder: The process that holds it; empty where none does.
         changed_at: When it was taken, or on an object store renewed or released.
         epoch: How many holders there were; None in a folder, which does not count them.
@@ -64,7 +64,7 @@ def _in_folder(path: Place, table: str, role: str) -> LeaseRecord:
 def _on_store(path: Place, table: str, role: str) -> LeaseRecord:
     found = _values(path.text())
     owner: Mapping[str, Any] = found.get("owner") or {}
-    held = bool(owner) and is_there(owner) is not False
+    held = is_living(found, path)
     return LeaseRecord(
         table=table,
         role=role,

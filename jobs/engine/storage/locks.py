@@ -264,9 +264,18 @@ def _holder(path: Place) -> dict[str, Any]:
     return dict(found)
 
 
+def described(path: Place) -> str:
+    """Return which process holds a lease, and since when or when it was renewed last; empty where none is known."""
+    holder = _holder(path)
+    if not holder:
+        return ""
+    word = "since" if path.is_local else "renewed"
+    return f"process {holder['pid']} on {holder['host']}, {word} {path.modified_at():%Y-%m-%d %H:%M:%S} UTC"
+
+
 def _taken(table: Table | Feed, path: Place, role: str) -> HasWriterError:
     holder = _holder(path)
-    who = f"process {holder['pid']} on {holder['host']}" if holder else "another process"
+    who = described(path) or "another process"
     return HasWriterError(
         f"{table.id} has a {role} already: {who}",
         hint=f"wait for it or stop it (`strandline stream` ends on Ctrl-C); a table has one {role}.",

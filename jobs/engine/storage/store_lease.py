@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
-from jobs.core.errors import TransientError
+from jobs.core.errors import ReplacedError
 from jobs.engine.runtime.holders import is_there, own
 from jobs.engine.runtime.store_away import StoreAwayError
 from jobs.engine.storage import object_files
@@ -30,11 +30,17 @@ from jobs.engine.storage.place import Place
 LIFE = 30.0
 """Seconds without a renewal after which a lease has expired."""
 
+LONGEST = 3600.0
+"""The longest life that may be set, which that of a lease is that does not say its own: one of an older version."""
+
+CLOCKS = 300.0
+"""Seconds by which clocks may differ; S3 itself refuses a request whose clock differs by more than fifteen minutes."""
+
 RENEWALS = 3
 """How often it is renewed within its life."""
 
 
-class FencedError(TransientError):
+class FencedError(ReplacedError):
     """Another process has taken over the writing of a table or a file."""
 
 
@@ -97,7 +103,7 @@ class StoreLease:
         """
         self._over.set()
         with self._lock, suppress(StoreAwayError):
-            content = _content(None, self.epoch, self._beat + 1)
+            content = _content(None, self.epoch, self._beat + 1, self.life)
             return object_files.replace(self.place.path, content, self.tag)
         return None
 
@@ -108,8 +114,10 @@ class StoreLease:
                     return
                 try:
                     tag = self._renewed()
-                except TransientError:
-                    continue  # the store does not answer; whether the lease is still ours, the next commit asks
+                # A store that is away, or refuses a key for a minute, or says what has no name here: whether the lease is
+                # still ours, the next commit asks. Only a successor ends the renewing, because nothing else begins it anew.
+                except Exception:  # noqa: BLE001, S112  # as above
+                    continue
                 if tag is None:
                     return
                 self.tag = tag
@@ -120,12 +128,14 @@ class StoreLease:
         A renewal that the store wrote while it went away is refused the next time by its own tag.
         """
         self._beat += 1
-        content = _content({**own(), "id": self.id}, self.epoch, self._beat)
+        content = _content({**own(), "id": self.id}, self.epoch, self._beat, self.life)
         tag = object_files.replace(self.place.path, content, self.tag)
         if tag is not None:
             return tag
         found = object_files.read_tagged(self.place.path)
-        return found[1] if found is not None and self._is_mine(_state(found[0])) else None
+        if found is None:  # removed by a person, and by no successor
+            return object_files.create_tagged(self.place.path, content)
+        return found[1] if self._is_mine(_state(found[0])) else None
 
     def _is_mine(self, known: Mapping[str, Any]) -> bool:
         return known.get("epoch") == self.epoch and (known.get("owner") or {}).get("id") == self.id
@@ -143,7 +153,7 @@ def take(place: Place, life: float = LIFE) -> StoreLease | None:
     while True:
         found = object_files.read_tagged(place.path)
         if found is None:
-            new = object_files.create_tagged(place.path, _content(mine, 1, 0))
+            new = object_files.create_tagged(place.path, _content(mine, 1, 0, life))
             if new is not None:
                 return _held(place, mine, 1, life, new)
             continue
@@ -156,7 +166,7 @@ def take(place: Place, life: float = LIFE) -> StoreLease | None:
         is_expired = time.monotonic() - since > life
         if owner is None or is_expired or is_there(owner) is False:
             epoch = state["epoch"] + 1
-            new = object_files.replace(place.path, _content(mine, epoch, 0), tag)
+            new = object_files.replace(place.path, _content(mine, epoch, 0, life), tag)
             if new is not None:
                 return _held(place, mine, epoch, life, new, is_taken_over=owner is not None)
             continue
@@ -175,15 +185,38 @@ def take_again(place: Place, epoch: int, tag: str, life: float) -> StoreLease | 
         life: Seconds without a renewal after which it has expired.
     """
     mine = {**own(), "id": uuid4().hex}
-    new = object_files.replace(place.path, _content(mine, epoch + 1, 0), tag)
+    new = object_files.replace(place.path, _content(mine, epoch + 1, 0, life), tag)
     return None if new is None else _held(place, mine, epoch + 1, life, new)
 
 
 def holder(place: Place) -> dict[str, Any]:
-    """Return who holds a lease, as far as is known; nothing where it is free, or its holder has ended on this machine."""
+    """Return who holds a lease, as far as is known; nothing where it is free, or its holder is gone.
+
+    A holder of this machine is looked for. One of another is gone when it has not renewed its lease for its life and some
+    minutes, by which the clocks of this machine and of the store may differ.
+    """
     found = object_files.read(place.path)
-    owner = _state(found)["owner"] if found else None
-    return {} if owner is None or is_there(owner) is False else dict(owner)
+    state = _state(found) if found else {}
+    return dict(state["owner"]) if is_living(state, place) else {}
+
+
+def is_living(state: Mapping[str, Any], place: Place) -> bool:
+    """Return whether the content of a lease names a holder that is not gone."""
+    owner = state.get("owner")
+    if not owner:
+        return False
+    seen = is_there(owner)
+    if seen is not None:
+        return seen
+    try:
+        return unchanged_for(place) < float(state.get("life", LONGEST)) + CLOCKS
+    except FileNotFoundError:  # removed meanwhile
+        return False
+
+
+def unchanged_for(place: Place) -> float:
+    """Return for how many seconds a file or an object was not written, by the clocks of its machine and of this one."""
+    return time.time() - place.modified_at().timestamp()
 
 
 def fence(path: Place, lease: StoreLease) -> None:
@@ -233,5 +266,5 @@ def _state(content: bytes) -> dict[str, Any]:
     return found if "epoch" in found else {"owner": None, "epoch": 0}
 
 
-def _content(owner: Mapping[str, Any] | None, epoch: int, beat: int) -> bytes:
-    return json.dumps({"owner": owner, "epoch": epoch, "beat": beat}).encode()
+def _content(owner: Mapping[str, Any] | None, epoch: int, beat: int, life: float) -> bytes:
+    return json.dumps({"owner": owner, "epoch": epoch, "beat": beat, "life": life}).encode()

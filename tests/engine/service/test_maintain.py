@@ -1,6 +1,7 @@
 """A lake that is maintained beside its streams has the same rows as one that is not, and everything can still be asked."""
 
 import json
+import os
 from datetime import timedelta
 
 import pytest
@@ -21,7 +22,7 @@ from jobs.engine.storage.find_rows import Where, look
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import latest_version
 from jobs.engine.storage.live_files import live_files
-from jobs.engine.storage.pinned_versions import pin_versions
+from jobs.engine.storage.pinned_versions import EXPIRES, FOLDER, pin_versions
 from jobs.engine.trace.locate import first_version
 from jobs.gold import device_signal_10m as gold
 from jobs.silver import device_telemetry as silver
@@ -165,6 +166,22 @@ def test_what_reads_versions_keeps_them(lake: Lake) -> None:
     with pin_versions(lake.root, {bronze: 9}):
         assert maintained(lake, policy)[TABLE.id].deleted == 0
     assert maintained(lake, policy)[TABLE.id].deleted == 9
+
+
+def test_a_pod_that_is_gone_holds_maintenance_for_a_while(lake: Lake) -> None:
+    """What it had pinned is free a quarter of an hour after its last renewal, and no person was asked."""
+    received(lake, [each for number in range(9) for each in batch(number)])
+    policy = Policy(keep=timedelta(0), untouched=timedelta(0))
+    gone = {"pid": 7, "host": "code-gone", "started": 1.0}
+    pin = lake.root / FOLDER / "abc.json"
+    pin.put(json.dumps({"holder": gone, "versions": {TABLE.id: 2}, "renewed": True}))
+    assert maintained(lake, policy)[TABLE.id].merged == 0
+
+    then = now().timestamp() - EXPIRES - 1
+    os.utime(pin.local, (then, then))
+
+    assert maintained(lake, policy)[TABLE.id].merged == 9
+    assert not pin.exists()
 
 
 def test_two_at_once_and_one_without_time_leave_the_rest(lake: Lake) -> None:

@@ -4,13 +4,16 @@ import json
 import socket
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from jobs.core.errors import DefinitionError
 from jobs.engine.runtime.holders import started
-from jobs.engine.storage import object_files
+from jobs.engine.storage import object_files, store_lease
+from jobs.engine.storage.locks import is_held
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.store_lease import FencedError, StoreLease, holder, take, take_again
 
@@ -121,3 +124,72 @@ def _taken(place: Place) -> StoreLease | None:
     if held is not None:
         held.keep()
     return held
+
+
+def _left(place: Place, owner: dict[str, object], **more: object) -> None:
+    """Leave a lease whose holder does not renew it."""
+    place.put_bytes(json.dumps({"owner": owner, "epoch": 1, "beat": 0, **more}).encode())
+
+
+def test_a_lease_of_a_pod_that_is_gone_expires_for_those_who_only_look(
+    bucket: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Maintenance looks at the leases of repairs and takes none; it waited for the dead for ever."""
+    monkeypatch.setattr(store_lease, "CLOCKS", 0.0)
+    place = bucket / "silver.a.repair.lock"
+    gone = {"pid": 7, "host": "code-gone", "started": 1.0, "id": "x"}
+    _left(place, gone, life=LIFE)
+    assert is_held(place)
+    assert holder(place)["host"] == "code-gone"
+
+    deadline = time.monotonic() + 60
+    while is_held(place) and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+    assert (is_held(place), holder(place)) == (False, {})
+    _left(place, gone)  # of an older version, which does not say its life
+    assert is_held(place)
+
+
+@pytest.mark.parametrize(
+    "refusal", [DefinitionError("the object store refuses it", hint="a key"), OSError(5, "odd")]
+)
+def test_a_refused_renewal_does_not_end_the_renewing(
+    bucket: Place, monkeypatch: pytest.MonkeyPatch, refusal: Exception
+) -> None:
+    """A store that refuses a key for a moment (403) ended it: the lease was lost when it had expired, and nothing took it again."""
+    held = take(bucket / "a.lock", LIFE)
+    assert held is not None
+    first, refused = held.tag, threading.Event()
+    replaces = object_files.replace
+
+    def once(path: str, content: bytes, tag: str) -> str | None:
+        if refused.is_set():
+            return replaces(path, content, tag)
+        refused.set()
+        raise refusal
+
+    monkeypatch.setattr(object_files, "replace", once)
+    held.keep()
+
+    deadline = time.monotonic() + 60
+    while held.tag == first and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert refused.is_set()
+    assert held.tag != first
+    held.refuse_lost()
+    held.release()
+
+
+def test_a_lease_that_was_removed_is_written_again(bucket: Place) -> None:
+    """By its holder, unless another has taken it: an empty place is no successor."""
+    held = take(bucket / "a.lock", LIFE)
+    assert held is not None
+    held.keep()
+    (bucket / "a.lock").remove()
+
+    deadline = time.monotonic() + 60
+    while not holder(bucket / "a.lock") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    held.refuse_lost()
+    held.release()
