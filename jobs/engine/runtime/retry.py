@@ -2,7 +2,8 @@
 
 A broker that restarts, a full disk or a long commit of another process does not end an always-on stream: it tries
 again, each time after a longer pause, and reports meanwhile what it waits for. Only the table that is affected waits;
-it keeps its lease, so no other process becomes its writer.
+it keeps its lease, so no other process becomes its writer. Where one has become it all the same, waiting ends: who was
+fenced leaves the lease, and takes it anew once it is free.
 
 Why not tenacity: it counts the attempts of one call. Here an attempt is a stream that may run for days before the next
 outage, so the work itself makes the pause short again; and a stop ends the wait without another attempt and without an
@@ -12,7 +13,7 @@ error. With both passed to tenacity as functions, its own part would be the ``wh
 import time
 from collections.abc import Callable
 
-from jobs.core.errors import TransientError
+from jobs.core.errors import ReplacedError, TransientError
 from jobs.engine.runtime.outage import absence
 
 FIRST = 1.0
@@ -52,6 +53,7 @@ class Patience:
         """Run the work until it succeeds; after an outage wait and run it again.
 
         Raises:
+            ReplacedError: Another process has taken over.
             Exception: The work failed for another reason than an outage.
         """
         while not self._stopped():
@@ -61,6 +63,10 @@ class Patience:
                 away = absence(error)
                 if away is None:
                     raise
+                if isinstance(
+                    away, ReplacedError
+                ):  # its lease is another's, and is taken again outside of this block
+                    raise away from None if away is error else error
                 self._wait(away)
         return None
 

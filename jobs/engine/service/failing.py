@@ -6,14 +6,18 @@ It releases its lease during the pause, so an operator may run, rebuild or rewin
 import traceback
 from dataclasses import dataclass
 
-from jobs.core.errors import LakeError
+from jobs.core.errors import LakeError, ReplacedError
 from jobs.core.table import Table
 from jobs.engine.runtime.outage import denied, first_line, skipped_in_outage
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.locks import HasWriterError
 
 FIRST = 5.0
 LONGEST = 600.0
 """The shortest and the longest pause in seconds; an attempt that fails again computes a whole batch for nothing."""
+
+LOOKS = 30.0
+"""The longest pause of a table whose lease another process has taken; an attempt is a look at the lease."""
 
 SURE = 5
 """This many failed attempts in a row are no accident any more."""
@@ -40,7 +44,8 @@ class Failing:
     @property
     def pause(self) -> float:
         """Return the seconds until the next attempt."""
-        return float(min(FIRST * 2 ** (self.tries - 1), LONGEST))
+        longest = LOOKS if self.kind == ReplacedError.kind else LONGEST
+        return float(min(FIRST * 2 ** (self.tries - 1), longest))
 
 
 def failing(
@@ -58,9 +63,9 @@ def failing(
     tries, since = (before.tries + 1, before.since) if before else (1, at)
     known = error if isinstance(error, LakeError) else denied(error)
     if known is not None:
-        return Failing(
-            says=known.message, hint=known.hint, kind=known.kind, since=since, tries=tries
-        )
+        is_still = before is not None and before.kind == ReplacedError.kind
+        kind = ReplacedError.kind if is_still and isinstance(known, HasWriterError) else known.kind
+        return Failing(says=known.message, hint=known.hint, kind=kind, since=since, tries=tries)
     log = lake.log(f"failed.{table.id}")
     with skipped_in_outage():
         log.put("".join(traceback.format_exception(error)))

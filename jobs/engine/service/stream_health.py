@@ -12,7 +12,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Any
 
-from jobs.core.errors import DataError, DefinitionError
+from jobs.core.errors import DataError, DefinitionError, ReplacedError
 from jobs.engine.service.desired_state import DELAYS, Order
 from jobs.engine.service.failing import SURE
 
@@ -38,6 +38,8 @@ class Ill(StrEnum):
     DEAD = "dead"
     SILENT = "silent"
     STUCK = "stuck"
+    FENCED = "fenced"
+    """Another process has taken a table over, and keeps it."""
     FAILING = "failing"
     """Some tables fail and are retried; the others run."""
 
@@ -98,7 +100,8 @@ def watch(
     if asked is None or not asked.runs or asked.is_suspended(now):
         return Watch(act=Act.NOTHING)
     diagnosis = ill(beat, now, begun=max([asked.at, *asked.attempts[-1:]]), title=title)
-    if diagnosis is None:
+    # A restart would only ask for the lease again, as the table does by itself.
+    if diagnosis is None or diagnosis[0] is Ill.FENCED:
         return _failing(asked, beat)
     found, message = diagnosis
     if found is Ill.DEAD and starting:
@@ -185,6 +188,20 @@ def ill(
             minutes = since // timedelta(minutes=1)
             message = f"{table} has {pulse['lag']:,} rows to read and committed none for {minutes} minutes"
             return Ill.STUCK, message
+    return _fenced(beat, now)
+
+
+def _fenced(beat: Mapping[str, Any], now: datetime) -> tuple[Ill, str] | None:
+    """Return which table another process has written for so long that it will not give it back by itself."""
+    for table, pulse in beat["tables"].items():
+        failed = pulse.get("failing") or {}
+        if failed.get("kind") != ReplacedError.kind:
+            continue
+        if now - datetime.fromisoformat(failed["since"]) > STUCK:
+            return (
+                Ill.FENCED,
+                f"{table} is another process's since {failed['since']}: {failed['says']}",
+            )
     return None
 
 

@@ -7,11 +7,12 @@ from itertools import pairwise
 import pytest
 
 from jobs.cli.stream_log import Log, StreamLog
-from jobs.core.errors import DataError, TransientError
+from jobs.core.errors import DataError, ReplacedError, TransientError
 from jobs.engine.runtime.log_records import Record
 from jobs.engine.runtime.log_writer import logger
 from jobs.engine.runtime.retry import FIRST, LONGEST, Patience, Pause, soon
 from jobs.engine.service.stream_host import Pulse
+from jobs.engine.storage.store_lease import FencedError
 from tests.support.rows import NOON
 
 HALF_AN_HOUR = 1800.0
@@ -37,6 +38,29 @@ class Fast:
 @pytest.fixture
 def fast() -> Fast:
     return Fast()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        FencedError("another process has taken over", hint="let it go on."),
+        ReplacedError("as above", hint="as above"),
+    ],
+)
+def test_who_was_fenced_does_not_wait_with_the_lease_in_hand(
+    fast: Fast, error: ReplacedError
+) -> None:
+    """It waited for ever inside of the block that holds the lease, and so never took it again, though it was free."""
+    tried = []
+
+    def work() -> None:
+        tried.append(1)
+        raise error
+
+    with pytest.raises(ReplacedError) as left:
+        Patience(lambda _: None, lambda: len(tried) > 5, clock=fast, sleep=fast.sleep).outlast(work)
+
+    assert (left.value, len(tried), fast.now) == (error, 1, 0.0)
 
 
 def into(records: list[Record]) -> Log:

@@ -25,7 +25,8 @@ from jobs.engine.service.failing import LONGEST, Failing, failing
 from jobs.engine.service.stream_host import Host, Pulse
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import last_entry
-from jobs.engine.storage.locks import is_written
+from jobs.engine.storage.locks import HasWriterError, is_written
+from jobs.engine.storage.store_lease import FencedError
 from jobs.silver import user_actions as actions
 from tests.engine.records import drop, make, put
 from tests.support.rows import NOON
@@ -252,3 +253,17 @@ def test_the_log_has_each_failure_once_with_its_traceback_and_its_end() -> None:
     assert (second["tries"], second["error"]) == (2, "ValueError")
     assert "a mistake of ours" in second["exception"]
     assert (last["event"], last["table"]) == ("goes on", "bronze.a")
+
+
+def test_a_fenced_table_looks_for_its_lease_every_half_minute(lake: Lake) -> None:
+    """It costs a look; what fails by itself is tried after ten minutes, because each attempt computes a batch."""
+    table = actions.TABLE
+    fenced = FencedError("another process has taken over", hint="let it go on.")
+    taken = HasWriterError("it has a writer already", hint="wait.")
+    found = failing(fenced, table, lake, before=None, at="2026-11-20T12:00:00+00:00")
+    for _ in range(20):
+        found = failing(taken, table, lake, before=found, at="2026-11-20T13:00:00+00:00")
+
+    assert (found.kind, found.since, found.pause) == ("fenced", "2026-11-20T12:00:00+00:00", 30.0)
+    alone = failing(taken, table, lake, before=None, at="2026-11-20T12:00:00+00:00")
+    assert alone.kind == "transient"

@@ -19,6 +19,13 @@ TABLE = "silver.device_telemetry"
 NOON = datetime(2099, 11, 20, 12, tzinfo=UTC)
 """Later than the start of this process, whose heartbeat it is."""
 
+FENCED = {
+    "kind": "fenced",
+    "says": "taken over",
+    "since": (NOON - 2 * STUCK).isoformat(),
+    "tries": 30,
+}
+
 
 def write(
     lake: Lake, *, ago: timedelta = timedelta(0), table: dict[str, Any] | None = None, **of: object
@@ -52,6 +59,7 @@ def test_one_that_has_rows_to_read_and_waits_for_a_gate_is_well(lake: Lake) -> N
             {"table": {"lag": 7, "behind": (NOON - 2 * STUCK).isoformat()}},
             "committed none for 20 minutes",
         ),
+        ({"table": {"failing": FENCED}}, "is another process's since"),
         ({"pid": 2**22 + 1}, "is not running"),
         ({"started": 1.0}, "is not running"),  # the process has this number by chance
         ({"host": "the-former-pod"}, "is not running and never was"),

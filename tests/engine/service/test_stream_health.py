@@ -16,6 +16,7 @@ from jobs.engine.service.stream_health import (
     Ill,
     Look,
     Watch,
+    ill,
     is_well,
     looks,
     warned,
@@ -215,3 +216,21 @@ def test_a_look_has_the_figures_of_the_heartbeat() -> None:
         watermark=None,
         state=4,
     )
+
+
+def test_a_table_that_was_fenced_is_seen_and_no_restart_asks_for_it() -> None:
+    """The process lives and waits, so it was called well; a restart would only ask for the lease again."""
+    failed = {
+        "kind": "fenced",
+        "says": "another process has taken over",
+        "since": NOON.isoformat(),
+        "tries": SURE,
+    }
+    soon, late = NOON + timedelta(minutes=1), NOON + 2 * STUCK
+
+    assert ill(beat(now=soon, failing=failed), soon, begun=ASKED.at, title="it") is None
+    found = ill(beat(now=late, failing=failed), late, begun=ASKED.at, title="it")
+    assert found is not None
+    assert (found[0], TABLE in found[1], NOON.isoformat() in found[1]) == (Ill.FENCED, True, True)
+    decision = watch(ASKED, beat(now=late, failing=failed), late)
+    assert (decision.act, decision.tables) == (Act.ALERT, (TABLE,))
