@@ -83,7 +83,12 @@ def shown(name: str, version: str | None, lake: str | None, *, as_json: bool) ->
             "not in force",
             ("at", "version", "what", "because"),
             [
-                (line["at"], line.get("version"), line["what"], "; ".join(line.get("because", ())))
+                (
+                    line.get("at"),
+                    line.get("version"),
+                    line["what"],
+                    "; ".join(line.get("because", ())),
+                )
                 for line in refused
             ],
         )

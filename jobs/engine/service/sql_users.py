@@ -9,9 +9,11 @@ import json
 import re
 import secrets
 import stat
+from contextlib import AbstractContextManager
 from typing import Any
 
 from jobs.core.errors import DefinitionError
+from jobs.engine.storage.file_lock import hold
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
 
@@ -74,7 +76,8 @@ def add(lake: Lake, name: str, password: str, *, unmasked: str | None = None) ->
     salt = secrets.token_bytes(16)
     digest = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, ROUNDS)
     user = {"salt": salt.hex(), "hash": digest.hex(), "rounds": ROUNDS, "unmasked": unmasked}
-    _write(lake, {**users(lake), name: user})
+    with _alone(lake):
+        _write(lake, {**users(lake), name: user})
 
 
 def remove(lake: Lake, name: str) -> None:
@@ -83,12 +86,19 @@ def remove(lake: Lake, name: str) -> None:
     Raises:
         DefinitionError: There is none of this name.
     """
-    known = users(lake)
-    if name not in known:
-        raise DefinitionError(
-            f"there is no user {name}", hint="the users are " + (", ".join(known) or "none") + "."
-        )
-    _write(lake, {each: user for each, user in known.items() if each != name})
+    with _alone(lake):
+        known = users(lake)
+        if name not in known:
+            raise DefinitionError(
+                f"there is no user {name}",
+                hint="the users are " + (", ".join(known) or "none") + ".",
+            )
+        _write(lake, {each: user for each, user in known.items() if each != name})
+
+
+def _alone(lake: Lake) -> AbstractContextManager[None]:
+    """Let one process at a time read the users and write them: of two that were added at once one was lost."""
+    return hold(place_of(lake).parent / "users.lock")
 
 
 def _write(lake: Lake, known: dict[str, dict[str, Any]]) -> None:

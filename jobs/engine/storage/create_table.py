@@ -13,6 +13,7 @@ refuses, are left to Delta, which knows what to ask for and what to say.
 import json
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
@@ -170,9 +171,18 @@ def _create_by_delta(
 
 
 def _clear(log: Place) -> None:
-    """Remove the log of a table that was killed before its first commit: Delta takes it for a table and fails."""
-    if not any(name[0].isdigit() for name in log.names()):
-        log.remove()
+    """Remove the log of a table that was killed before its first commit: Delta takes it for a table and fails.
+
+    File by file, and the folder only when it is empty: another process may write the first commit meanwhile.
+    """
+    names = [*log.names()]
+    if any(name[0].isdigit() for name in names):
+        return
+    for name in names:
+        (log / name).remove()
+    if log.is_local:
+        with suppress(OSError):  # not there, or no longer empty
+            log.local.rmdir()
 
 
 def lacks(path: Place, schema: StructType) -> list[str]:

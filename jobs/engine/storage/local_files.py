@@ -96,7 +96,11 @@ def written(path: str) -> BinaryIO:
 def put(path: str, content: bytes) -> None:
     """Write a file; a reader sees the old content or the new, never a mix."""
     draft = _draft(path, content)
-    draft.replace(path)
+    try:
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
     sync(draft.parent)
 
 
@@ -108,7 +112,7 @@ def create(path: str, content: bytes) -> bool:
     except FileExistsError:
         return False
     finally:
-        draft.unlink()
+        draft.unlink(missing_ok=True)
     sync(draft.parent)
     return True
 
@@ -142,11 +146,14 @@ def replace(path: str, content: bytes, tag: str) -> str | None:
 
 
 def append(path: str, line: bytes) -> None:
-    """Append a line to a file that is never cut."""
+    """Append a line to a file that is never cut; after one that a full disk or a kill cut off it begins a new line."""
     parent = Path(path).parent
     make(parent)
-    with Path(path).open("ab") as file:
-        file.write(line + b"\n")
+    with Path(path).open("a+b") as file:
+        is_torn = (
+            file.seek(0, os.SEEK_END) > 0 and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n"
+        )
+        file.write((b"\n" if is_torn else b"") + line + b"\n")
     sync_all([Path(path)], within=parent)
 
 
@@ -185,6 +192,12 @@ def _draft(path: str, content: bytes) -> Path:
     """Write the content beside the file, on the disk."""
     make(Path(path).parent)
     draft = Path(path).with_name(f".{Path(path).name}.{uuid4().hex}")
-    draft.write_bytes(content)
-    sync(draft)
+    try:
+        draft.write_bytes(content)
+        sync(draft)
+    except (
+        BaseException
+    ):  # a full disk: a heartbeat tries it again each second, and each time would leave one
+        draft.unlink(missing_ok=True)
+        raise
     return draft

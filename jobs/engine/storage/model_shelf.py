@@ -176,9 +176,17 @@ def note(lake: Lake, name: str, line: Mapping[str, Any]) -> None:
 
 
 def history(lake: Lake, name: str) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a model's history."""
-    for line in ((lake.models / name / HISTORY).text() or "").splitlines():
-        yield json.loads(line)
+    """Yield the lines of a model's history; one that was cut off as it was written has no more than that, and ends no reading."""
+    for line in ((lake.models / name / HISTORY).text() or "").split("\n"):
+        if not line:
+            continue
+        try:
+            found = json.loads(line)
+        except ValueError:
+            found = None
+        yield (
+            found if isinstance(found, dict) else {"what": f"a line that was cut off: {line[:60]}"}
+        )
 
 
 def carry(lake: Lake, to: Lake, names: Sequence[str]) -> None:

@@ -140,3 +140,31 @@ def test_a_table_that_was_killed_before_its_first_commit_is_created_by_the_next_
     commit.commit("{}")
 
     assert latest_version(path) == 1
+
+
+def test_what_is_cleared_is_no_table_of_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first commit comes between the look into the folder and the removal; the commit went with the folder."""
+    log = Place(str(tmp_path / "table" / "_delta_log"))
+    (log / ".draft").put("left by a kill")
+    names = Place.names
+
+    def seen(place: Place) -> list[str]:
+        found = [*names(place)]
+        (log / "00000000000000000000.json").put("the other's")
+        return found
+
+    monkeypatch.setattr(Place, "names", seen)
+    create_table._clear(log)
+
+    assert (log / "00000000000000000000.json").text() == "the other's"
+
+
+def test_a_log_without_a_commit_is_cleared(tmp_path: Path) -> None:
+    log = Place(str(tmp_path / "table" / "_delta_log"))
+    (log / "x").put("left by a kill")
+
+    create_table._clear(log)
+
+    assert not log.exists()

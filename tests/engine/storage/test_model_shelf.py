@@ -133,3 +133,17 @@ def test_a_plan_has_a_bounded_number_of_terms(lake: Lake, monkeypatch: pytest.Mo
 
     with pytest.raises(DefinitionError, match="promoted and rolled back 1 times"):
         decide(lake, known, "promoted", "b")
+
+
+def test_a_line_of_the_history_that_was_cut_off_hides_no_other(tmp_path: Path) -> None:
+    """A full disk or a kill tears one; `models show` failed from then on."""
+    lake = Lake(tmp_path)
+    model_shelf.note(lake, NAME, {"what": "promoted", "at": "noon"})
+    with (tmp_path / "_models" / NAME / "history.jsonl").open("a") as file:
+        file.write('{"what": "pro')
+    model_shelf.note(lake, NAME, {"what": "rolled back", "at": "later"})
+
+    first, torn, last = model_shelf.history(lake, NAME)
+
+    assert (first["what"], last["what"]) == ("promoted", "rolled back")
+    assert "cut off" in torn["what"]

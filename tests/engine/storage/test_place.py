@@ -1,6 +1,8 @@
 """A place is a value that Spark, Delta and delta-rs accept as text, and reads and writes small files whole."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -134,3 +136,53 @@ def test_a_file_is_created_once(tmp_path: Path) -> None:
 
     assert file.text() == "first"
     assert file.parent.names() == ["commit.json"]
+
+
+FULL = """
+import resource, signal, sys
+from jobs.engine.storage.place import Place
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
+for beat in range(5):
+    try:
+        Place(sys.argv[1]).put("a heartbeat that has no room on the disk")
+    except OSError as error:
+        print(error.errno)
+"""
+
+
+def test_a_file_that_has_no_room_leaves_nothing(tmp_path: Path) -> None:
+    """A heartbeat is tried again every second, and left a draft each time."""
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(tmp_path / "beat.json")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert len(done.stdout.split()) == 5
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_what_cannot_take_its_place_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+
+    with pytest.raises(OSError, match="directory"):
+        Place(str(tmp_path / "a")).put("a file where a folder is")
+
+    assert [each.name for each in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_line_after_one_that_was_cut_off_is_a_line(tmp_path: Path) -> None:
+    """It became one line with the torn one, and both were lost."""
+    (tmp_path / "log").write_bytes(b'{"a": 1}\n{"b": ')
+
+    Place(str(tmp_path / "log")).append('{"c": 3}')
+    Place(str(tmp_path / "log")).append('{"d": 4}')
+
+    assert (tmp_path / "log").read_text().splitlines() == [
+        '{"a": 1}',
+        '{"b": ',
+        '{"c": 3}',
+        '{"d": 4}',
+    ]
