@@ -19,8 +19,8 @@ from pydantic import Field
 
 from jobs.cli import place
 from jobs.cli.upkeep import GENTLE, policy_of
-from jobs.core.errors import LakeError
-from jobs.engine.service.maintain import maintain
+from jobs.core.errors import LakeError, TransientError
+from jobs.engine.service.maintain import Maintained, maintain, refuse_idle
 from jobs.engine.service.orphan_files import left, take_away
 from orchestration.failures import failure
 from orchestration.resources import LakeResource
@@ -43,15 +43,26 @@ def maintain_lake(context: OpExecutionContext, config: Upkeep, lake: LakeResourc
     os.nice(GENTLE)  # the process is that of the run
     where = lake.lake()
     try:
+        done = []
         for each in maintain(where, place.now(), policy_of(config.keep, config.most)):
+            done.append(each)
             if each.merged or each.commits or each.deleted or each.left:
                 context.log.info("%s", each.sentence)
         orphans = list(left(where, place.now()))
+        _refuse_damaged(context, done)
     except LakeError as error:
         raise failure(error) from error
     for orphan in orphans:
         take_away(orphan)
         context.log.info("%s: %s bytes, %s", orphan.path, orphan.size, orphan.why)
+
+
+def _refuse_damaged(context: OpExecutionContext, done: list[Maintained]) -> None:
+    """Fail a run that left every table because of damage; what works there for an hour ends by itself."""
+    try:
+        refuse_idle(done)
+    except TransientError as error:
+        context.log.warning("%s", error.message)
 
 
 @job(name="maintenance", description="Keep the lake as quick as on its first day.")

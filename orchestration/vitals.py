@@ -27,6 +27,7 @@ from jobs.core.table import Table
 from jobs.engine.service.desired_state import order
 from jobs.engine.service.heartbeat import heartbeat
 from jobs.engine.service.stream_health import watch
+from jobs.engine.storage.damage import damage
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import latest_version
 from jobs.engine.trust.table_checks import QUESTIONS, Sign, questions, signs
@@ -62,7 +63,7 @@ def look_at_tables(context: SensorEvaluationContext, lake: LakeResource) -> Sens
     where, begun = lake.lake(), time.monotonic()
     answers = []
     for table in due(where, seen, time.time()):
-        seen[table.id] = (latest_version(where.table(table)), time.time())
+        seen[table.id] = (_version(table, where), time.time())
         answers += [evaluation(each) for each in answered(table, lake)]
         if time.monotonic() - begun > LONG:
             break
@@ -82,9 +83,19 @@ def due(lake: Lake, seen: Seen, at: float) -> list[Table]:
     news = [
         table
         for table, (version, then) in last.items()
-        if at - then >= OLD or version != latest_version(lake.table(table))
+        if at - then >= OLD or version != _version(table, lake)
     ]
     return sorted(news, key=lambda table: last[table][1])
+
+
+def _version(table: Table, lake: Lake) -> int:
+    """Return a table's newest version; of one that cannot be read none, and its checks say why."""
+    try:
+        return latest_version(lake.table(table))
+    except Exception as error:
+        if damage(error, table) is None:
+            raise
+        return -1
 
 
 def answered(table: Table, lake: LakeResource) -> Iterator[AssetCheckResult]:

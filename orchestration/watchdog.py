@@ -26,7 +26,10 @@ from dagster import (
 
 from jobs import catalog
 from jobs.cli.place import now
+from jobs.core.errors import LakeError
 from jobs.core.table import Table
+from jobs.engine.kafka import local_broker
+from jobs.engine.runtime.settings import settings
 from jobs.engine.service.catch_up_time import in_words
 from jobs.engine.service.desired_state import Order, order
 from jobs.engine.service.heartbeat import heartbeat
@@ -41,6 +44,7 @@ from jobs.engine.service.stream_health import (
     warned,
     watch,
 )
+from jobs.engine.storage.lake import Lake
 from orchestration import on_call
 from orchestration.keys import key
 from orchestration.resources import LakeResource
@@ -60,6 +64,7 @@ Looks = dict[str, list[Look]]
 def watchdog(context: SensorEvaluationContext, lake: LakeResource) -> SensorResult | SkipReason:
     """Check, warn, and request a run when the stream must be restarted."""
     stream, moment = lake.stream("watchdog"), now()
+    _revive_broker(context, stream.lake)
     asked, beat = order(stream.lake), heartbeat(stream.lake, moment)
     if asked is None or not asked.runs:
         return SkipReason("no stream should run; `strandline resume` starts one")
@@ -82,6 +87,20 @@ def watchdog(context: SensorEvaluationContext, lake: LakeResource) -> SensorResu
         asset_events=list(_answers(found, seen)),
         cursor=_cursor(seen, beat["pid"] if beat else None),
     )
+
+
+def _revive_broker(context: SensorEvaluationContext, lake: Lake) -> None:
+    """Start the lake's own broker again if it has died, as of a full disk: without it the stream waits for ever."""
+    if settings().kafka is not None or not local_broker.is_wanted(lake) or not lake.has_room():
+        return
+    if local_broker.status(lake) is not None:
+        return
+    try:
+        running = local_broker.up(lake)
+    except LakeError as error:
+        context.log.warning("the lake's broker has died and does not start: %s", error.message)
+    else:
+        context.log.warning("the lake's broker had died; it answers again at %s", running.address)
 
 
 def requests(  # noqa: PLR0913, PLR0917  # who asks, for what, and why

@@ -32,6 +32,7 @@ from jobs.engine.pipeline.column_lineage import cached_lineage
 from jobs.engine.pipeline.run_summary import Report
 from jobs.engine.repair.closed_days import closed_days
 from jobs.engine.service.heartbeat import heartbeat
+from jobs.engine.storage.damage import damage
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, between, latest_version
 from jobs.engine.storage.open_table import kinds, live_rows
@@ -62,9 +63,19 @@ def look_at_the_stream(context: SensorEvaluationContext, lake: LakeResource) -> 
     link = linked(lake)
     for table in catalog.tables():
         if where.exists(table):
-            mine = seen.setdefault(table.id, {})
-            events += _batches(table, where, mine, pulses.get(table.id), link)
-            events += _days(table, where, mine)
+            mine: Cursor = dict(seen.get(table.id, {}))
+            try:
+                found = [*_batches(table, where, mine, pulses.get(table.id), link)]
+                found += _days(table, where, mine)
+            except Exception as error:
+                if (damaged := damage(error, table)) is None:
+                    raise
+                context.log.warning(
+                    "%s", damaged.message
+                )  # reported from here on once it is mended
+                continue
+            seen[table.id] = mine
+            events += found
     answers = [each for each in events if isinstance(each, AssetCheckEvaluation)]
     if answers:
         for each in events:

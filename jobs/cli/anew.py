@@ -9,15 +9,18 @@ import typer
 from jobs.cli import engine, place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say, show
+from jobs.core.errors import DamagedError
 from jobs.core.table import Table
 from jobs.engine.pipeline import shadow_lake
 from jobs.engine.pipeline.runner import Site
 from jobs.engine.proof.compare import Comparison, compare
 from jobs.engine.repair import rebuild
 from jobs.engine.repair.downstream import above, follows
+from jobs.engine.storage.damage import damage
 from jobs.engine.storage.handover import handed_over
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
+from jobs.engine.storage.open_table import broken_files
 
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="A silver or gold table.")]
 COLUMNS = ("table", "rows now", "rows anew", "added", "gone", "changed")
@@ -46,9 +49,7 @@ def rebuild_(table: TableArgument, lake: LakeOption = None, as_json: JsonOption 
         site = engine.site(found, where, None)
         made = rebuild.rebuild(chosen, where, site, on_commit=_note_batch)
         site.spark.stop()
-        differences = compare(
-            chosen, where, made, sides=("in the live table", "in the new one"), may_differ=True
-        )
+        differences = _compared(chosen, where, made)
     if as_json:
         emit([asdict(each) for each in differences])
         return
@@ -61,6 +62,27 @@ def rebuild_(table: TableArgument, lake: LakeOption = None, as_json: JsonOption 
     note(
         f"`strandline promote {chosen.id}` replaces the live table, `strandline undo {chosen.id}` reverts that"
     )
+
+
+def _compared(table: Table, lake: Lake, made: Lake) -> list[Comparison]:
+    """Compare a table with its rebuild; one that is rebuilt because it cannot be read is not compared."""
+    try:
+        return compare(
+            table, lake, made, sides=("in the live table", "in the new one"), may_differ=True
+        )
+    except Exception as error:
+        why = damage(error, table)
+        reason = "" if why is None else why.message
+        try:
+            broken = {each for path in lake.folders(table) for each in broken_files(path)}
+        except DamagedError as other:
+            reason = other.message
+        else:
+            reason = f"{len(broken)} of its files are gone or cut" if broken else reason
+        if not reason:
+            raise
+        note(f"the live table cannot be read ({reason}), so the two were not compared")
+        return []
 
 
 def promote(table: TableArgument, lake: LakeOption = None, as_json: JsonOption = False) -> None:
@@ -126,6 +148,11 @@ def _carry_out(
     say(
         f"{table.id}: {words[1]}, {entry.written:,} rows; `strandline run {table.id}` continues from there"
     )
+    known = shadow_lake.read(shadow_lake.Shadow.of(table, where))
+    if words[0] == "promote" and known is not None and known.undone:
+        note(
+            "the checkpoint of before could not be read, so it was removed, and this promotion cannot be undone"
+        )
     stale = [each.id for each in above(table, where) if not follows(each, table, where)]
     if stale:
         note(f"computed from the old rows: {', '.join(stale)}; rebuild them in this order")

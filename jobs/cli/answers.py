@@ -1,6 +1,6 @@
 """``ledger`` and ``tables``: verbs that only read, and need no Spark."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
@@ -9,14 +9,15 @@ from jobs import catalog
 from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.screen import emit, say, show, yes
-from jobs.core.errors import DataError
-from jobs.core.table import Ingested, Judged
+from jobs.core.errors import DamagedError, DataError
+from jobs.core.table import Ingested, Judged, Table
 from jobs.engine.accounting.balance_sheet import Balance, balance, held_rows
 from jobs.engine.accounting.feed_balance import LIVE, feed_balances
 from jobs.engine.gates import gate_files
 from jobs.engine.pipeline.danger import Level
 from jobs.engine.pipeline.radar import last
 from jobs.engine.proof.certificate import status
+from jobs.engine.storage.damage import damage
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import last_entry
 from jobs.engine.storage.open_table import live_rows
@@ -75,7 +76,7 @@ def ledger(
     strandline ledger --audit
     strandline ledger silver.device_telemetry --json
     """
-    _, where = place.existing(lake)
+    _, where = place.existing(lake, briefly=True)
     sheets = sheets_of(where, tables, audited=audit)
     if as_json:
         emit([_as_json(sheet) for sheet in sheets])
@@ -144,7 +145,15 @@ def refuse_imbalance(sheets: list[Balance]) -> None:
 
     Raises:
         DataError: One does not; each fault is named with its batch.
+        DamagedError: All that do balance, and others cannot be read.
     """
+    damaged = [sheet.damage for sheet in sheets if sheet.damage is not None]
+    if damaged and all(sheet.damage is not None for sheet in sheets if sheet.faults):
+        raise DamagedError(
+            "\n  ".join(dict.fromkeys(each.message for each in damaged)),
+            hint=damaged[0].hint,
+            tables=[sheet.table for sheet in sheets if sheet.damage is not None],
+        )
     faults = [f"{sheet.table}: {fault}" for sheet in sheets for fault in sheet.faults]
     if faults:
         raise DataError(
@@ -158,31 +167,54 @@ def refuse_imbalance(sheets: list[Balance]) -> None:
 def tables_(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     r"""List the tables: what each reads, how many rows it has, when it was last written.
 
+    Exits with 4 when one cannot be read; the others are listed.
+
     \b
     strandline tables
     strandline tables --json
     """
-    _, where = place.configured(lake)
-    rows = []
+    _, where = place.asked(lake)
+    rows, damaged = [], list[DataError]()
     for table in catalog.tables():
-        newest = last_entry(where.table(table))
-        rows.append(
-            {
-                "table": table.id,
-                "reads": ", ".join(str(source) for source in table.reads),
-                "rows": live_rows(where.table(table)),
-                "quarantined": held_rows(table, where) if isinstance(table, Judged) else None,
-                "version": newest[0] if newest else None,
-                "mode": newest[1].mode if newest else "never run",
-                "watermark": newest[1].watermark if newest else None,
-                "certificate": None if isinstance(table, Ingested) else status(table, where),
-                "gate": gate_files.summary(table, where),
-            }
-        )
+        try:
+            rows.append(_listed(table, where))
+        except Exception as error:
+            found = damage(error, table)
+            if found is None:
+                raise
+            damaged.append(found)
+            rows.append(_unlisted(table))
     if as_json:
         emit(rows)
     else:
         show(None, tuple(rows[0]) if rows else ("table",), [tuple(row.values()) for row in rows])
+    if damaged:
+        raise DamagedError(
+            "\n  ".join(dict.fromkeys(each.message for each in damaged)), hint=damaged[0].hint
+        )
+
+
+def _listed(table: Table, where: Lake) -> dict[str, object]:
+    newest = last_entry(where.table(table))
+    return {
+        "table": table.id,
+        "reads": ", ".join(str(source) for source in table.reads),
+        "rows": live_rows(where.table(table)),
+        "quarantined": held_rows(table, where) if isinstance(table, Judged) else None,
+        "version": newest[0] if newest else None,
+        "mode": newest[1].mode if newest else "never run",
+        "watermark": newest[1].watermark if newest else None,
+        "certificate": None if isinstance(table, Ingested) else status(table, where),
+        "gate": gate_files.summary(table, where),
+    }
+
+
+def _unlisted(table: Table) -> dict[str, object]:
+    """Return the same of a table that cannot be read."""
+    none = dict.fromkeys(("rows", "quarantined", "version"))
+    reads = ", ".join(str(source) for source in table.reads)
+    last = dict.fromkeys(("watermark", "certificate", "gate"))
+    return {"table": table.id, "reads": reads, **none, "mode": "damaged", **last}
 
 
 def _row(sheet: Balance) -> tuple[object, ...]:
@@ -204,4 +236,6 @@ def _row(sheet: Balance) -> tuple[object, ...]:
 
 
 def _as_json(sheet: Balance) -> dict[str, object]:
-    return {**asdict(sheet), "balanced": sheet.balanced}
+    found = {**asdict(replace(sheet, damage=None)), "balanced": sheet.balanced}
+    found.pop("damage")
+    return found

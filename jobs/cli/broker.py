@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +12,7 @@ from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, say
 from jobs.cli.stream_log import fails
+from jobs.core.errors import TransientError
 from jobs.core.topic import Topic
 from jobs.engine.kafka import admin, local_broker
 from jobs.engine.pipeline import radar
@@ -19,6 +21,7 @@ from jobs.engine.service.catch_up_time import of_pulse
 from jobs.engine.service.desired_state import Order, order
 from jobs.engine.service.heartbeat import heartbeat
 from jobs.engine.service.receivers import receivers
+from jobs.engine.service.stream_health import SILENT
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.rule_shelf import promotions
 
@@ -77,11 +80,13 @@ def _listed(found: Sequence[Topic]) -> str:
 def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     r"""Show whether the broker and the stream of this lake are alive.
 
+    Exits with 3 when the stream should run and does not, or writes no heartbeat any more.
+
     \b
     strandline status
     strandline status --json
     """
-    found, where = place.configured(lake)
+    found, where = place.asked(lake)
     running = None if found.kafka else local_broker.status(where)
     beat, asked = heartbeat(where, place.now()), order(where)
     live = heartbeat(where, place.now(), where.feeds_beat)
@@ -100,6 +105,7 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
                 "rules": asdict(promoted[-1]) if promoted else None,
             }
         )
+        _refuse_ill(beat, asked)
         return
     say(f"lake    {where.root}")
     if found.kafka:
@@ -127,6 +133,23 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
         )
     if asked and asked.gave_up:
         say(f"        was restarted {len(asked.attempts)} times; given up at {asked.gave_up}")
+    if where.is_short_of_room():
+        say(f"disk    {where.room_left()}; `strandline doctor` says what to do")
+    _refuse_ill(beat, asked)
+
+
+def _refuse_ill(beat: Mapping[str, Any] | None, asked: Order | None) -> None:
+    """Exit with 3 for a stream that should run and does not."""
+    if asked is None or not asked.runs or asked.is_suspended(place.now()):
+        return
+    if not beat or not beat["alive"] or _silence(beat):
+        raise SystemExit(TransientError.exit_code)
+
+
+def _silence(beat: Mapping[str, Any]) -> str:
+    """Return for how long a stream that lives has written no heartbeat, where that is too long."""
+    age = place.now() - datetime.fromisoformat(beat["at"])
+    return f"{age.total_seconds():.0f} s" if age > SILENT else ""
 
 
 def _say_order(asked: Order | None) -> None:
@@ -156,14 +179,20 @@ def _say_radar(where: Lake) -> None:
 def _say_stream(beat: Mapping[str, Any] | None) -> None:
     if beat and beat["alive"]:
         say(f"stream  process {beat['pid']}, last heartbeat at {beat['at']}")
+        if silence := _silence(beat):
+            say(f"        silent: no heartbeat for {silence}; what follows is as old")
         for name, pulse in beat["tables"].items():
-            if pulse.get("away"):
-                say(f"        {name} waits: {pulse['away']}")
+            if waits := pulse.get("away") or pulse.get("gate") or pulse.get("sources"):
+                say(f"        {name} waits: {waits}")
             elif said := of_pulse(pulse):
                 say(f"        {name}: {said}")
+            if broken := pulse.get("broken"):
+                say(f"        {name}: {broken}")
+                say(f"        hint: `strandline rebuild {name}`, then `strandline promote {name}`.")
             if failing := pulse.get("failing"):
                 said = fails(name, failing["tries"], failing["says"])
-                say(f"        {said}; retried since {failing['since']}")
+                again = f", tried again at {at}" if (at := failing.get("next_at")) else ""
+                say(f"        {said}; retried since {failing['since']}{again}")
                 say(f"        hint: {failing['hint']}")
     else:
         say("stream  not running" + (f"; last heartbeat at {beat['at']}" if beat else ""))

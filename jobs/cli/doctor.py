@@ -47,7 +47,10 @@ def doctor(
         choose_profile(profile)
     checks = [*setup.state(), _tables(), _settings(lake)]
     if checks[-1].ok:  # the others would repeat its mistakes
-        checks += [*(ask(lake) for ask in (_lake, _kafka, _history)), *outside(settings(lake=lake))]
+        checks += [
+            *(ask(lake) for ask in (_lake, _room, _kafka, _history)),
+            *outside(settings(lake=lake)),
+        ]
     if as_json:
         emit([asdict(check) for check in checks])
     else:
@@ -84,7 +87,7 @@ def _settings(lake: place.LakeOption) -> setup.Check:
 
 def _lake(lake: place.LakeOption) -> setup.Check:
     try:
-        _, where = place.configured(lake)
+        _, where = place.asked(lake)
         if where.root.exists():
             where.open_for_writing()
             return setup.Check(name="lake", ok=True, detail=str(where.root), hint="")
@@ -95,6 +98,16 @@ def _lake(lake: place.LakeOption) -> setup.Check:
     return setup.Check(
         name="lake", ok=True, detail=f"{where.root} will be made when needed", hint=""
     )
+
+
+def _room(lake: place.LakeOption) -> setup.Check:
+    """Check the disk; a full one lets nothing else be seen as ill, because nothing can be written down."""
+    _, where = place.configured(lake)
+    if where.root.is_local and not where.root.exists():
+        return setup.Check(name="room", ok=True, detail="nothing is on its disk yet", hint="")
+    said = where.room_left()
+    hint = "make room: `df` shows the disk, `strandline maintain --dry-run` what belongs to nothing (infra/runbooks/README.md)."
+    return setup.Check(name="room", ok=not where.is_short_of_room(), detail=said, hint=hint)
 
 
 def _kafka(lake: place.LakeOption) -> setup.Check:

@@ -85,7 +85,10 @@ def logs(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     """
     wanted = None if table is None else catalog.find(table).id
     begin = None if since is None else _moment(since, place.now())
-    _, where = place.existing(lake)
+    # Of a lake on a store the logs are on this machine, and they are read most while it is away.
+    _, where = place.configured(lake)
+    if where.root.is_local:
+        place.existing(lake)
     most = newest if newest is not None or since else NEWEST
 
     def is_wanted(line: str) -> bool:

@@ -9,10 +9,11 @@ import inspect
 import logging
 import sys
 import traceback
+from contextlib import suppress
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import NamedTemporaryFile, gettempdir
 from typing import Annotated
 
 import typer
@@ -22,6 +23,7 @@ from jobs.cli.ending import UNFORESEEN, foreseen
 from jobs.cli.screen import complain
 from jobs.core import project
 from jobs.core.errors import DefinitionError, LakeError
+from jobs.engine.runtime import starter
 
 VERBS = {
     "demo": "demo",
@@ -65,6 +67,7 @@ VERBS = {
     "rebuild": "anew",
     "promote": "anew",
     "undo": "anew",
+    "mend": "mend",
     "quarantine": "quarantine",
     "expire": "retention",
     "forget": "forgotten",
@@ -77,6 +80,9 @@ VERBS = {
     "doctor": "doctor",
 }
 """The module of each verb. Only that one is imported; with all of them an answer of one second would take two."""
+
+KEPT_TRACES = 20
+"""Stack traces of unforeseen errors that stay in the system's folder for such files."""
 
 PLAYGROUND = ("demo", "events")
 """Modules that a project deletes together with the tables of the example."""
@@ -133,6 +139,8 @@ def main() -> None:
     # py4j logs each broken connection with a trace; we print one sentence.
     logging.getLogger().addHandler(logging.NullHandler())
     asked = stopping.noted()
+    if starter.is_tied():
+        starter.end_with_starter()
     try:
         _prepare(sys.argv[1:])
         app()
@@ -237,6 +245,16 @@ def _without_playground(verb: str, error: Exception) -> DefinitionError:
 
 def _kept(error: BaseException) -> Path:
     text = "".join(traceback.format_exception(error))
+    _forget_old_traces()
     with NamedTemporaryFile("w", prefix="strandline-", suffix=".log", delete=False) as file:
         file.write(text)
     return Path(file.name)
+
+
+def _forget_old_traces() -> None:
+    """Keep the newest traces: a command that fails every minute would fill the folder of the system in a month."""
+    traces = [file for file in Path(gettempdir()).glob("strandline-*.log") if file.is_file()]
+    by_age = sorted(((file.stat().st_mtime, file) for file in traces), reverse=True)
+    for _, file in by_age[KEPT_TRACES - 1 :]:
+        with suppress(OSError):  # another user's
+            file.unlink()

@@ -9,7 +9,7 @@ import typer
 
 from jobs import catalog
 from jobs.cli import completion
-from jobs.core.errors import DefinitionError
+from jobs.core.errors import DefinitionError, TransientError
 from jobs.core.table import Ingested, Table
 from jobs.engine.kafka import admin, local_broker
 from jobs.engine.runtime.settings import Settings, settings
@@ -54,14 +54,28 @@ def configured(lake: str | None) -> tuple[Settings, Lake]:
     return found, Lake(Place.of(found.lake))
 
 
-def existing(lake: str | None) -> tuple[Settings, Lake]:
+def asked(lake: str | None) -> tuple[Settings, Lake]:
+    """Return the same for a question of a person, who wants to know within seconds where the store is away."""
+    found, where = configured(lake)
+    if not where.root.is_local:
+        from jobs.engine.storage.object_client import be_brief  # noqa: PLC0415  # few lakes are on a store, and its import takes time
+
+        be_brief()
+    return found, where
+
+
+def existing(lake: str | None, *, briefly: bool = False) -> tuple[Settings, Lake]:
     """Return the settings and a lake that exists.
+
+    Args:
+        lake: As it was typed.
+        briefly: Whether to answer within seconds where the store is away.
 
     Raises:
         DefinitionError: It does not.
         TransientError: It is being restored.
     """
-    found, place = configured(lake)
+    found, place = asked(lake) if briefly else configured(lake)
     if not place.root.exists():
         raise DefinitionError(
             f"there is no lake at {place.root}",
@@ -125,9 +139,14 @@ def demanded_address(found: Settings, lake: Lake) -> str:
 
     Raises:
         DefinitionError: No broker is known.
-        TransientError: It does not answer.
+        TransientError: It does not answer, or the lake's own does not run any more.
     """
     where = address(found, lake)
+    if where is None and local_broker.remembered(lake):
+        raise TransientError(
+            f"the broker of {lake.root} does not run any more",
+            hint="`strandline up` starts it again, with all that it had.",
+        )
     if where is None:
         raise DefinitionError(
             f"no broker runs for {lake.root}",

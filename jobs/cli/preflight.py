@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from jobs.cli import engine, place
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.screen import emit, note, say, show
-from jobs.core.errors import DefinitionError
+from jobs.core.errors import DamagedError, DefinitionError
 from jobs.core.table import Ingested, Recomputed, Table
 from jobs.engine.pipeline import migrate as migrations
 from jobs.engine.pipeline.compare_plans import Remedy
@@ -41,7 +41,7 @@ def preflight(
 
     The answer for each table is one of three: safe, safe after this migration, needs a new checkpoint.
     A table whose code, sources and checkpoint are as they were takes milliseconds and no Spark.
-    The exit code is 0 when every table is safe, else 2.
+    The exit code is 0 when every table is safe, else 2; 4 when one cannot be read and the others are safe.
 
     \b
     strandline preflight
@@ -58,8 +58,11 @@ def preflight(
         emit([asdict(each) for each in verdicts])
     else:
         _show(verdicts)
-    if any(each.answer is not Answer.SAFE for each in verdicts):
+    answers = {each.answer for each in verdicts}
+    if answers - {Answer.SAFE, Answer.DAMAGED}:
         raise SystemExit(DefinitionError.exit_code)
+    if Answer.DAMAGED in answers:
+        raise SystemExit(DamagedError.exit_code)
 
 
 def refuse_unsafe(found: Settings, where: Lake, tables: Sequence[Table]) -> None:

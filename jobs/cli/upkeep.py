@@ -13,7 +13,7 @@ from jobs.cli import place
 from jobs.cli.duration import seconds
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say, show
-from jobs.engine.service.maintain import Maintained, Policy, maintain
+from jobs.engine.service.maintain import Maintained, Policy, maintain, refuse_idle
 from jobs.engine.service.orphan_files import Left, left, take_away
 from jobs.engine.storage.lake import Lake
 
@@ -55,6 +55,7 @@ def maintain_lake(
     Streams may run meanwhile. No row changes, and the ledger stays whole: commits that leave a table's log are
     packed beside it. A file is deleted when all streams have read past it, and what a promotion replaced after a
     week. What killed batches left behind goes when it is a day old. Dagster does all this every quarter of an hour.
+    A run that had to leave every table ends with the reason, and not with 0.
 
     \b
     strandline maintain --dry-run
@@ -74,6 +75,7 @@ def maintain_lake(
         emit({"tables": [asdict(each) for each in done], "left_behind": found})
     else:
         _show(done, orphans, where)
+    refuse_idle(done)
 
 
 def policy_of(keep: str, most: str, *, go: bool = True) -> Policy:
@@ -101,5 +103,5 @@ def _show(done: Sequence[Maintained], orphans: Sequence[Left], where: Lake) -> N
         show(None, COLUMNS, rows)
     if orphans:
         show(None, ORPHANS, [(e.path.below(where.root), e.size, e.why) for e in orphans])
-    if not rows and not orphans:
+    if not rows and not orphans and not any(each.left for each in done):
         say("nothing to do")

@@ -5,6 +5,7 @@
     ├── TransientError    try again; the world outside was not ready
     │   └── ReplacedError begin anew; another process does this one's work
     └── DataError         a person must look; the data contradicts itself
+        └── DamagedError  a file of one table is torn, or closed to this user; the other tables go on
 
 Every error names the request and the reason why it fails, carries its facts as fields for logs and
 interfaces, and ends with a hint. The command line prints exactly that and exits non-zero.
@@ -56,3 +57,7 @@ class DataError(LakeError):
 
     exit_code: ClassVar[int] = 4
     kind: ClassVar[str] = "data"
+
+
+class DamagedError(DataError):
+    """A file of one table is torn, or may not be read; it is that table's, and no reason to end another."""

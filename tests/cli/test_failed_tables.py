@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from jobs.core.errors import DefinitionError
+from jobs.core.errors import DamagedError, DefinitionError
 from jobs.core.table import Appended
 from jobs.engine.service.open_books import OpenBooks
 from jobs.engine.storage.commit_log import commit_file
@@ -51,10 +51,10 @@ def test_a_run_names_the_table_whose_commit_is_torn_and_goes_on_with_the_others(
 
     done = strandline("run", gold.TABLE.id, silver.TABLE.id, "--lake", lake.root)
 
-    assert done.code == 70
+    assert done.code == DamagedError.exit_code
     assert f"{gold.TABLE.id} failed, and the others go on: " in done.err
-    assert f"error: {gold.TABLE.id}: " in done.err
-    assert f"failed.{gold.TABLE.id}.log" in done.err
+    assert f"error: {gold.TABLE.id} is damaged: its commit {torn} is torn" in done.err
+    assert f"`strandline mend {gold.TABLE.id}`" in done.err
     (row,) = (line for line in done.out.splitlines() if silver.TABLE.id in line)
     assert row.split()[2] == "2"
 

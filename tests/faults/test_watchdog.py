@@ -24,7 +24,7 @@ from orchestration.definitions import DEFINITIONS
 from orchestration.resources import RESOURCES, LakeResource
 from orchestration.watchdog import watchdog
 from tests.cli import typed
-from tests.cli.inside import succeeded
+from tests.cli.inside import strandline, succeeded
 from tests.faults.lives import PATIENCE, SLICE
 from tests.support.instance import ephemeral
 
@@ -74,7 +74,7 @@ def test_killed_again_and_again_it_backs_off_and_a_person_is_asked(
     assert ends == [*([True] * len(QUICK)), False]
     assert kills == len(QUICK) + 1
     assert requested(instance) == []
-    assert "given up" in succeeded("status", "--lake", fresh).out
+    assert "given up" in strandline("status", "--lake", fresh).out
 
     typed.succeeded("restart", "--why", "the cause is gone", "--lake", fresh)
     beat = heartbeat(Lake(fresh), now())

@@ -12,10 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from jobs.core.errors import DataError
 from jobs.core.table import Ingested, Judged, Recomputed, Table, Upserted
 from jobs.engine.accounting.audit_books import audit
 from jobs.engine.accounting.table_books import Books
 from jobs.engine.quarantine.resolutions import REPLAY, released, unfinished, unfollowed
+from jobs.engine.storage.damage import damage
 from jobs.engine.storage.import_marks import IMPORT
 from jobs.engine.storage.import_notes import range_to_follow
 from jobs.engine.storage.lake import Lake
@@ -64,6 +66,8 @@ class Balance:
     lost: dict[str, list[list[int]]] = field(default_factory=dict)
     """Offsets that expired in Kafka before they were read, and whose loss was accepted; by partition."""
     faults: list[str] = field(default_factory=list)
+    damage: DataError | None = None
+    """Why no figure of it is known, where a file of it cannot be read."""
 
     @property
     def balanced(self) -> bool:
@@ -74,11 +78,23 @@ class Balance:
 def balance(table: Table, lake: Lake, *, audited: bool = False) -> Balance:
     """Return a table's balance sheet; each fault is named with its batch.
 
+    What cannot be read of the table, or of one that it reads, is a fault as well: the sheets of the others are drawn.
+
     Args:
         table: The table.
         lake: Its lake.
         audited: Whether to read every entry again, and to compare with the books that were closed.
     """
+    try:
+        return _settled(table, lake, audited=audited)
+    except Exception as error:
+        found = damage(error, table)
+        if found is None:
+            raise
+        return Balance(table=table.id, faults=[found.message], damage=found)
+
+
+def _settled(table: Table, lake: Lake, *, audited: bool) -> Balance:
     # A writer commits to the quarantine first and to the table later, and may do so while the books are read. So a fault
     # counts only if it remains without a writer, or after a while.
     sheet, deadline = _drawn(table, lake, audited=audited), time.monotonic() + PATIENCE
@@ -295,5 +311,5 @@ def _missing_files(path: Place, *, is_own: bool) -> Iterator[str]:
     for version, entry, name in missing_files(path):
         at = f"version {version}" if is_own else f"number {version} of its log"
         yield (
-            f"batch {entry.batch} ({at}): its file {name} is gone from {path.parent.name}.{path.name}"
+            f"batch {entry.batch} ({at}): its file {name} is gone from {path.parent.name}.{path.name}, or was cut"
         )

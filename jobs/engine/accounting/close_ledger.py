@@ -11,8 +11,9 @@ version that they cover are one Delta commit with a transaction of their table, 
 Faults are carried forward like sums, so a reader of closed books finds them as well.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
@@ -76,7 +77,8 @@ def close(lake: Lake, tables: Sequence[Table], every: int = EVERY) -> list[Close
     """
     if lake.is_rebuilding:
         return []
-    return _close_all(lake, (books for table in tables for books in books_of(table, lake)), every)
+    opened = (partial(books_of, table, lake) for table in tables)
+    return _close_all(lake, opened, every)
 
 
 def close_or_reason(table: Table, lake: Lake) -> str:
@@ -91,7 +93,12 @@ def close_or_reason(table: Table, lake: Lake) -> str:
 def close_feeds(lake: Lake, every: int = EVERY) -> list[Closed]:
     """Close the books of feeds in the same way."""
     folder = lake.root / Feed.layer
-    return _close_all(lake, (FeedBooks(folder / name) for name in folder.names()), every)
+    opened = (partial(_feed_books, folder / name) for name in folder.names())
+    return _close_all(lake, opened, every)
+
+
+def _feed_books(path: Place) -> Iterator[PlainBooks]:
+    yield FeedBooks(path)
 
 
 def books_of(table: Table, lake: Lake, *, from_start: bool = False) -> Iterator[PlainBooks]:
@@ -103,10 +110,24 @@ def books_of(table: Table, lake: Lake, *, from_start: bool = False) -> Iterator[
             yield PlainBooks(path, from_start=from_start)
 
 
-def _close_all(lake: Lake, books: Iterable[PlainBooks], every: int) -> list[Closed]:
-    closed = [done for each in books if (done := _close(each, lake, every))]
+def _close_all(
+    lake: Lake, opened: Iterable[Callable[[], Iterator[PlainBooks]]], every: int
+) -> list[Closed]:
+    """Close the books of each table.
+
+    Raises:
+        Exception: The first error, of one table; those of the others are closed.
+    """
+    closed, errors = list[Closed](), list[Exception]()
+    for open_books in opened:
+        try:
+            closed += [done for each in open_books() if (done := _close(each, lake, every))]
+        except Exception as error:  # noqa: BLE001  # raised below
+            errors.append(error)
     if closed:
         compact(lake.closed_entries, MANY)
+    if errors:
+        raise errors[0]
     return closed
 
 

@@ -23,6 +23,7 @@ from jobs.engine.history.commit_metrics import Measured, fingerprint, measured
 from jobs.engine.history.queries import Past
 from jobs.engine.storage.claimed_rows import ClaimedRows, compact
 from jobs.engine.storage.commit_log import is_commit
+from jobs.engine.storage.damage import damage
 from jobs.engine.storage.files_at_version import table_id
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import latest_version
@@ -65,7 +66,7 @@ def catch_up(lake: Lake, tables: Sequence[Table]) -> int:
     added = refused = 0
     while refused < TRIES:
         history = ClaimedRows(lake.history, SCHEMA)
-        news = [_news(table, lake, history) for table in tables if lake.exists(table)]
+        news = [_news_or_none(table, lake, history) for table in tables if lake.exists(table)]
         claims = {each.subject: each.last for each in news if each.subject}
         if not claims:
             return added
@@ -88,6 +89,16 @@ class _News:
     last: int = -1
     rows: list[dict[str, object]] = field(default_factory=list)
     commits: int = 0
+
+
+def _news_or_none(table: Table, lake: Lake, history: ClaimedRows) -> _News:
+    """Leave out a table that cannot be read; its commits follow once it is mended, and the ledger says what is wrong."""
+    try:
+        return _news(table, lake, history)
+    except Exception as error:
+        if damage(error, table) is None:
+            raise
+        return _News()
 
 
 def _news(table: Table, lake: Lake, history: ClaimedRows) -> _News:

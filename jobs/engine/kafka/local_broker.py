@@ -35,6 +35,10 @@ TAKEN = "Address already in use"
 ERROR = re.compile(r"\b(?:ERROR|FATAL|\w*Exception|\w*Error)\b")
 
 
+WANTED = "wanted"
+"""The file in the broker's folder from its start to its stop by a person; a watchdog starts it again meanwhile."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
     """A running broker."""
@@ -77,6 +81,7 @@ def up(lake: Lake, port: int | None = None, *, archives: Place | None = None) ->
         if _stop(home):  # one that still ran after its storage was deleted
             _set_aside(home)
         _format(home)
+        (home / WANTED).put("")
         return _start(home, port, archives)
 
 
@@ -104,6 +109,11 @@ def log(lake: Lake) -> Place:
     return lake.broker / "broker.log"
 
 
+def is_wanted(lake: Lake) -> bool:
+    """Return whether the lake's broker was started and not stopped since: one that does not run then has died."""
+    return (lake.broker / WANTED).is_file()
+
+
 def bound_log(lake: Lake) -> None:
     """Keep that file from growing for months; the broker begins a new one only when it starts."""
     bound(log(lake).local)
@@ -119,6 +129,7 @@ def down(lake: Lake) -> bool:
     if not home.exists():
         return _stop(home)
     with _alone(home):
+        (home / WANTED).remove_file()
         return _stop(home)
 
 

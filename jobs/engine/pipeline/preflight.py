@@ -25,6 +25,7 @@ from jobs.engine.pipeline.stateful_plan import StatefulPlan, output_mode, statef
 from jobs.engine.pipeline.strangers import refuse_strangers
 from jobs.engine.pipeline.stream_frames import Frames, framed
 from jobs.engine.storage.checkpoint_copy import operator_names
+from jobs.engine.storage.damage import damage
 from jobs.engine.storage.declared_table import declared_table, never_null_now
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger_snapshot import sums_of
@@ -41,6 +42,8 @@ class Answer(StrEnum):
     SAFE = "safe"
     MIGRATE = "safe after this migration"
     ANEW = "needs a new checkpoint"
+    DAMAGED = "cannot be read"
+    """A file of the table, or of one that it reads, is damaged; that ends no other table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +128,9 @@ def refuse(*verdicts: Verdict) -> None:
     Raises:
         DefinitionError: A table may not; all that may not are named.
     """
-    unsafe = [each for each in verdicts if each.answer is not Answer.SAFE]
+    # A damaged table fails by itself, again and again until it is mended, while the others run.
+    fine = {Answer.SAFE, Answer.DAMAGED}
+    unsafe = [each for each in verdicts if each.answer not in fine]
     if not unsafe:
         return
     sentences = [
@@ -139,9 +144,7 @@ def refuse(*verdicts: Verdict) -> None:
     )
 
 
-def judge(  # noqa: PLR0911  # one for each answer
-    spark: SparkSession | None, table: Table, lake: Lake
-) -> Verdict:
+def judge(spark: SparkSession | None, table: Table, lake: Lake) -> Verdict:
     """Judge whether a table's stream may go on.
 
     Args:
@@ -149,6 +152,19 @@ def judge(  # noqa: PLR0911  # one for each answer
         table: Any table.
         lake: Where.
     """
+    try:
+        return _judge(spark, table, lake)
+    except Exception as error:
+        found = damage(error, table)
+        if found is None:
+            raise
+        what = Difference(what=found.message, remedy=Remedy.NOTHING)
+        return Verdict(table=table.id, answer=Answer.DAMAGED, differences=(what,), hint=found.hint)
+
+
+def _judge(  # noqa: PLR0911  # one for each answer
+    spark: SparkSession | None, table: Table, lake: Lake
+) -> Verdict:
     if isinstance(table, Ingested | Recomputed):
         kept = "the ledger" if isinstance(table, Ingested) else "its sources' ledgers"
         return _safe(table, f"it keeps no state; it goes on from {kept}")
@@ -193,8 +209,13 @@ def _tight_sources(table: Streamed, lake: Lake) -> Iterator[Difference]:
 
 
 def needs_spark(table: Table, lake: Lake) -> bool:
-    """Return whether the code's plan must be compared, for which Spark is needed."""
-    return not is_new(lake.checkpoint(table)) and not is_as_it_was(table, lake)
+    """Return whether the code's plan must be compared, for which Spark is needed; of a damaged table nothing is."""
+    try:
+        return not is_new(lake.checkpoint(table)) and not is_as_it_was(table, lake)
+    except Exception as error:
+        if damage(error, table) is None:
+            raise
+        return False
 
 
 def _judged(table: Streamed, lake: Lake, run: Frames, plan: StatefulPlan) -> Verdict:

@@ -16,10 +16,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from jobs import catalog
+from jobs.core.errors import DamagedError, DataError
 from jobs.core.kind import Layer
 from jobs.core.table import Recomputed, Table
 from jobs.engine.pipeline import shadow_lake
 from jobs.engine.pipeline.shadow_lake import Shadow
+from jobs.engine.storage.commit_log import logged_versions
+from jobs.engine.storage.damage import damage
 from jobs.engine.storage.files_at_version import table_id
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_table, last_entry
@@ -83,13 +86,21 @@ def _names(lake: Lake) -> dict[str, str]:
     """Return the names of the lake's tables by the ids that Delta gave to them."""
     folders = (lake.root / layer for layer in Layer)
     paths = [folder / name for folder in folders for name in folder.names()]
-    return {table_id(path): name_of(path) for path in paths if is_table(path)}
+    return {found: name_of(path) for path in paths if is_table(path) and (found := _id_of(path))}
+
+
+def _id_of(path: Place) -> str | None:
+    """Return a table's id; None where its log cannot be read, and then nothing of that table is touched."""
+    try:
+        return table_id(path)
+    except (DamagedError, OSError):
+        return None
 
 
 def _streams(lake: Lake, names: Mapping[str, str], tables: Mapping[str, Table]) -> Iterator[Reader]:
     folder = lake.root / "_checkpoints"
     for table in folder.names():
-        needs = _needs(folder / table, names, tables.get(table))
+        needs = _needs_or_all(folder / table, lake, names, tables.get(table))
         if needs:
             yield Reader(table=table, how=How.STREAM, needs=needs)
 
@@ -102,7 +113,7 @@ def _shadows(lake: Lake, names: Mapping[str, str], tables: Mapping[str, Table]) 
 
 def _of_shadow(made: Shadow, lake: Lake, names: Mapping[str, str]) -> Iterator[Reader]:
     table = made.own
-    if needs := _needs(made.checkpoint(table), names, table):
+    if needs := _needs_or_all(made.checkpoint(table), lake, names, table):
         yield Reader(table=table.id, how=How.REBUILD, needs=needs)
     promotion = shadow_lake.read(made)
     if promotion is None or promotion.undone:
@@ -112,7 +123,7 @@ def _of_shadow(made: Shadow, lake: Lake, names: Mapping[str, str]) -> Iterator[R
     yield Reader(
         table=table.id,
         how=How.UNDO,
-        needs={**_needs(made.put_away(promotion.mark), names, table), **rows},
+        needs={**_needs_of_put_away(made.put_away(promotion.mark), names, table), **rows},
     )
 
 
@@ -121,17 +132,60 @@ def _followers(lake: Lake, tables: Sequence[Table]) -> Iterator[Reader]:
     for table in tables:
         if not lake.exists(table):
             continue
-        if isinstance(table, Recomputed):
-            newest = last_entry(lake.table(table))
-            seen = newest[1].versions if newest else {}
-            needs = {name: last + 1 for name, (_, last) in seen.items()}
-            if needs:
-                yield Reader(table=table.id, how=How.WINDOWS, needs=needs)
-        elif table.dimension is not None:
-            looked = sums_of(lake.table(table)).right_until
-            if looked >= 0:
-                needs = {table.dimension.source.id: looked + 1}
-                yield Reader(table=table.id, how=How.DIMENSION, needs=needs)
+        try:
+            yield from _follower(table, lake)
+        except Exception as error:
+            if damage(error, table) is None:
+                raise
+            # What a damaged table has read is not known, so nothing goes of what it reads.
+            how = How.WINDOWS if isinstance(table, Recomputed) else How.DIMENSION
+            read = table.upstream if isinstance(table, Recomputed) else table.needs
+            yield Reader(table=table.id, how=how, needs=_all_of(read, lake))
+
+
+def _follower(table: Table, lake: Lake) -> Iterator[Reader]:
+    if isinstance(table, Recomputed):
+        newest = last_entry(lake.table(table))
+        seen = newest[1].versions if newest else {}
+        needs = {name: last + 1 for name, (_, last) in seen.items()}
+        if needs:
+            yield Reader(table=table.id, how=How.WINDOWS, needs=needs)
+    elif table.dimension is not None:
+        looked = sums_of(lake.table(table)).right_until
+        if looked >= 0:
+            needs = {table.dimension.source.id: looked + 1}
+            yield Reader(table=table.id, how=How.DIMENSION, needs=needs)
+
+
+def _needs_of_put_away(checkpoint: Place, names: Mapping[str, str], table: Table) -> dict[str, int]:
+    """Return what an undo would read on; a checkpoint that cannot be read is a reader of nothing, and no undo uses it."""
+    try:
+        return _needs(checkpoint, names, table)
+    except DataError:
+        return {}
+
+
+def _needs_or_all(
+    checkpoint: Place, lake: Lake, names: Mapping[str, str], table: Table | None
+) -> dict[str, int]:
+    """Return what a stream needs; of one whose checkpoint cannot be read all of what its table reads, and no more.
+
+    Raises:
+        DataError: It cannot be read, and no table of its name says what it reads.
+    """
+    try:
+        return _needs(checkpoint, names, table)
+    except DataError:
+        if table is None:
+            raise
+        there = set(names.values())
+        return {each: at for each, at in _all_of(table.needs, lake).items() if each in there}
+
+
+def _all_of(sources: Sequence[Table], lake: Lake) -> dict[str, int]:
+    """Return the first version that is in the log of each source: what is there stays, and nothing is missed that is not."""
+    found = {each.id: logged_versions(lake.table(each)) for each in sources if lake.exists(each)}
+    return {name: min(versions) for name, versions in found.items() if versions}
 
 
 def _needs(checkpoint: Place, names: Mapping[str, str], table: Table | None) -> dict[str, int]:

@@ -1,6 +1,7 @@
 """Refusing a stream that would not continue its own table, from the ledger and the checkpoint alone."""
 
-from jobs.core.errors import DefinitionError
+from jobs import catalog
+from jobs.core.errors import DamagedError, DefinitionError
 from jobs.core.table import Table
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import last_entry
@@ -11,7 +12,8 @@ def refuse_strangers(table: Table, lake: Lake) -> None:
     """Refuse a stream that would not continue its own table.
 
     Raises:
-        DefinitionError: The table's rows or its source's were written by another stream or by batch, or are gone.
+        DefinitionError: The table's rows or its source's were written by another stream or by batch.
+        DamagedError: Rows that the stream has written are gone.
     """
     checkpoint = lake.checkpoint(table)
     found = last_entry(lake.table(table))
@@ -35,11 +37,23 @@ def refuse_strangers(table: Table, lake: Lake) -> None:
             )
     sources = [lake.table(source) for source in table.upstream]
     if is_ahead(checkpoint, newest.batch if newest else None, sources):
-        raise DefinitionError(
+        above = _above(table, lake)
+        then = f", then the same with {' and '.join(above)}, which read them" if above else ""
+        raise DamagedError(
             f"{table.id} lacks rows that its stream's checkpoint says were written",
-            hint=f"remove {lake.table(table)} and {checkpoint}, so that the table is made anew.",
+            hint=f"`strandline rebuild {table.id}` and `strandline promote {table.id}` compute them again{then}.",
             table=table.id,
+            above=above,
         )
+
+
+def _above(table: Table, lake: Lake) -> list[str]:
+    """Return the existing tables downstream of a table, each after those that it reads."""
+    reached = [table]
+    for other in catalog.tables():
+        if any(source in reached for source in other.needs) and lake.exists(other):
+            reached.append(other)
+    return [each.id for each in reached[1:]]
 
 
 def refuse_without_source(table: Table, lake: Lake) -> None:

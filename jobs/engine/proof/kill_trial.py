@@ -25,6 +25,7 @@ from jobs.engine.pipeline.query import is_settled
 from jobs.engine.runtime.log_files import last_lines
 from jobs.engine.runtime.log_records import last_error
 from jobs.engine.runtime.processes import child, family
+from jobs.engine.runtime.starter import tied
 from jobs.engine.storage.commit_log import is_commit
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import latest_version
@@ -174,7 +175,7 @@ class KillTrial:
         names = [table.id for table in self.tables]
         command = [sys.executable, "-m", "jobs.cli", "stream", *names, "--every", "100ms"]
         command += ["--lake", str(self.lake.root)]
-        self._process = child(command, log=self.lake.program_log("rehearsal"))
+        self._process = child(command, log=self.lake.program_log("rehearsal"), environment=tied())
 
     def _kill(self) -> None:
         """End the process and its JVM as a power cut would."""

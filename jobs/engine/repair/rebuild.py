@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from jobs.core.errors import DefinitionError
+from jobs.core.errors import DataError, DefinitionError
 from jobs.core.modes import AvailableNow
 from jobs.core.moment import in_utc
 from jobs.core.table import Recomputed, Table
@@ -165,11 +165,24 @@ def promote(
         _exchange(lake.checkpoint(table), made.checkpoint(table), made.put_away(known.mark))
         for side in (Where.BEFORE, Where.RANGE):  # the rows that they concern were judged anew
             gate_files.clear(table, lake, side)
-        known.done = True
+        known.done, known.undone = True, not _can_be_read(made.put_away(known.mark))
         shadow_lake.write(made, known)
+        if (
+            known.undone
+        ):  # no undo could go on with it, and maintenance would keep what it has not read
+            made.put_away(known.mark).remove(if_possible=True)
         for folder in made.folders(table):
             folder.remove(if_possible=True)
         return entry
+
+
+def _can_be_read(checkpoint: Place) -> bool:
+    """Return whether a stream could go on with a checkpoint, as far as its own logs say."""
+    try:
+        unread_from(checkpoint)
+    except DataError:
+        return False
+    return True
 
 
 def refuse_without_shadow(table: Table, lake: Lake, *, for_request: str = "") -> None:

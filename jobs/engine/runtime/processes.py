@@ -53,8 +53,16 @@ def spawn(
     )
 
 
-def child(command: Sequence[str], *, log: Path) -> "subprocess.Popen[bytes]":
-    """Start a program of the project in a session of its own, to be ended by its starter; its output is appended to a log."""
+def child(
+    command: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None
+) -> "subprocess.Popen[bytes]":
+    """Start a program of the project in a session of its own, to be ended by its starter; its output is appended to a log.
+
+    Args:
+        command: The program with its arguments.
+        log: The log.
+        environment: Its environment (jobs/engine/runtime/starter.py); that of this process when absent.
+    """
     with log.open("ab") as output:
         return subprocess.Popen(
             command,
@@ -62,6 +70,7 @@ def child(command: Sequence[str], *, log: Path) -> "subprocess.Popen[bytes]":
             stdout=output,
             stderr=output,
             start_new_session=True,
+            env=None if environment is None else dict(environment),
         )
 
 

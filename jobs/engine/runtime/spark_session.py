@@ -21,6 +21,7 @@ from infra import jars, java
 from infra.home import setup_command
 from jobs.core.errors import DefinitionError
 from jobs.engine.runtime import jvm_names, spark_on_cluster, spark_on_store, submitted
+from jobs.engine.runtime.holders import own
 from jobs.engine.runtime.jvm import hadoop, jvm
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.runtime.spark_added import NOTHING, Added
@@ -268,7 +269,9 @@ def _java_home() -> Path:
 
 
 def _scratch(log: Path) -> Path:
-    return log.parent / "scratch"
+    """Return the folder for what Spark spills; of this process alone, so that what a killed one left is known from it."""
+    who = own()
+    return log.parent / "scratch" / f"{who['host']}-{who['pid']}-{who['started']:.0f}"
 
 
 def _sized(settings: Settings) -> dict[str, str]:

@@ -5,10 +5,12 @@ It releases its lease during the pause, so an operator may run, rebuild or rewin
 
 import traceback
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from jobs.core.errors import LakeError, ReplacedError
 from jobs.core.table import Table
 from jobs.engine.runtime.outage import denied, first_line, skipped_in_outage
+from jobs.engine.storage.damage import damage
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.locks import HasWriterError
 
@@ -33,6 +35,7 @@ class Failing:
         kind: The kind of error, from which follows who must act.
         since: When it failed first.
         tries: How often it has failed in a row.
+        next_at: When it is tried again, unless its lease or a promotion changes before.
     """
 
     says: str
@@ -40,12 +43,18 @@ class Failing:
     kind: str
     since: str
     tries: int = 1
+    next_at: str = ""
 
     @property
     def pause(self) -> float:
         """Return the seconds until the next attempt."""
-        longest = LOOKS if self.kind == ReplacedError.kind else LONGEST
-        return float(min(FIRST * 2 ** (self.tries - 1), longest))
+        return pause_after(self.tries, self.kind)
+
+
+def pause_after(tries: int, kind: str) -> float:
+    """Return the seconds to the next attempt after so many that failed."""
+    longest = LOOKS if kind == ReplacedError.kind else LONGEST
+    return float(min(FIRST * 2 ** (min(tries, 10) - 1), longest))
 
 
 def failing(
@@ -61,11 +70,18 @@ def failing(
         at: The time.
     """
     tries, since = (before.tries + 1, before.since) if before else (1, at)
-    known = error if isinstance(error, LakeError) else denied(error)
+    known = error if isinstance(error, LakeError) else damage(error, table) or denied(error)
     if known is not None:
         is_still = before is not None and before.kind == ReplacedError.kind
         kind = ReplacedError.kind if is_still and isinstance(known, HasWriterError) else known.kind
-        return Failing(says=known.message, hint=known.hint, kind=kind, since=since, tries=tries)
+        return Failing(
+            says=known.message,
+            hint=known.hint,
+            kind=kind,
+            since=since,
+            tries=tries,
+            next_at=_next(at, tries, kind),
+        )
     log = lake.log(f"failed.{table.id}")
     with skipped_in_outage():
         log.put("".join(traceback.format_exception(error)))
@@ -75,4 +91,11 @@ def failing(
         kind=LakeError.kind,
         since=since,
         tries=tries,
+        next_at=_next(at, tries, LakeError.kind),
     )
+
+
+def _next(at: str, tries: int, kind: str) -> str:
+    """Return when a table that failed at a time is tried again; empty where no stream does."""
+    seconds = timedelta(seconds=pause_after(tries, kind))
+    return (datetime.fromisoformat(at) + seconds).isoformat(timespec="seconds") if at else ""

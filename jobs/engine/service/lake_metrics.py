@@ -88,11 +88,12 @@ LEFT = Metric(
 RADAR_AT = Metric("strandline_radar_timestamp_seconds", "When the radar looked last.")
 ALARMS = Metric("strandline_alarms_waiting", "Alarms that STRANDLINE_WEBHOOK has not accepted yet.")
 FREE = Metric("strandline_free_bytes", "Room on the disk that the lake, or its logs, are on.")
+SIZE = Metric("strandline_disk_bytes", "The size of that disk.")
 
 METRICS = (
     *(GATE, GATE_ROWS, LEASE, LEASE_INFO, LEASE_AT, LEASE_HOLDERS),
     *(DELIVERED, NOTICES, WAITING, DEAD, EXPIRED, RECEIVER_LAG, RECEIVER_AWAY, RECEIVER_UP),
-    *(LEVEL, LEFT, RADAR_AT, ALARMS, FREE),
+    *(LEVEL, LEFT, RADAR_AT, ALARMS, FREE, SIZE),
 )
 
 
@@ -155,3 +156,4 @@ def of_machine(lake: Lake) -> Iterator[Sample]:
     """Yield the alarms that wait, and the room on the disk."""
     yield ALARMS.of(sum(name.endswith(".json") for name in lake.alarms.names()))
     yield FREE.of(lake.free_bytes())
+    yield SIZE.of(lake.disk_bytes())

@@ -76,7 +76,14 @@ NEWEST = Metric(
     TABLE,
 )
 
+DAMAGED = Metric(
+    "strandline_table_damaged",
+    "1 if the books of a table cannot be read: a torn commit, a folder of another user. It has no other figures then.",
+    TABLE,
+)
+
 METRICS = (
+    DAMAGED,
     *(VERSION, BATCHES, READ, WRITTEN, ROWS, HELD, BALANCED, OFF, FAULTS, LOST),
     *(LAG, BEHIND, TOOK, AT, WATERMARK, NEWEST),
 )
@@ -117,6 +124,9 @@ class LedgerFigures:
             offsets_behind: For bronze, the offsets that are not read, as far as they are known.
             now: The time.
         """
+        there = {table.id for table in self._existing()}
+        for name in dict.fromkeys([*sorted(there), *self._open.unreadable]):
+            yield DAMAGED.of(name in self._open.unreadable, name)
         for table in self._existing():
             if table.id in self._open.unreadable:
                 continue  # no figure is better than one of an earlier look
@@ -136,11 +146,15 @@ class LedgerFigures:
 
     def _existing(self) -> list[Table]:
         tables = self._tables if self._is_open else ()
-        return [table for table in tables if self._open.of(table).sums.version >= 0]
+        known = (table for table in tables if self._open.knows(table))
+        return [table for table in known if self._open.of(table).sums.version >= 0]
 
     def _is_gone(self, table: Table) -> bool:
         """Return whether a table was removed, or created again, since the last look."""
-        return not is_commit(self._lake.table(table), self._open.of(table).sums.version)
+        try:
+            return not is_commit(self._lake.table(table), self._open.of(table).sums.version)
+        except PermissionError:  # what cannot be looked at is not gone
+            return False
 
     def _newest_of(self, table: Table, version: int) -> _Newest:
         known = self._newest.get(table.id)

@@ -10,12 +10,13 @@ priority (jobs/cli/upkeep.py).
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from jobs import catalog
-from jobs.core.errors import LakeError, TransientError
+from jobs.core.errors import DataError, LakeError, TransientError
 from jobs.core.feed import Feed
 from jobs.core.table import Ingested, Table
 from jobs.engine.accounting.close_ledger import close
@@ -26,6 +27,7 @@ from jobs.engine.runtime.holders import own
 from jobs.engine.storage.commit_log import is_commit
 from jobs.engine.storage.commit_time import committed_at
 from jobs.engine.storage.cut_log import cut
+from jobs.engine.storage.damage import damage
 from jobs.engine.storage.dead_files import KEEP, UNDOABLE, sweep
 from jobs.engine.storage.file_lock import HeldError, hold
 from jobs.engine.storage.lake import Lake
@@ -77,6 +79,7 @@ class Maintained:
         deleted: Files that were deleted.
         freed: Their bytes.
         left: Why something was left to the next run; empty where nothing was.
+        kind: The kind of the error that was the reason; empty where none was.
     """
 
     table: str
@@ -87,6 +90,7 @@ class Maintained:
     deleted: int = 0
     freed: int = 0
     left: str = ""
+    kind: str = ""
 
     @property
     def sentence(self) -> str:
@@ -124,7 +128,11 @@ def maintain(lake: Lake, now: datetime, policy: Policy) -> Iterator[Maintained]:
         TransientError: Another process maintains it.
     """
     try:
-        with hold(lake.near / LOCK, json.dumps(own()), waits=False):
+        # A look changes nothing, and must not need room: it is typed when the disk is full.
+        alone = (
+            hold(lake.near / LOCK, json.dumps(own()), waits=False) if policy.go else nullcontext()
+        )
+        with alone:
             for table, path in _tables(lake):
                 if policy.is_over():
                     yield Maintained(table=name_of(path), left="out of time")
@@ -136,6 +144,24 @@ def maintain(lake: Lake, now: datetime, policy: Policy) -> Iterator[Maintained]:
             hint="wait until it is done; the next run does what is left.",
             lake=str(lake.root),
         ) from error
+
+
+def refuse_idle(done: Sequence[Maintained]) -> None:
+    """Refuse to call a run done that left each table: nothing would be put together, and nothing deleted, for months.
+
+    Raises:
+        DataError: It left each of them, the first because its data is damaged.
+        TransientError: Because something works there that will end.
+    """
+    if not done or not all(each.left and each.kind for each in done):
+        return
+    kind = DataError if any(each.kind == DataError.kind for each in done) else TransientError
+    first = next(each for each in done if each.kind == kind.kind or kind is TransientError)
+    why, _, hint = first.left.partition("\n\nhint: ")
+    raise kind(
+        f"nothing was maintained: each of {len(done)} tables was left, {first.table} because {why}",
+        hint=hint or "the next run does what is left; `strandline status` shows what works there.",
+    )
 
 
 def _tables(lake: Lake) -> Iterator[tuple[Table | None, Place]]:
@@ -162,7 +188,8 @@ def _maintain(
                 close(lake, [table])
         needed = _needed(lake, now)
         if needed.works:
-            return replace(done, left=f"{needed.works} reads versions by their numbers")
+            left = f"{needed.works} reads versions by their numbers"
+            return replace(done, left=left, kind=TransientError.kind)
         latest = latest_version(path)
         until = needed.of_files.get(done.table, latest + 1)
         # delta-rs writes the two others, and compacts them itself.
@@ -172,7 +199,12 @@ def _maintain(
         dead = [each.size for each in sweep(path, until, now, policy.keep, go=policy.go)]
         return replace(done, commits=moved, deleted=len(dead), freed=sum(dead))
     except LakeError as error:
-        return replace(done, left=str(error))
+        return replace(done, left=str(error), kind=error.kind)
+    except Exception as error:
+        found = None if table is None else damage(error, table)
+        if found is None:
+            raise
+        return replace(done, left=str(found), kind=found.kind)
 
 
 def _merged(

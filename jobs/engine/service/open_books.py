@@ -42,6 +42,10 @@ class OpenBooks:
         """Return the books of a table, as far as they were followed."""
         return self._books[table.id]
 
+    def knows(self, table: Table) -> bool:
+        """Return whether the books of a table were ever read."""
+        return table.id in self._books
+
     def unread(self, table: Table) -> int | None:
         """Return how many rows of its sources a table has not read; None where books of these cannot be read."""
         known = {name: books.sums for name, books in self._books.items()} | self._others

@@ -8,18 +8,26 @@ before it commits them) counts as a touch. A scratch lake has the record of the 
 (jobs/engine/storage/scratch.py), and is an orphan as soon as that process is gone.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from jobs import catalog
+from jobs.core.table import Table
 from jobs.engine.pipeline.shadow_lake import refuse_half_done
+from jobs.engine.runtime.holders import is_there
+from jobs.engine.runtime.processes import find
+from jobs.engine.storage.damage import damage
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.scratch import abandoned
 from jobs.engine.storage.uncommitted_files import size_of, touched_at, uncommitted
 
 UNTOUCHED = timedelta(days=1)
+
+OF_PROCESS = re.compile(r"(?P<host>.+)-(?P<pid>\d+)-(?P<started>\d+)")
+"""The name of the folder in which the Spark of one process spills (jobs/engine/runtime/spark_session.py)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +48,13 @@ def left(lake: Lake, now: datetime) -> Iterator[Left]:
     for table in catalog.tables():
         refuse_half_done(table, lake)
         for path in lake.books(table):
-            for file in uncommitted(path):
+            for file in _uncommitted(table, path):
                 yield from _if_old(file, now, "written, and never committed")
     for place in abandoned(lake.frozen):
         yield Left(
             path=place, size=size_of(place), why="second names of files, for a killed snapshot"
         )
+    yield from _spilled(lake, now)
     gone = set(abandoned(lake.scratch))
     for place in (lake.scratch / name for name in lake.scratch.names()):
         why = "the scratch lake of a killed verification"
@@ -53,6 +62,38 @@ def left(lake: Lake, now: datetime) -> Iterator[Left]:
             yield Left(path=place, size=size_of(place), why=why)
         else:
             yield from _if_old(place, now, why)
+
+
+def _spilled(lake: Lake, now: datetime) -> Iterator[Left]:
+    """Yield what Spark's processes spilled that are gone; a name that says no process is of an earlier version."""
+    folder = lake.near / "_logs" / "scratch"
+    why = "spilled by a process that is gone"
+    is_free = find(f"-Djava.io.tmpdir={folder}") is None
+    for name in folder.names():
+        found = OF_PROCESS.fullmatch(name)
+        path = folder / name
+        if name.startswith("serve-"):  # the JDBC server's own, at its port
+            continue
+        if found is None and is_free:
+            yield from _if_old(path, now, why)
+        elif found is not None and _is_gone(found, path):
+            yield Left(path=path, size=size_of(path), why=why)
+
+
+def _is_gone(name: re.Match[str], path: Place) -> bool:
+    """Return whether neither a process nor its JVM, which may outlive it for some seconds, is there any more."""
+    holder = {"host": name["host"], "pid": name["pid"], "started": float(name["started"])}
+    return is_there(holder) is False and find(f"-Djava.io.tmpdir={path}") is None
+
+
+def _uncommitted(table: Table, path: Place) -> list[Place]:
+    """Return the files that no commit names; none where a commit cannot be read, which may name them."""
+    try:
+        return [*uncommitted(path)]
+    except Exception as error:
+        if damage(error, table) is None:
+            raise
+        return []
 
 
 def take_away(orphan: Left) -> None:

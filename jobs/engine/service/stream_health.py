@@ -209,13 +209,21 @@ def failing(beat: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any]]:
     """Return by table the failures that will not pass by themselves."""
     if not beat or not beat["alive"]:
         return {}
-    failures = {name: pulse.get("failing") for name, pulse in beat["tables"].items()}
+    failures = {
+        name: pulse.get("failing") or _broken(pulse.get("broken"))
+        for name, pulse in beat["tables"].items()
+    }
     return {
         name: each
         for name, each in failures.items()
         if each
         and (each["tries"] >= SURE or each["kind"] in {DataError.kind, DefinitionError.kind})
     }
+
+
+def _broken(says: str | None) -> Mapping[str, Any] | None:
+    """Return what a stream does not fail of, and its readers do: files that are gone."""
+    return {"says": says, "tries": 1, "kind": DataError.kind} if says else None
 
 
 def _failing(asked: Order, beat: Mapping[str, Any] | None) -> Watch:

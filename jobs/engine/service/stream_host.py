@@ -17,12 +17,13 @@ from functools import partial
 from jobs.core.errors import DefinitionError, LakeError
 from jobs.core.modes import Mode
 from jobs.core.table import Ingested, Table
-from jobs.engine.accounting.close_ledger import close
+from jobs.engine.accounting.close_ledger import Closed, close
 from jobs.engine.gates.gate_files import GateShutError
 from jobs.engine.kafka.lag_gauge import Gauge
 from jobs.engine.kafka.local_broker import bound_log
 from jobs.engine.pipeline.governor import chosen_size
 from jobs.engine.pipeline.runner import Site, run
+from jobs.engine.pipeline.shadow_lake import Shadow
 from jobs.engine.runtime.holders import own
 from jobs.engine.runtime.jvm import gone, has_ended, loss
 from jobs.engine.runtime.outage import skipped_in_outage
@@ -31,14 +32,19 @@ from jobs.engine.service.catch_up_time import Trend
 from jobs.engine.service.failing import Failing, failing
 from jobs.engine.service.heartbeat import write
 from jobs.engine.service.open_books import OpenBooks
+from jobs.engine.storage.commit_log import commit_file
+from jobs.engine.storage.damage import damage
 from jobs.engine.storage.handover import asker
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry
-from jobs.engine.storage.locks import HasWriterError
+from jobs.engine.storage.ledger import Entry, latest_version
+from jobs.engine.storage.locks import HasWriterError, is_held
+from jobs.engine.storage.open_table import broken_files
 
 POLL = 0.1
 LOOK = 1.0
 RATE_OVER = 10.0
+LOOK_AT_FILES = 5
+"""Rounds of a minute from one look at the tables' files to the next."""
 HANDED = 0.5
 """Seconds between two looks whether a process asks for a table."""
 
@@ -62,8 +68,12 @@ class Pulse:
     """Why the table waits behind a shut gate."""
     away: str | None = None
     """The outage that the table waits for."""
+    sources: str | None = None
+    """The tables that it waits for, because they were never made."""
     failing: Failing | None = None
     """Its failure, while it is retried."""
+    broken: str | None = None
+    """Its files that are gone, or that were cut."""
     behind: str | None = None
     """The time since which it has had rows to read and committed none, though it waits for nothing."""
     at: str | None = None
@@ -111,7 +121,8 @@ class Host:
         """For each table when to look again who asks for it, and who did."""
         self._trends = {table.id: Trend() for table in tables}
         self._books = OpenBooks(tables, lake)
-        self.closer = BookCloser(partial(close, lake, tables))
+        self.closer = BookCloser(self._keep_house)
+        self._rounds = 0
 
     def serve(self, look: Callable[["Host"], None]) -> None:
         """Run until stopped; ``look`` is called about once a second, on a store more rarely.
@@ -160,15 +171,44 @@ class Host:
                     if not isinstance(error, LakeError) and has_ended(self._site.spark):
                         # The first call that a kill cuts short may fail with any error of Spark's or of Python's.
                         raise gone() from error
-                    self._stop.wait(self._fails(table, error))
+                    self._await_next(table, self._fails(table, error))
         except BaseException as error:  # noqa: BLE001  # raised again in serve, once the others have stopped
             self._end(error)
 
+    def _await_next(self, table: Table, seconds: float) -> None:
+        """Wait for the next attempt; where another process has repaired or promoted the table, it is at once."""
+        before, due = self._traces(table), time.monotonic() + seconds
+        while (left := due - time.monotonic()) > 0:
+            if self._stop.wait(min(left, self._lake.pause(LOOK))):
+                return
+            with skipped_in_outage():
+                if self._traces(table) != before and not is_held(self._lake.lease(table)):
+                    return
+
+    def _traces(self, table: Table) -> list[str]:
+        """Return what changes when another process works on a table: its lease, its promotion, its newest commit."""
+        places = [self._lake.lease(table), Shadow.of(table, self._lake).journal]
+        found = []
+        try:
+            path = self._lake.table(table)
+            places.append(commit_file(path, latest_version(path)))
+        except OSError:  # what may not be read leaves no trace until it may
+            found.append("closed")
+        for place in places:
+            try:
+                found.append(place.stamp())
+            except OSError:
+                found.append("")
+        return found
+
     def _await_sources(self, table: Table) -> None:
-        while not all(self._lake.exists(source) for source in table.upstream):
+        pulse = self.pulses[table.id]
+        while absent := [each.id for each in table.upstream if not self._lake.exists(each)]:
             self._waiting_for_sources.add(table.id)
+            pulse.sources = f"for {' and '.join(absent)}, which does not exist yet"
             if self._stop.wait(POLL):
                 return
+        pulse.sources = None
         self._waiting_for_sources.discard(table.id)
 
     def _await_return(self, table: Table) -> None:
@@ -262,6 +302,33 @@ class Host:
         with skipped_in_outage():
             self._take_figures()
         self._beat(is_alive=True)
+
+    def _keep_house(self) -> list[Closed]:
+        """Close books, and look from time to time whether the files of the tables are there; once a minute, in a thread.
+
+        A stream reads what is new, so it would not miss an older file for weeks; on a store each look is a request a file.
+        """
+        if self._rounds % LOOK_AT_FILES == 0 and self._lake.root.is_local:
+            self.look_at_files()
+        self._rounds += 1
+        return close(self._lake, self._tables)
+
+    def look_at_files(self) -> None:
+        """Note for each table which of its files are gone or were cut."""
+        for table in self._tables:
+            try:
+                folders = self._lake.folders(table)
+                broken = [each for path in folders for each in broken_files(path)]
+                if broken:  # or maintenance replaced and deleted a file since the log was read
+                    broken = sorted(each for path in folders for each in broken_files(path))
+            except Exception as error:
+                if damage(error, table) is None:
+                    raise
+                continue  # the table itself fails, and says why
+            more = f" and {len(broken) - 1:,} others" if len(broken) > 1 else ""
+            self.pulses[table.id].broken = (
+                f"its file {broken[0]}{more} is gone, or was cut" if broken else None
+            )
 
     def _take_figures(self) -> None:
         now = time.monotonic()

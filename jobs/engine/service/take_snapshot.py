@@ -198,10 +198,14 @@ def sheets(lake: Lake, names: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 
 def _sheet(table: Table, lake: Lake) -> dict[str, Any]:
-    kept = certificate.kept(table, lake)
+    kept, sheet = certificate.kept(table, lake), balance(table, lake)
+    if sheet.damage is not None:  # no copy of it could be verified
+        raise sheet.damage
+    figures = asdict(sheet)
+    figures.pop("damage")  # which manifests of earlier versions do not have
     return {
         "version": latest_version(lake.table(table)),
-        "balance": asdict(balance(table, lake)),
+        "balance": figures,
         "certificate": {"equal": kept.equal, "rows": kept.rows, "at": kept.at} if kept else None,
     }
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from jobs.core.errors import DamagedError
 from jobs.engine.storage.old_commits import PACKED, is_old, old_commit
 from jobs.engine.storage.place import Place
 
@@ -95,12 +96,44 @@ def logged_versions(path: Place) -> list[int]:
 
 
 def actions(path: Place, version: int, *kinds: Kind) -> Iterator[Action]:
-    """Yield the actions of some kinds in one version of a table, in the order of its log."""
+    """Yield the actions of some kinds in one version of a table, in the order of its log.
+
+    Raises:
+        FileNotFoundError: The table has no such version.
+        DamagedError: Its commit is torn.
+    """
     starts = tuple(f'{{"{kind}":' for kind in kinds)
-    for line in _lines(path, version):
-        if line.startswith(starts):
-            ((kind, body),) = json.loads(line).items()
-            yield Action(Kind(kind), body, line.strip())
+    last = ""
+    try:
+        for line in _lines(path, version):
+            last = line.strip() or last
+            if line.startswith(starts):
+                ((kind, body),) = json.loads(line).items()
+                yield Action(Kind(kind), body, line.strip())
+    except ValueError as error:  # bytes that are no text are among them
+        raise torn(path, version) from error
+    if not last.endswith(
+        "}"
+    ):  # cut within a line of another kind, or a power cut left a file without a byte, or of zeros
+        raise torn(path, version)
+
+
+def torn(path: Place, version: int) -> DamagedError:
+    """Return the error about a commit that cannot be read."""
+    table = owner(path)
+    return DamagedError(
+        f"{table} is damaged: its commit {commit_file(path, version)} is torn",
+        hint=f"`strandline mend {table}` takes it out of the log and says what is to be computed again; all other tables "
+        "go on meanwhile.",
+        table=table,
+        file=str(commit_file(path, version)),
+    )
+
+
+def owner(path: Place) -> str:
+    """Return the name of the table whose folder this is, or beside which it is kept: a quarantine is a silver table's."""
+    layer = path.parent.name
+    return f"{'silver' if layer in {'quarantine', 'resolutions'} else layer}.{path.name}"
 
 
 def _lines(path: Place, version: int) -> Iterator[str]:

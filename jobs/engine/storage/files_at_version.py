@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from jobs.engine.storage.commit_log import Kind, actions
+from jobs.engine.storage.commit_log import Kind, actions, torn
 from jobs.engine.storage.place import Place
 
 
@@ -41,5 +41,12 @@ def table_files(path: Place, version: int) -> TableFiles:
 
 
 def table_id(path: Place) -> str:
-    """Return the id that Delta gave to a table when it was created."""
-    return str(next(actions(path, 0, Kind.METADATA)).body["id"])
+    """Return the id that Delta gave to a table when it was created.
+
+    Raises:
+        DamagedError: Its first commit is torn.
+    """
+    found = next(actions(path, 0, Kind.METADATA), None)
+    if found is None:
+        raise torn(path, 0)
+    return str(found.body["id"])

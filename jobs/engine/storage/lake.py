@@ -19,6 +19,8 @@ LOOK_AT_STORE = 10.0
 """Seconds; a sixth of the silence after which a stream counts as dead (jobs/engine/service/stream_health.py)."""
 RESTORING = "_restoring.json"
 """The file in a lake on a store that is being restored; in a folder a lake has its name when it is complete."""
+SHORT = 0.05
+"""The share of a disk below which a person is asked to make room."""
 ROOM = 1_000_000
 """Bytes; with less the heartbeat cannot be written for long."""
 
@@ -279,6 +281,20 @@ class Lake:
     def free_bytes(self) -> int:
         """Return the room on the disk of this machine that the lake, or its logs, are on."""
         return shutil.disk_usage(self.near.make()).free
+
+    def disk_bytes(self) -> int:
+        """Return the size of that disk."""
+        return shutil.disk_usage(self.near.make()).total
+
+    def is_short_of_room(self) -> bool:
+        """Return whether so little of the disk is free that a person should make room: a share, because lakes are of all sizes."""
+        usage = shutil.disk_usage(self.near.make())
+        return usage.free < SHORT * usage.total
+
+    def room_left(self) -> str:
+        """Say how much room the disk has."""
+        usage = shutil.disk_usage(self.near.make())
+        return f"{usage.free / usage.total:.0%} of its disk is free, {usage.free / 1e9:,.1f} of {usage.total / 1e9:,.1f} GB"
 
     def open_for_writing(self) -> "Lake":
         """Create the folder if it is missing, and check that it can be written, by one writer at a time.

@@ -282,8 +282,14 @@ def last_entry(path: Place, until: int | None = None) -> tuple[int, Entry] | Non
 
 
 def is_table(path: Place) -> bool:
-    """Return whether a table was ever created; called so often that it must not list the log."""
-    return is_commit(path, 0) or _checkpoint(path).is_file()
+    """Return whether a table was ever created; called so often that it must not list the log.
+
+    A folder that this user may not read holds one: who reads it gets the refusal, and not who asks for all tables.
+    """
+    try:
+        return is_commit(path, 0) or _checkpoint(path).is_file()
+    except PermissionError:
+        return True
 
 
 def latest_version(path: Place) -> int:

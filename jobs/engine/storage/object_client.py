@@ -30,6 +30,15 @@ PATIENCE: "RetryConfig" = {
 """How long a request is repeated that the store does not answer; then its caller decides."""
 
 
+BRIEF = timedelta(seconds=3)
+"""The same for a question of a person, who wants to know within seconds that the store is away."""
+
+
+def be_brief() -> None:
+    """Wait for a store that does not answer for as long as a person does; called before the first request."""
+    PATIENCE["retry_timeout"] = BRIEF
+
+
 def bucket_of(name: str) -> S3Store:
     """Return the client of a bucket; one a process, which keeps its connections."""
     return _client(name, store_options())

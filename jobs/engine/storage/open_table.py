@@ -6,16 +6,40 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from jobs.core.errors import DamagedError
 from jobs.engine.runtime.settings import S3A, store_options
+from jobs.engine.storage.commit_log import owner
 from jobs.engine.storage.ledger import Entry, entries, is_table
 from jobs.engine.storage.log_actions import added
 from jobs.engine.storage.place import Place
 
 
 def opened(path: Place, version: int | None = None) -> DeltaTable:
-    """Open a version of a table, the latest by default."""
-    return DeltaTable(str(path), version=version, storage_options=delta_options(path))
+    """Open a version of a table, the latest by default.
+
+    Raises:
+        DamagedError: A file of its log is torn, or closed to this user.
+    """
+    try:
+        return DeltaTable(str(path), version=version, storage_options=delta_options(path))
+    except TableNotFoundError:
+        raise
+    except (DeltaError, OSError) as error:
+        # Not imported above: with Kafka's client it takes longer than most answers.
+        from jobs.engine.runtime.outage import absence  # noqa: PLC0415  # as above
+
+        if absence(error) is not None:
+            raise
+        table, lines = owner(path), str(error).splitlines()
+        raise DamagedError(
+            f"{table} is damaged: the log of {path} cannot be read ({(lines or ['no reason'])[0].strip()})",
+            hint=f"`ls -l {path}/_delta_log` shows files of another user; `strandline mend {table}` takes out what is torn. "
+            "All other tables go on meanwhile.",
+            table=table,
+            file=str(path),
+        ) from error
 
 
 def delta_options(path: Place) -> dict[str, str] | None:
@@ -52,20 +76,36 @@ def earliest(path: Place, column: str) -> datetime | None:
 
 
 def missing_files(path: Place) -> Iterator[tuple[int, Entry, str]]:
-    """Yield the files of a table that are gone from the disk, each with the version and the entry that added it.
+    """Yield the files of a table that are gone from the disk or were cut, each with the version and the entry that added it.
 
-    Which are gone is seen from the files of the latest version; the log is read only to name their batches.
+    Which these are is seen from the files of the latest version; the log is read only to name their batches.
     """
-    if not is_table(path):
-        return
-    files = map(Place.of, live_files(opened(path)))
-    gone = {place.name for place in files if not place.exists()}
+    gone = broken_files(path)
     if not gone:
         return
     for version, entry in entries(path):
         for file in map(Place.of, added(path, version).files):
             if file.name in gone:
                 yield version, entry, file.name
+
+
+def broken_files(path: Place) -> set[str]:
+    """Return the names of the files of a table that are gone, or that have not the bytes with which they were written."""
+    if not is_table(path):
+        return set()
+    table = opened(path)
+    known = statistics(table)
+    names = (Place.of(unquote(str(each.as_py()))).name for each in known["path"])
+    sizes = dict(zip(names, (int(each.as_py()) for each in known["size_bytes"]), strict=True))
+    files = map(Place.of, live_files(table))
+    return {file.name for file in files if not _is_whole(file, sizes[file.name])}
+
+
+def _is_whole(file: Place, size: int) -> bool:
+    try:
+        return file.size() == size
+    except FileNotFoundError:
+        return False
 
 
 def statistics(table: DeltaTable) -> Any:  # noqa: ANN401  # versions of delta-rs return tables of different Arrow libraries

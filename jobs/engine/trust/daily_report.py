@@ -122,6 +122,7 @@ class _Desk:
     def findings(self, table: Table) -> TableFindings:
         """Return the findings on a table; the tables that it reads must come before it."""
         sheet, gate = balance(table, self._lake), self._shut(table, self._lake)
+        can_be_read = sheet.damage is None
         days = self._judged(table, sheet, gate)
         hours = self._hours[table.id]
         by_day = {day: self._on(table, day) for day in self._period.shown}
@@ -146,8 +147,8 @@ class _Desk:
             hours=report_figures.hours(own, [hour for hour in hours if hour.at < begins(first)]),
             failing=report_figures.failing(by_day, self._period.days),
             reasons=report_figures.reasons(own),
-            samples=samples(table, self._lake, begins(self._period.until)),
-            quarantine=open_rows(table, self._lake, self._period.now),
+            samples=samples(table, self._lake, begins(self._period.until)) if can_be_read else (),
+            quarantine=open_rows(table, self._lake, self._period.now) if can_be_read else None,
             gate=gate,
             proof=report_figures.proof(table, self._lake),
             rules=rulebook(table),

@@ -70,6 +70,12 @@ def questions(table: Table) -> tuple[str, ...]:
 def signs(table: Table, lake: Lake, now: datetime) -> Iterator[Sign]:
     """Yield the answers for an existing table."""
     sheet = balance(table, lake)
+    if sheet.damage is not None:  # of which no question can be answered
+        yield from (
+            Sign(name=name, well=False, message=sheet.damage.message, grave=True)
+            for name in questions(table)
+        )
+        return
     yield _balances(sheet)
     if not isinstance(table, Ingested):
         yield _proven(table, lake)

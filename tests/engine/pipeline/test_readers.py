@@ -11,6 +11,7 @@ from jobs.core.table import Table
 from jobs.engine.pipeline import shadow_lake
 from jobs.engine.pipeline.readers import How, readers
 from jobs.engine.pipeline.shadow_lake import Promotion, Shadow
+from jobs.engine.storage.commit_log import logged_versions
 from jobs.engine.storage.files_at_version import table_id
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import latest_version
@@ -137,11 +138,22 @@ def test_a_look_up_needs_the_changes_of_its_dimension(lake: Lake) -> None:
     assert needed_versions(lake) == {devices.TABLE.id: 5}
 
 
-def test_a_torn_checkpoint_is_refused_because_what_it_needs_is_unknown(lake: Lake) -> None:
+def test_a_torn_checkpoint_needs_all_that_is_there_of_what_its_table_reads(lake: Lake) -> None:
+    """What it has read is unknown, and that was a reason to maintain no table at all."""
     checkpoint(lake, lake.checkpoint(SILVER), ended={3: {BRONZE: 200}})
     (lake.checkpoint(SILVER) / "offsets" / "3").put("")
 
-    with pytest.raises(DataError, match=r"silver.device_telemetry cannot be read"):
+    assert needed_versions(lake)[BRONZE.id] == min(logged_versions(lake.table(BRONZE)))
+
+
+def test_a_torn_checkpoint_of_no_table_is_refused_because_what_it_needs_is_unknown(
+    lake: Lake,
+) -> None:
+    left_over = lake.root / "_checkpoints" / "silver.of_another_project"
+    checkpoint(lake, left_over, ended={3: {BRONZE: 200}})
+    (left_over / "offsets" / "3").put("")
+
+    with pytest.raises(DataError, match=r"silver.of_another_project cannot be read"):
         needed_versions(lake)
 
 

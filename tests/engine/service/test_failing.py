@@ -7,11 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
+from typing import cast
 
 import pytest
 from pyspark.sql import SparkSession
 
 from jobs.bronze import user_actions, user_confirmations
+from jobs.cli.place import now
 from jobs.cli.stream_log import StreamLog
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.modes import MicroBatch
@@ -21,7 +24,10 @@ from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.runtime.log_records import Record
 from jobs.engine.runtime.log_writer import logger
+from jobs.engine.service.desired_state import Order
 from jobs.engine.service.failing import LONGEST, Failing, failing
+from jobs.engine.service.heartbeat import heartbeat
+from jobs.engine.service.stream_health import watch
 from jobs.engine.service.stream_host import Host, Pulse
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import last_entry
@@ -29,6 +35,7 @@ from jobs.engine.storage.locks import HasWriterError, is_written
 from jobs.engine.storage.store_lease import FencedError
 from jobs.silver import user_actions as actions
 from tests.engine.records import drop, make, put
+from tests.engine.written import SILVER, small_lake, written
 from tests.support.rows import NOON
 
 PATIENCE = 120
@@ -211,7 +218,7 @@ def test_the_pauses_grow_to_ten_minutes_and_unforeseen_failures_leave_their_trac
         try:
             raise ValueError("a mistake\nof ours")  # noqa: TRY301  # as it comes
         except ValueError as error:
-            failure = failing(error, user_actions.TABLE, lake, before=failure, at="noon")
+            failure = failing(error, user_actions.TABLE, lake, before=failure, at=NOON.isoformat())
         pauses.append(failure.pause)
 
     assert pauses[:4] == [5, 10, 20, 40]
@@ -267,3 +274,42 @@ def test_a_fenced_table_looks_for_its_lease_every_half_minute(lake: Lake) -> Non
     assert (found.kind, found.since, found.pause) == ("fenced", "2026-11-20T12:00:00+00:00", 30.0)
     alone = failing(taken, table, lake, before=None, at="2026-11-20T12:00:00+00:00")
     assert alone.kind == "transient"
+
+
+def test_a_table_that_another_process_has_worked_on_is_tried_at_once(tmp_path: Path) -> None:
+    """A promotion had repaired it, and it was tried again up to ten minutes later."""
+    lake = small_lake(tmp_path / "lake")
+    stop = threading.Event()
+    site = Site(spark=cast("SparkSession", None), clock=now)
+    host = Host((SILVER,), MicroBatch(every=1), lake, site, stop)
+    waiting = threading.Thread(target=host._await_next, args=(SILVER, 600.0), daemon=True)
+    waiting.start()
+
+    deadline = time.monotonic() + PATIENCE
+    while waiting.is_alive():  # the first commit may come before it has begun to look
+        assert time.monotonic() < deadline
+        written(lake.table(SILVER), [{"number": 9}])
+        waiting.join(1)
+
+
+def test_a_file_that_is_gone_is_noticed_by_the_stream_and_an_alarm(tmp_path: Path) -> None:
+    """A stream reads what is new; only a look at the files sees that an older one is gone, or shorter."""
+    lake = small_lake(tmp_path / "lake")
+    site = Site(spark=cast("SparkSession", None), clock=now)
+    host = Host((SILVER,), MicroBatch(every=1), lake, site, threading.Event())
+    (file, *_) = lake.table(SILVER).local.glob("*.parquet")
+    host.look_at_files()
+    before = host.pulses[SILVER.id].broken
+
+    file.write_bytes(file.read_bytes()[:-1])
+    host.look_at_files()
+
+    assert before is None
+    assert host.pulses[SILVER.id].broken == f"its file {file.name} is gone, or was cut"
+    host._beat(is_alive=True)
+    found = watch(Order(runs=True, at=now().isoformat(), by="x"), heartbeat(lake, now()), now())
+    assert found.tables == (SILVER.id,)
+    assert "is gone, or was cut" in found.message
+    file.unlink()
+    host.look_at_files()
+    assert host.pulses[SILVER.id].broken is not None

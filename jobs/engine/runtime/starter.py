@@ -1,0 +1,54 @@
+"""A program that works for another ends with it, however that one ends.
+
+A verification that is killed with SIGKILL can end nothing any more: its stream went on, with a JVM, a lease and a scratch lake,
+until a person found it. So a program that was started for the length of another's work is given the record of its starter, and
+watches it. The kernel says at once when that process is gone, without a look in between; Spark's JVM then ends as its standard
+input does.
+
+Not by ``PR_SET_PDEATHSIG``: that is sent when the *thread* ends that started the program.
+"""
+
+import json
+import os
+import select
+import signal
+import threading
+from collections.abc import Mapping
+
+VARIABLE = "_STRANDLINE_STARTER"
+"""The environment's variable with the record of the process with which a program is to end."""
+
+
+def tied() -> Mapping[str, str]:
+    """Return the environment of a program that ends with this process; otherwise it is that of this one."""
+    from jobs.engine.runtime.holders import own  # noqa: PLC0415  # each command imports this module, and few need that
+
+    return {**os.environ, VARIABLE: json.dumps(own())}
+
+
+def is_tied() -> bool:
+    """Return whether this process ends with another."""
+    return VARIABLE in os.environ
+
+
+def end_with_starter() -> None:
+    """End this process when its starter is gone, if it has one; what it starts itself is not tied by that."""
+    text = os.environ.pop(VARIABLE, None)
+    if text is None:
+        return
+    threading.Thread(target=_watch, args=(json.loads(text),), name="starter", daemon=True).start()
+
+
+def _watch(starter: Mapping[str, object]) -> None:
+    from jobs.engine.runtime.holders import is_there  # noqa: PLC0415  # as above
+
+    try:
+        watched = os.pidfd_open(int(str(starter["pid"])))
+    except ProcessLookupError:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return
+    if is_there(starter) is not False:  # or another process has its number by now
+        select.select([watched], [], [])
+    os.kill(
+        os.getpid(), signal.SIGKILL
+    )  # nothing waits for its result, and its lake is a scratch folder

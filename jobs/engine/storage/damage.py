@@ -1,0 +1,47 @@
+"""Damage of one table is one table's: what is asked of many tables goes on with the others, and says which is damaged.
+
+A torn commit, a folder of another user, a disk that cannot read a block: each is an error of the table whose file it is.
+Who asks all tables one after the other asks here what an error means before the next is asked; an outage (a store that
+is away, a full disk) is of all tables alike, and no table's.
+"""
+
+import errno
+
+from jobs.core.errors import DamagedError, DataError, LakeError
+from jobs.core.table import Table
+
+UNREADABLE = {
+    errno.EACCES: "may not be read or written by the user of this process",
+    errno.EPERM: "may not be read or written by the user of this process",
+    errno.EISDIR: "is a folder, where a file belongs",
+    errno.ENOTDIR: "lies in a file, where a folder belongs",
+    errno.EIO: "cannot be read from its disk",
+}
+
+
+def damage(error: BaseException, table: Table) -> DataError | None:
+    """Return the damage of one table behind an error, with the table's name and the file; None where it is none."""
+    if isinstance(error, DataError):
+        if table.id in error.message:
+            return error
+        return type(error)(
+            f"{table.id} cannot be read: {error.message}", hint=error.hint, **error.fields
+        )
+    if isinstance(error, LakeError):
+        return None
+    # Not imported above: with Kafka's client it takes longer than most answers, and few tables are damaged.
+    from jobs.engine.runtime.outage import absence, denied  # noqa: PLC0415  # as above
+
+    if absence(error) is not None:
+        return None
+    if isinstance(error, OSError) and error.errno in UNREADABLE:
+        file = str(error.filename or f"a file of {table.id}")
+        return DamagedError(
+            f"{table.id} is damaged: {file} {UNREADABLE[error.errno]}",
+            hint="`ls -ld` shows what it is and whose; chown and chmod give it back, and a stream tries the table again by "
+            f"itself. What cannot be had back: `strandline mend {table.id}`. All other tables go on meanwhile.",
+            table=table.id,
+            file=file,
+        )
+    refused = denied(error)
+    return None if refused is None else damage(refused, table)

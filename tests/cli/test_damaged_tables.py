@@ -1,0 +1,217 @@
+"""Damage of one table is one table's: every verb answers for the others, says which is damaged, and exits with 4."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import gettempdir
+
+import pytest
+
+from jobs.cli.place import now
+from jobs.core.errors import DamagedError
+from jobs.core.table import Table
+from jobs.engine.accounting.close_ledger import close
+from jobs.engine.service.metrics_page import LakeLook
+from jobs.engine.storage.commit_log import commit_file
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import latest_version
+from tests.cli.inside import Answer, strandline
+from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
+
+ANOTHER = 65_534
+
+
+def cut(file: Path) -> None:
+    """Leave the begin of a commit, as a power cut may."""
+    file.write_bytes(file.read_bytes()[:100])
+
+
+def emptied(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def of_zeros(file: Path) -> None:
+    """Leave its length, as some file systems do."""
+    file.write_bytes(b"\0" * file.stat().st_size)
+
+
+def without_its_end(file: Path) -> None:
+    """Leave what the ledger needs and cut what Delta needs."""
+    file.write_bytes(file.read_bytes()[:-20])
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """Return a lake in which the newest commit of silver and of gold is not their first."""
+    found = small_lake(tmp_path / "lake")
+    one = entry(BRONZE, batch=2, offsets={"0": (5, 6)}, read=1, good=1, written=1)
+    written(found.table(BRONZE), numbers(1), one.encoded())
+    for table, source in ((SILVER, BRONZE), (GOLD, SILVER)):
+        last = latest_version(found.table(source))
+        one = entry(table, batch=1, versions={source.id: (last, last)}, read=1, good=1, written=1)
+        written(found.table(table), numbers(1), one.encoded())
+    return found
+
+
+def newest(lake: Lake, table: Table) -> Path:
+    path = lake.table(table)
+    return commit_file(path, latest_version(path)).local
+
+
+@pytest.mark.parametrize("damages", [cut, emptied, of_zeros, without_its_end])
+@pytest.mark.parametrize("verb", ["ledger", "tables"])
+def test_a_torn_commit_is_one_table_s(
+    lake: Lake, verb: str, damages: Callable[[Path], None]
+) -> None:
+    """These verbs read all tables themselves; each ended with 70 and named neither the table nor the file."""
+    damages(newest(lake, GOLD))
+
+    done = strandline(verb, "--lake", lake.root)
+
+    assert done.code == DamagedError.exit_code, done.err
+    assert BRONZE.id in done.out
+    assert f"{GOLD.id} is damaged" in done.err
+    assert "_delta_log" in done.err
+    assert f"strandline mend {GOLD.id}" in done.err
+
+
+def test_the_report_is_written_and_names_it(lake: Lake) -> None:
+    """A certificate of the damaged table is not asked for, nor what is in its quarantine."""
+    lake.quarantine(SILVER).remove()  # a report shows rows of it, and this lake's have no columns
+    cut(newest(lake, GOLD))
+
+    done = strandline("report", "--lake", lake.root)
+
+    assert done.code == DamagedError.exit_code, done.err
+    assert "the page: " in done.out
+    assert f"{GOLD.id}: {GOLD.id} is damaged: its commit" in done.out
+
+
+def test_the_sheets_of_the_others_balance(lake: Lake) -> None:
+    cut(newest(lake, GOLD))
+
+    done = strandline("ledger", "--lake", lake.root)
+
+    rows = {line.split()[0]: line for line in done.out.splitlines() if "." in line.split(" ")[0]}
+    assert rows[BRONZE.id].split()[-1] == "yes"
+    assert rows[SILVER.id].split()[-1] == "yes"
+    assert rows[GOLD.id].split()[-1] == "NO"
+
+
+def test_a_folder_of_another_user_is_one_table_s(lake: Lake) -> None:
+    """Its mode ended each verb, and the stream of all tables."""
+    with closed(lake.table(GOLD).local / "_delta_log"):
+        answers = {verb: asked(verb, lake) for verb in ("ledger", "tables", "preflight")}
+
+    assert [each.code for each in answers.values()] == [
+        4,
+        4,
+        2,
+    ]  # no stream wrote the others, as preflight says
+    for done in answers.values():
+        assert SILVER.id in done.out
+        assert GOLD.id in done.out + done.err
+        assert "may not be read" in done.out + done.err
+
+
+def test_metrics_name_the_damaged_table_and_go_on_with_the_others(lake: Lake) -> None:
+    """Of a table whose books were never readable the page kept no figure at all, of any table."""
+    cut(newest(lake, GOLD))
+    failed: list[str] = []
+    look = LakeLook([BRONZE, SILVER, GOLD], lake, now, failed.append)
+
+    look.look()
+
+    assert f'strandline_table_damaged{{table="{GOLD.id}"}} 1.0' in look.text()
+    assert f'strandline_table_damaged{{table="{SILVER.id}"}} 0.0' in look.text()
+    assert f'strandline_rows_read_total{{table="{SILVER.id}"}} 6.0' in look.text()
+    assert failed == []
+
+
+def test_books_of_the_others_are_closed(lake: Lake) -> None:
+    """The books of all tables behind the damaged one in the list stayed open for ever."""
+    cut(newest(lake, SILVER))
+
+    with pytest.raises(DamagedError, match=SILVER.id):
+        close(lake, [SILVER, BRONZE], every=1)
+
+    assert f"{BRONZE.id}.json" in (lake.root / "_books").names()
+
+
+def test_a_commit_that_nothing_took_for_written_is_set_aside(lake: Lake) -> None:
+    """The lake balances as before the commit; a stream finds no entry of its planned batch and writes it again."""
+    before = strandline("ledger", "--lake", lake.root, "--json").succeeded().json
+    one = entry(GOLD, batch=2, versions={SILVER.id: (2, 2)}, written=1)
+    written(lake.table(GOLD), numbers(1), one.encoded())
+    cut(torn := newest(lake, GOLD))
+
+    done = strandline("mend", GOLD.id, "--lake", lake.root)
+
+    assert done.code == 0, done.err
+    assert "Nothing had taken it for written" in done.out
+    assert not torn.exists()
+    assert [each.endswith(".json") for each in (lake.root / "_damaged").names()] == [True]
+    assert strandline("ledger", "--lake", lake.root, "--json").succeeded().json == before
+    assert (
+        strandline("mend", GOLD.id, "--lake", lake.root).out == f"no commit of {GOLD.id} is torn\n"
+    )
+
+
+def test_one_that_a_table_above_has_read_is_replaced_by_an_empty_one(lake: Lake) -> None:
+    """No stream would bring its rows again, so the ledger shows the gap and a rebuild is named."""
+    cut(torn := newest(lake, SILVER))
+
+    done = strandline("mend", SILVER.id, "--lake", lake.root)
+
+    assert done.code == DamagedError.exit_code
+    assert f"because {GOLD.id} has read it" in done.out
+    assert f"`strandline rebuild {SILVER.id}`, then `strandline promote {SILVER.id}`" in done.err
+    assert torn.is_file()
+    sheets = strandline("ledger", "--lake", lake.root)
+    assert sheets.code == 4
+    assert "the ledger does not balance" in sheets.err
+    assert "is damaged" not in sheets.err
+
+
+def test_a_bronze_commit_that_silver_has_read_is_only_replaced_by_a_copy(lake: Lake) -> None:
+    """Its rows cannot be computed again, so nothing is done to it."""
+    cut(torn := newest(lake, BRONZE))
+    size = torn.stat().st_size
+
+    done = strandline("mend", BRONZE.id, "--lake", lake.root)
+
+    assert done.code == DamagedError.exit_code
+    assert "strandline restore" in done.err
+    assert torn.stat().st_size == size
+
+
+def asked(verb: str, lake: Lake) -> Answer:
+    with as_another_user():
+        return strandline(verb, "--lake", lake.root)
+
+
+@contextmanager
+def closed(folder: Path) -> Iterator[None]:
+    """Take a folder from all users but root, and let another user reach the lake."""
+    for above in folder.parents:
+        if above != Path(gettempdir()) and above.is_relative_to(gettempdir()):
+            above.chmod(0o777)
+    folder.chmod(0)
+    try:
+        yield
+    finally:
+        folder.chmod(0o755)
+
+
+@contextmanager
+def as_another_user() -> Iterator[None]:
+    """Only root can become another one; who is none may not read the folder either."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(ANOTHER)
+    try:
+        yield
+    finally:
+        os.seteuid(0)

@@ -1,0 +1,75 @@
+"""What ``status`` says of a stream that is ill: to a person in a sentence, to a program by its exit code."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from jobs.cli.place import now
+from jobs.core.errors import TransientError
+from jobs.engine.runtime.holders import own
+from jobs.engine.service.desired_state import Order, write
+from jobs.engine.service.failing import failing
+from jobs.engine.storage.lake import Lake
+from tests.cli.inside import strandline
+from tests.engine.written import GOLD, SILVER
+
+
+def beats(lake: Lake, *, seconds_ago: int, alive: bool = True, **pulse: object) -> None:
+    """Write what a stream of this very process would, and that it should run."""
+    at = now() - timedelta(seconds=seconds_ago)
+    write(lake, Order(runs=True, at=at.isoformat(), by="on-call"))
+    none = {"lag": None, "behind_rows": None, "falls": None, "at": None}
+    tables = {GOLD.id: {**none, **pulse}, SILVER.id: {**none, "gate": "the gate is shut"}}
+    beat = {**own(), "alive": alive, "at": at.isoformat(timespec="seconds"), "tables": tables}
+    lake.heartbeat.put(json.dumps(beat))
+
+
+@pytest.mark.parametrize(
+    ("seconds_ago", "state", "code"), [(1, "alive", 0), (1, "dead", 3), (72, "alive", 3)]
+)
+def test_a_stream_that_should_run_and_does_not_is_seen_by_the_exit_code(
+    tmp_path: Path, seconds_ago: int, state: str, code: int
+) -> None:
+    """It was 0 for one that is dead, and no word was said of one that is silent."""
+    beats(Lake(tmp_path), seconds_ago=seconds_ago, alive=state == "alive")
+
+    done = strandline("status", "--lake", tmp_path)
+
+    assert done.code == code
+    assert code in {0, TransientError.exit_code}
+    assert ("silent: no heartbeat for 7" in done.out) == (seconds_ago == 72)
+    assert strandline("status", "--lake", tmp_path, "--json").code == code
+
+
+def test_the_time_of_the_next_attempt_and_all_that_wait_are_named(tmp_path: Path) -> None:
+    """``run it again`` was all that it said, for ten minutes after it was repaired."""
+    lake = Lake(tmp_path)
+    error = TransientError("no broker answers", hint="start it.")
+    fifth = failing(error, GOLD, lake, before=None, at="2026-11-20T12:00:00+00:00")
+    beats(lake, seconds_ago=1, failing={name: getattr(fifth, name) for name in fifth.__slots__})
+
+    done = strandline("status", "--lake", tmp_path)
+
+    assert "retried since 2026-11-20T12:00:00+00:00, tried again at 2026-11-20T12:00:05+00:00" in (
+        done.out
+    )
+    assert f"{SILVER.id} waits: the gate is shut" in done.out
+
+
+def test_a_disk_that_is_nearly_full_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One gigabyte is much for a laptop and nothing for a lake of terabytes, so it is a share."""
+    lake = Lake(tmp_path)
+    (tmp_path / "anything").touch()
+    beats(lake, seconds_ago=1)
+    monkeypatch.setattr("jobs.engine.storage.lake.SHORT", 1.0)
+
+    status = strandline("status", "--lake", tmp_path)
+    doctor = strandline("doctor", "--lake", tmp_path, "--json")
+
+    assert "disk    " in status.out
+    assert doctor.code == 2
+    assert "room" in {each["name"] for each in json.loads(doctor.out) if not each["ok"]}
