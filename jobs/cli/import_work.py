@@ -13,13 +13,20 @@ from jobs.core.table import Ingested, Table
 from jobs.core.topic import Topic
 from jobs.engine.accounting.close_ledger import close_or_reason
 from jobs.engine.pipeline.run_recorder import Wrote
-from jobs.engine.repair.bring_imported import bring, judges_of, not_followed, refuse_open_time
+from jobs.engine.repair.bring_imported import (
+    before_streams,
+    bring,
+    comes_first,
+    judges_of,
+    not_followed,
+    refuse_open_time,
+)
 from jobs.engine.repair.import_files import import_file
-from jobs.engine.repair.plan_import import Plan, give_up, planned, unfinished_file
+from jobs.engine.repair.plan_import import Plan, give_up, planned
 from jobs.engine.storage.history_file import HistoryFile, milliseconds_of
 from jobs.engine.storage.history_names import files_of
 from jobs.engine.storage.import_marks import IMPORT
-from jobs.engine.storage.import_notes import ImportNote
+from jobs.engine.storage.import_notes import ImportNote, unfinished_file
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.locks import lease
@@ -58,6 +65,8 @@ class Imported:
     since: str | None = None
     until: str | None = None
     is_plan: bool = False
+    is_first: bool = False
+    """Whether no stream above has read a row yet, so that they will begin with what was imported."""
     not_followed: dict[str, str] = field(default_factory=dict)
     """The tables above whose own retention has deleted older windows, and from when on they follow."""
 
@@ -99,7 +108,7 @@ class Work:
 
     def rehearsed(self, source: Place) -> Imported:
         """Count what would come; nothing is written, and no Spark is started."""
-        found = Imported(is_plan=True)
+        found = Imported(is_plan=True, is_first=comes_first(self.table, self.lake))
         for each in self._files(source, found):
             found.add(self._looked_at(each, found, keep=False))
         return found
@@ -110,7 +119,10 @@ class Work:
         All files are looked at before the first is committed. What is committed is brought also when a later file fails.
         """
         found, failure = Imported(), None
-        with lease(spark, self.table, self.lake, role=IMPORT):
+        with (
+            lease(spark, self.table, self.lake, role=IMPORT),
+            before_streams(spark, self.table, self.lake) as found.is_first,
+        ):
             try:
                 with engine.recorder(self.lake)(spark, self.table, IMPORT, self.lake) as wrote:
                     self._commit(spark, source, found, wrote)
@@ -138,7 +150,7 @@ class Work:
             if begun == source:
                 return
             half = None
-        rest = self._rest(half) if half else None
+        rest = self._rest(half, found) if half else None
         for each in self._files(source, found):
             if each != begun or half is None:
                 self._looked_at(each, found, keep=True)
@@ -163,7 +175,7 @@ class Work:
         kept = give_up(self.table, self.lake, half)
         note(f"{kept.file}: {kept.rows:,} rows stay; the other {kept.given_up:,} do not come")
 
-    def _rest(self, half: ImportNote) -> Plan:
+    def _rest(self, half: ImportNote, found: Imported) -> Plan:
         """Look what is left of an interrupted file."""
         note(f"{half.file} was interrupted: the rest of it comes first")
         file = HistoryFile(
@@ -171,7 +183,7 @@ class Work:
         )
         topic = topic_of(self.table, half.topic)
         plan = planned(self.table, topic, self.lake, file)
-        refuse_open_time(self.table, self.lake, plan.span)
+        self._refuse_open_time(plan, found)
         return plan
 
     def _files(self, source: Place, found: Imported) -> Iterator[Place]:
@@ -190,10 +202,15 @@ class Work:
         note(f"reading {file} …")
         plan = self._planned(file, keep=keep)
         if plan.left:
-            refuse_open_time(self.table, self.lake, plan.span)
+            self._refuse_open_time(plan, found)
             for other, at in not_followed(self.table, self.lake, plan.span):
                 found.not_followed[other.id] = at.isoformat()
         return plan
+
+    def _refuse_open_time(self, plan: Plan, found: Imported) -> None:
+        """Refuse a time that a stream owns; where none has read a row, none owns any."""
+        if not found.is_first:
+            refuse_open_time(self.table, self.lake, plan.span)
 
     def _planned(self, file: Place, *, keep: bool) -> Plan:
         today = milliseconds_of(place.now())
@@ -209,10 +226,16 @@ class Work:
             more = f"; {plan.note.given_up:,} more were given up" if plan.note.given_up else ""
             note(f"{name}: its {rows:,} rows were imported before{more}")
         else:
-            refuse_open_time(self.table, self.lake, plan.span)
+            self._refuse_open_time(plan, found)
             at = plan.done
             for entry in import_file(
-                spark, self.table, self.lake, plan, clock=place.now, slice_rows=self.slice_rows
+                spark,
+                self.table,
+                self.lake,
+                plan,
+                clock=place.now,
+                slice_rows=self.slice_rows,
+                is_first=found.is_first,
             ):
                 wrote(self.table, entry)
                 close_or_reason(self.table, self.lake)  # a long import would add up its own entries

@@ -11,7 +11,6 @@ from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Ingested
-from jobs.engine.repair.bring_imported import AFTER_LIVE
 from jobs.engine.repair.import_files import SLICE
 from jobs.engine.storage.place import Place
 
@@ -67,26 +66,22 @@ def import_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     The stream may run meanwhile. Each record becomes a row as received, with the partition -1 of its topic and a number
     as its offset; `strandline why` names its file and its row. What the rules refuse goes to the quarantine. A file is
     imported once: typed again, the rest of an interrupted one comes, and of the others nothing. All files are looked at
-    before the first row is written: one that cannot be read, or has a time that a stream still owns, is refused.
+    before the first row is written: one that cannot be read, or has a time that a stream still owns, is refused. Where no
+    stream has read a row yet, nothing need be there before: the streams begin with the history at the next run.
 
     \b
     strandline import bronze.dhcp_events history/ --dry-run
     strandline import bronze.dhcp_events history/october.parquet
     strandline import bronze.dhcp_events s3a://archive/dhcp/ --arrived-at-column received_at
     """
-    found, where = place.existing(lake)
+    found, where = place.configured(lake)
+    where.refuse_restoring()
     chosen = catalog.find(table)
     if not isinstance(chosen, Ingested):
         raise DefinitionError(
             f"{table} is computed from other tables, so no file is a part of it",
             hint=f"name the bronze table at its begin: {', '.join(each.id for each in chosen.upstream)}.",
             table=table,
-        )
-    if not where.exists(chosen):
-        raise DefinitionError(
-            f"{chosen.id} does not exist in {where.root} yet, so no stream has left the time of this history",
-            hint=AFTER_LIVE,
-            table=chosen.id,
         )
     work = Work(
         table=chosen,
@@ -98,16 +93,18 @@ def import_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         gives_up=give_up,
     )
     address = Place.of(source)
+    readers = [each.id for each in catalog.tables() if chosen in each.upstream]
     if dry_run:
-        _report(work.rehearsed(address), as_json=as_json)
+        _report(work.rehearsed(address), readers, as_json=as_json)
         return
+    where.open_for_writing()
     note("starting Spark …")
     spark = engine.site(found, where, None, is_brief=True).spark
     try:
         done = work.done(spark, address)
     finally:
         spark.stop()
-    _report(done, as_json=as_json)
+    _report(done, readers, as_json=as_json)
 
 
 def _event_time(table: Ingested) -> str:
@@ -126,7 +123,7 @@ def _event_time(table: Ingested) -> str:
     return names.pop()
 
 
-def _report(found: Imported, *, as_json: bool) -> None:
+def _report(found: Imported, readers: list[str], *, as_json: bool) -> None:
     if as_json:
         emit(
             {
@@ -139,6 +136,7 @@ def _report(found: Imported, *, as_json: bool) -> None:
                 "since": found.since,
                 "until": found.until,
                 "not_followed": found.not_followed,
+                "before_streams": found.is_first,
                 "dry_run": found.is_plan,
             }
         )
@@ -153,6 +151,11 @@ def _report(found: Imported, *, as_json: bool) -> None:
     else:
         say(
             f"nothing new: {found.skipped_rows:,} rows of {found.skipped_files:,} files were imported before"
+        )
+    if found.is_first and not found.is_plan:
+        say(
+            "no stream above has read a row yet, so all of them begin with what was imported: "
+            f"`strandline run {' '.join(readers)}`, then the tables above"
         )
     for name, at in found.not_followed.items():
         say(f"{name} keeps its rows from {at} on: older ones do not come to it")

@@ -19,6 +19,7 @@ from jobs.engine.pipeline.newest_arrival import newest_before
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, last_entry
+from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.silver import device_telemetry as silver
 from tests.support import by_hand
 from tests.support.rows import NOON, NULL, Row, at, lines
@@ -116,7 +117,8 @@ def _append(lake: Lake, events: Sequence[Event], files: int, *, marked: bool) ->
     known = newest[1].offsets if newest else {}
     start = {int(name.rpartition("/")[2]): end for name, (_, end) in known.items()}
     numbered = _numbered(events, start)
-    before = newest_before(newest[1] if newest else None) if marked else None
+    history = sums_of(lake.table(TABLE)).history
+    before = newest_before(newest[1] if newest else None, history) if marked else None
     spread = [
         by_hand.table(
             RECEIVED,

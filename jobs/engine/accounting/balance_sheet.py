@@ -21,7 +21,7 @@ from jobs.engine.storage.damage import damage
 from jobs.engine.storage.import_marks import IMPORT
 from jobs.engine.storage.import_notes import range_to_follow
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry, between, is_passed_over, latest_version
+from jobs.engine.storage.ledger import Entry, between, is_passed_over, last_entry, latest_version
 from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.ledger_sums import EPOCH, MICROSECOND
 from jobs.engine.storage.locks import is_written
@@ -146,9 +146,19 @@ def waiting(table: Table, lake: Lake) -> int:
 
 
 def waiting_for_import(table: Table, lake: Lake) -> int:
-    """Return how many of the waiting rows came from files, which no stream reads: an import brings them."""
+    """Return how many of the waiting rows came from files, which no stream reads: an import brings them.
+
+    A stream that has read nothing yet begins with them.
+    """
+    if not has_begun(table, lake):
+        return 0
     books = Books(table, lake).follow()
     return sum(books.pending(sums_of(lake.table(source))) for source in table.upstream)
+
+
+def has_begun(table: Table, lake: Lake) -> bool:
+    """Return whether a table's own writer has written down that it read a row."""
+    return any(last_entry(path) is not None for path in lake.folders(table))
 
 
 def rows_until(path: Place, version: int) -> int:

@@ -29,6 +29,7 @@ from jobs.engine.runtime.meter import Meter, code_version
 from jobs.engine.storage import create_table, delta_commit
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, is_table, last_entry
+from jobs.engine.storage.ledger_snapshot import sums_of
 
 SMALL = 50_000
 """Up to this number of records a slice is written as one file; a file for each partition would be too small."""
@@ -79,6 +80,9 @@ class Intake:
         self._stream = identities(table.id, self._log, self._newest)
         self._refuse_another_topic()
         self._make()
+        self._history = sums_of(
+            self._path
+        ).history  # while this runs none comes: it needs the lease
         self._schemas = Learner(table, lake)
 
     def _make(self) -> None:
@@ -178,7 +182,7 @@ class Intake:
         number = self._newest.batch + 1 if self._newest else 0
         span = _span(start, stops)
         commit = delta_commit.Commit(self._spark, self._path)
-        seen_at, known = self._clock(), newest_before(self._newest)
+        seen_at, known = self._clock(), newest_before(self._newest, self._history)
         records = received(read(start, stops, span)).select(
             "*",
             F.lit(number).cast("bigint").alias("_batch"),

@@ -2,6 +2,10 @@
 
 Each entry carries it forward, so a commit reads only the entry before it. An arrival beyond the reader's clock by more
 than ``SKEW`` does not count (jobs/core/lateness.py): one record of the year 9999 would make every later row disordered.
+
+History that was imported before any stream had read a row counts as what came before Kafka's first record: the streams
+begin with it, so it has moved their watermarks. A record that Kafka has of the same time is a copy that state still knows,
+or lies further back than the table admits and is held as disordered, as after any other commit.
 """
 
 import json
@@ -31,11 +35,19 @@ def newest_credible(clock: str) -> str:
     return f"max(least({arrived}, {clock})) FILTER ({arrived} <= {clock} + {skew})"
 
 
-def newest_before(newest: Entry | None) -> datetime | None:
-    """Return the newest arrival up to a commit of bronze; None if its entry is of an older version without it."""
+def newest_before(newest: Entry | None, history: str | None = None) -> datetime | None:
+    """Return the newest arrival up to a commit of bronze; None if its entry is of an older version without it.
+
+    Args:
+        newest: The entry of the commit; None before the first.
+        history: The newest arrival of history with which the streams began (``Sums.history``), or will begin.
+    """
+    known = [datetime.fromisoformat(history)] if history else []
     if newest is None:
-        return NOTHING_ARRIVED
-    return datetime.fromisoformat(newest.newest_arrival) if newest.newest_arrival else None
+        return max([NOTHING_ARRIVED, *known])
+    if newest.newest_arrival:
+        known.append(datetime.fromisoformat(newest.newest_arrival))
+    return max(known, default=None)
 
 
 def newest_with(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
+from jobs.core.errors import DefinitionError
 from jobs.core.stateful import filters_below_time
 from jobs.core.table import Judged, Streamed, Table
 from jobs.engine.pipeline.plan import emits_over_time, shaped
@@ -19,6 +20,7 @@ from jobs.engine.runtime.spark_session import for_rows_alone, for_sorted_state
 from jobs.engine.storage.cut_log import begins_at, bring_back
 from jobs.engine.storage.dead_files import swept
 from jobs.engine.storage.files_at_version import table_id
+from jobs.engine.storage.import_notes import unfinished_file
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.place import Place
@@ -92,9 +94,29 @@ def bring_back_unread(table: Table, lake: Lake) -> None:
 def _begins_whole(table: Table, lake: Lake) -> bool:
     """Return whether a stream begins with a snapshot of its sources, because their past cannot be read as it was."""
     checkpoint = lake.checkpoint(table)
+    if is_new(checkpoint):
+        _refuse_half_imported(table, lake)
     if is_new(checkpoint) and any(map(_lacks_past, map(lake.table, table.upstream))):
         begin_whole(checkpoint)
     return begins_whole(checkpoint)
+
+
+def _refuse_half_imported(table: Table, lake: Lake) -> None:
+    """Refuse to begin with a half of the history that was to come before the stream.
+
+    It would leave the time of the other half, which could not come any more before Kafka has later records.
+
+    Raises:
+        DefinitionError: An import of history into the lake, before any stream had read a row, was interrupted.
+    """
+    for source in table.upstream:
+        if sums_of(lake.table(source)).history and (half := unfinished_file(source, lake)):
+            raise DefinitionError(
+                f"the import of {half.file} into {source.id} was interrupted, and {table.id} would begin with the half of it",
+                hint="type the import again, with --give-up if the file is gone; then run the table.",
+                table=table.id,
+                file=half.file,
+            )
 
 
 def _lacks_past(path: Place) -> bool:

@@ -18,7 +18,9 @@ from jobs.engine.storage.window_index import EPOCH
 
 
 def add_imported(spark: SparkSession, log: Log, lakes: Iterable[Lake]) -> None:
-    """Add the imported rows of a log, if it has any, to its copies in some lakes."""
+    """Add the imported rows of a log, if it has any, to its copies in some lakes that do not begin with them."""
+    if log.begins_with_history:
+        return
     ends = {part: (0, end) for part, end in sums_of(log.path, log.version).imported.items()}
     if not ends:
         return

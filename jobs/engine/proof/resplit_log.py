@@ -5,6 +5,9 @@ could have made these slices. The cuts are rows drawn at random, so all new comm
 the live table's commits were. Rows that follow a cut within a commit get the newest arrival up to the cut, as in that
 other run; no row is behind it, because arrivals ascend within a commit.
 
+Imported rows are in no commit that a stream reads, so they are added afterwards (jobs/engine/proof/add_imported.py). Where
+they came before any stream had read a row, the streams began with them, and so does the log: they are its first commit.
+
 The numbers of rows by commit and minute of arrival locate a drawn row, so only the rows of that minute are sorted.
 Five million rows in one commit, as a backlog is read, took 0.25 GB of memory and 10 s; sorting that commit at each cut
 took 0.77 GB and 28 s, and sorting the log 0.9 GB.
@@ -25,8 +28,10 @@ from jobs.engine.pipeline.newest_arrival import newest_credible
 from jobs.engine.storage import create_table, delta_commit
 from jobs.engine.storage.duckdb_session import Duck, spilling
 from jobs.engine.storage.duckdb_view import scan
+from jobs.engine.storage.import_marks import BATCH
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
+from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.place import Place
 
 PLACES = ", ".join(f'"{name}"' for name in ORDER)
@@ -60,6 +65,11 @@ class Log:
     path: Place
     version: int
 
+    @property
+    def begins_with_history(self) -> bool:
+        """Return whether streams began with imported rows."""
+        return sums_of(self.path, self.version).history is not None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
@@ -76,11 +86,10 @@ def resplit(
     path = lake.table(log.table)
     create_table.create(spark, path, RECEIVED, properties=PROPERTIES)
     rows = spark.read.format("delta").option("versionAsOf", log.version).load(str(log.path))
-    read = rows.where("_partition >= 0")  # imported rows are in no commit that a stream reads
-    return [
-        _append(spark, log.table, path, number, part)
-        for number, part in enumerate(_parts(read, _cuts(log, commits, chance)))
-    ]
+    parts = [*_parts(rows.where("_partition >= 0"), _cuts(log, commits, chance))]
+    if log.begins_with_history:
+        parts.insert(0, rows.where(F.col("_batch") == BATCH))
+    return [_append(spark, log.table, path, number, part) for number, part in enumerate(parts)]
 
 
 def _append(spark: SparkSession, table: Table, path: Place, number: int, part: DataFrame) -> int:

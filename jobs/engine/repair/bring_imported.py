@@ -8,10 +8,13 @@ the table's stream and those above have left is brought, so no state of a stream
 The order of the commits of a slice: the quarantine, then the table. What has been brought is the offset that the table's
 own ledger has reached, so a process that is killed anywhere goes on there. The tables above are computed again once,
 after all slices; until that is done a note names their range.
+
+History that comes before any stream has read a row is not brought: the streams begin with it.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
 
@@ -21,10 +24,11 @@ from pyspark.sql import functions as F
 from jobs import catalog
 from jobs.core.errors import DefinitionError, TransientError
 from jobs.core.moment import shifted
-from jobs.core.received import PLACE
+from jobs.core.received import PLACE, RECEIVED
 from jobs.core.table import Ingested, Judged, Table
-from jobs.engine.accounting.balance_sheet import readable_at
+from jobs.engine.accounting.balance_sheet import has_begun, readable_at
 from jobs.engine.kafka.slices import part_of
+from jobs.engine.pipeline.ingest import PROPERTIES
 from jobs.engine.quarantine.resolutions import unfinished
 from jobs.engine.quarantine.write import hold
 from jobs.engine.repair.backfill import ROLE
@@ -41,6 +45,7 @@ from jobs.engine.repair.replay import refuse_half_backfilled, refuse_unled
 from jobs.engine.repair.replay_plan import Fate, healing
 from jobs.engine.repair.write_healed import write_healed
 from jobs.engine.runtime.meter import Meter, code_version
+from jobs.engine.storage import create_table
 from jobs.engine.storage.batch_of_offset import commit_with
 from jobs.engine.storage.horizon import horizon
 from jobs.engine.storage.import_marks import IMPORT
@@ -49,38 +54,88 @@ from jobs.engine.storage.import_slices import ImportSlices
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, latest_version
 from jobs.engine.storage.ledger_snapshot import sums_of
-from jobs.engine.storage.locks import lease
+from jobs.engine.storage.locks import HasWriterError, lease
 from jobs.engine.storage.read_version import rows_at
 
 PATIENCE, AGAIN = 120.0, 0.5
 """Seconds to wait for the stream to pass over a commit of bronze, and between two looks."""
 
-AFTER_LIVE = (
-    "history comes after the first live records: streams must have left its time. Let producers send (a table whose topic "
-    "is empty is not closed by any number of runs), `strandline run`, then type the import again."
-)
-
 OnTable = Callable[[Table, Entry | None], None]
 
 
 def judges_of(bronze: Ingested, lake: Lake) -> list[Judged]:
-    """Return the tables of the lake that judge the rows of a bronze table."""
+    """Return the tables that judge the rows of a bronze table and have begun to."""
+    return [each for each in _judging(bronze) if has_begun(each, lake)]
+
+
+def comes_first(bronze: Ingested, lake: Lake) -> bool:
+    """Return whether no table that judges the rows of a bronze table has read one yet, so that all history may come."""
+    return bool(_judging(bronze)) and not judges_of(bronze, lake)
+
+
+def _judging(bronze: Ingested) -> list[Judged]:
     tables = (each for each in catalog.tables() if isinstance(each, Judged))
-    return [each for each in tables if bronze in each.upstream and lake.exists(each)]
+    return [each for each in tables if bronze in each.upstream]
+
+
+@contextmanager
+def before_streams(spark: SparkSession, bronze: Ingested, lake: Lake) -> Iterator[bool]:
+    """Keep streams that have read nothing from beginning while history comes; yield whether that is all of them.
+
+    Such a stream begins with all that bronze has, in one batch (jobs/engine/pipeline/stream_frames.py), so no time is
+    closed to history that comes before it. One that has begun over an empty table begins anew: it follows commits, and
+    would pass over those of an import.
+
+    Raises:
+        HasWriterError: One of them runs, or bronze is being read from Kafka, whose records must know up to when history
+            reaches.
+    """
+    is_first = comes_first(bronze, lake)
+    waiting = [
+        each
+        for each in _judging(bronze)
+        if not has_begun(each, lake) and (is_first or lake.exists(each))
+    ]
+    with ExitStack() as held:
+        writers: list[Table] = [bronze, *waiting] if is_first else [*waiting]
+        for each in writers:
+            held.enter_context(_stopped(spark, each, lake))
+        is_first = is_first and comes_first(bronze, lake)  # one may have begun meanwhile
+        if is_first:
+            create_table.create(spark, lake.table(bronze), RECEIVED, properties=PROPERTIES)
+        for each in waiting:
+            if not has_begun(each, lake):
+                lake.checkpoint(each).remove()
+        yield is_first
+
+
+@contextmanager
+def _stopped(spark: SparkSession, table: Table, lake: Lake) -> Iterator[None]:
+    with ExitStack() as held:
+        try:
+            held.enter_context(lease(spark, table, lake))
+        except HasWriterError as error:
+            raise HasWriterError(
+                error.message,
+                hint="history that comes before a stream has read a row needs it to be stopped: `strandline drain`, or "
+                "Ctrl-C; import, then start it again, and it begins with the history.",
+                **error.fields,
+            ) from error
+        yield
 
 
 def refuse_open_time(bronze: Ingested, lake: Lake, span: Span) -> None:
     """Refuse history that lies, in whole or in part, in a time that a stream still owns.
 
     Raises:
-        DefinitionError: A stream above the table has not left it, or none reads it yet.
+        DefinitionError: A stream above the table has not left it, or no table reads it.
         GateShutError: A shut gate keeps a downstream table from following.
     """
     judges = judges_of(bronze, lake)
     if not judges:
         raise DefinitionError(
-            f"no table of {lake.root} judges the rows of {bronze.id} yet, so nothing could follow an import",
-            hint=AFTER_LIVE,
+            f"no table judges the rows of {bronze.id}, so nothing could follow an import",
+            hint="declare a silver table that reads it.",
             table=bronze.id,
         )
     for judge in judges:
@@ -98,7 +153,8 @@ def refuse_open_time(bronze: Ingested, lake: Lake, span: Span) -> None:
                 f"that of {behind.id} has left {past}",
                 hint=f"import what is older; this much can come when events of {possible.isoformat()} were read."
                 if closed
-                else f"{AFTER_LIVE} All of this can come once events of {possible.isoformat()} were read.",
+                else f"run it first: `strandline run {behind.id}`. All of this can come once events of "
+                f"{possible.isoformat()} were read.",
                 table=bronze.id,
             )
         _refuse_deleted_time(judge, lake, span)

@@ -2,7 +2,8 @@
 
 The streams above pass over these commits, because their watermarks have passed (jobs/engine/repair/bring_imported.py
 brings the rows to them). So a commit also rewrites the table's smallest file: a stream skips a commit only when it
-removes a file. The arrival of a row is a field of it, to the millisecond as in Kafka; a record in which it cannot be
+removes a file. History that comes before any stream has read a row needs no passing over: the streams begin with all that
+is there, and its entries say up to when it reaches (jobs/engine/pipeline/newest_arrival.py). The arrival of a row is a field of it, to the millisecond as in Kafka; a record in which it cannot be
 read, or that says it came before 1970 or after the first look at its file, has that of the record before it.
 
 A file is read whole before its first row is committed: a torn one, and one with a time that a stream still owns, is
@@ -21,16 +22,17 @@ from jobs.core.errors import DataError
 from jobs.core.received import NOTHING_ARRIVED, RECEIVED
 from jobs.core.table import Ingested
 from jobs.engine.repair.closed_range import Span
-from jobs.engine.repair.plan_import import Plan, committed
+from jobs.engine.repair.plan_import import Plan
 from jobs.engine.runtime.meter import Meter, code_version
 from jobs.engine.storage.history_file import Record
 from jobs.engine.storage.import_marks import BATCH, IMPORT, PARTITION, part_of_imports
-from jobs.engine.storage.import_notes import ImportNotes
+from jobs.engine.storage.import_notes import ImportNotes, committed
 from jobs.engine.storage.import_slices import ImportSlices
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, latest_version
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.replace_rows import Exchange, swap
+from jobs.engine.storage.window_index import MICROSECOND
 
 SLICE = 200_000
 """Rows of a commit. They are in this process at once: with payloads of 300 bytes about 100 MB."""
@@ -51,10 +53,12 @@ def import_file(  # noqa: PLR0913  # what, where, and by which clock
     *,
     clock: Callable[[], datetime],
     slice_rows: int = SLICE,
+    is_first: bool = False,
 ) -> Iterator[Entry]:
     """Commit the records of a file that are not committed yet, and yield the entry of each commit.
 
-    The caller holds the table's lease in the role of imports.
+    The caller holds the table's lease in the role of imports; where no stream above has read a row (``is_first``), also
+    those of the streams, which will begin with these records.
     """
     note, path = plan.note, lake.table(table)
     if not plan.done and plan.left:
@@ -98,16 +102,20 @@ def import_file(  # noqa: PLR0913  # what, where, and by which clock
             read=len(part),
             good=len(part),
             came=len(part),
+            newest_arrival=_last(reach) if is_first else None,
             code=code_version(table),
         ).closed(written=len(part), wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
         ImportSlices(path, part_of_imports(note.topic)).note(note.first + at, latest_version(path))
-        append(spark, path, as_received(spark, rows, note.topic, clock()), entry)
+        received = as_received(spark, rows, note.topic, clock())
+        append(spark, path, received, entry, may_fill=is_first)
         at += len(part)
         yield entry
 
 
-def append(spark: SparkSession, path: Place, rows: DataFrame, entry: Entry) -> None:
-    """Add imported rows to bronze in one commit that streams pass over."""
+def append(
+    spark: SparkSession, path: Place, rows: DataFrame, entry: Entry, *, may_fill: bool = False
+) -> None:
+    """Add imported rows to bronze in one commit that streams pass over; into an empty table only where none reads it."""
     exchange = Exchange(
         at="_arrived_at",
         reach=NOWHERE,
@@ -116,7 +124,7 @@ def append(spark: SparkSession, path: Place, rows: DataFrame, entry: Entry) -> N
         come=rows,
         coming=entry.came,
     )
-    swap(spark, path, exchange, entry.encoded())
+    swap(spark, path, exchange, entry.encoded(), may_fill=may_fill)
 
 
 def as_received(spark: SparkSession, rows: pa.Table, topic: str, seen_at: datetime) -> DataFrame:
@@ -137,6 +145,10 @@ def as_received(spark: SparkSession, rows: pa.Table, topic: str, seen_at: dateti
             for each in RECEIVED
         )
     )
+
+
+def _last(reach: Span) -> str:
+    return (reach.until - MICROSECOND).isoformat()
 
 
 def _arrived(records: Iterator[Record], begins: int) -> Iterator[Record]:

@@ -18,10 +18,8 @@ from jobs.core.topic import Parse, Topic
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.storage.history_file import HistoryFile
 from jobs.engine.storage.history_names import Format
-from jobs.engine.storage.import_marks import part_of_imports
-from jobs.engine.storage.import_notes import ImportNote, ImportNotes
+from jobs.engine.storage.import_notes import ImportNote, ImportNotes, committed, reached
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger_snapshot import sums_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,14 +90,6 @@ def _formats(parse: Parse) -> tuple[Format, ...]:
     return (Format.CSV,) if parse is parse_csv else (Format.JSON, Format.CSV)
 
 
-def unfinished_file(table: Ingested, lake: Lake) -> ImportNote | None:
-    """Return the file whose import was interrupted after some of its rows were committed, if there is one."""
-    newest = ImportNotes(table, lake).newest()
-    if newest is None or not 0 < committed(table, lake, newest) < newest.rows:
-        return None
-    return newest
-
-
 def planned(
     table: Ingested, topic: Topic, lake: Lake, file: HistoryFile, *, keep: bool = False
 ) -> Plan:
@@ -140,7 +130,7 @@ def planned(
         if keep:
             notes.know(file.place, replace(copy, stamp=stamp))
         return _plan(file, topic, copy, done)
-    draft = replace(draft, first=_reached(table, lake, topic.name))
+    draft = replace(draft, first=reached(table, lake, topic.name))
     return Plan(file=replace(file, until=draft.until), note=draft, done=0)
 
 
@@ -187,11 +177,6 @@ def give_up(table: Ingested, lake: Lake, note: ImportNote) -> ImportNote:
     return kept
 
 
-def committed(table: Ingested, lake: Lake, note: ImportNote | None) -> int:
-    """Return how many records of a file are committed, by the offset that its own topic has reached."""
-    return note.done(_reached(table, lake, note.topic)) if note else 0
-
-
 def _surveyed(file: HistoryFile, topic: Topic, stamp: str) -> ImportNote:
     """Read a file once, whole; a text is hashed on the way."""
     digest = hashlib.sha256()
@@ -222,7 +207,3 @@ def _surveyed(file: HistoryFile, topic: Topic, stamp: str) -> ImportNote:
         stamp=stamp,
         until=file.until,
     )
-
-
-def _reached(table: Ingested, lake: Lake, topic: str) -> int:
-    return sums_of(lake.table(table)).imported.get(part_of_imports(topic), 0)

@@ -13,9 +13,10 @@ from dataclasses import asdict, dataclass
 
 from jobs.core.table import Table
 from jobs.engine.storage.history_file import END_OF_TIME
-from jobs.engine.storage.import_marks import IMPORT
+from jobs.engine.storage.import_marks import IMPORT, part_of_imports
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
+from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.place import Place
 
 FOLDER = "_imports"
@@ -118,6 +119,24 @@ class ImportNotes:
 def notes_of(table: Table, lake: Lake) -> Place:
     """Return the folder with the notes of a bronze table."""
     return lake.root / FOLDER / table.name
+
+
+def reached(table: Table, lake: Lake, topic: str) -> int:
+    """Return the offset that the imported rows of a topic have reached."""
+    return sums_of(lake.table(table)).imported.get(part_of_imports(topic), 0)
+
+
+def committed(table: Table, lake: Lake, note: ImportNote | None) -> int:
+    """Return how many records of a file are committed, by the offset that its own topic has reached."""
+    return note.done(reached(table, lake, note.topic)) if note else 0
+
+
+def unfinished_file(table: Table, lake: Lake) -> ImportNote | None:
+    """Return the file whose import was interrupted after some of its rows were committed, if there is one."""
+    newest = ImportNotes(table, lake).newest()
+    if newest is None or not 0 < committed(table, lake, newest) < newest.rows:
+        return None
+    return newest
 
 
 def origin(table: Table, lake: Lake, entry: Entry, offset: int) -> dict[str, object]:

@@ -108,7 +108,8 @@ class Entry:
         rules: Fingerprint of the rules by which it was judged.
         contract: Fingerprint of the columns of its rows.
         newest: The newest event time among its good rows, as text.
-        newest_arrival: For bronze, the newest arrival up to this commit and with it, as text (jobs/engine/pipeline/newest_arrival.py).
+        newest_arrival: For bronze, the newest arrival up to this commit and with it, as text (jobs/engine/pipeline/newest_arrival.py);
+            for an import that of its own rows, where no stream above had read a row yet.
         watermark: The watermark of the batch, as text.
         duration_ms: From the start of the batch to its commit.
         cpu_ms: CPU time of the process meanwhile, including queries that ran beside the batch.

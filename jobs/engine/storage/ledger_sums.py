@@ -88,6 +88,8 @@ class Sums:
         repairs: Backfills and replays, by their streams; of imports the last one.
         imported: How many rows of files it has, by the partition of their topic.
         brought: How many rows imports have read, in force; no stream reads them.
+        history: Of bronze, the newest arrival among the imported rows that came before any stream above had read a row, as
+            text. What Kafka brings later is measured against it (jobs/engine/pipeline/newest_arrival.py).
     """
 
     version: int = -1
@@ -122,6 +124,7 @@ class Sums:
     repairs: dict[str, Repair] = field(default_factory=dict)
     imported: dict[str, int] = field(default_factory=dict)
     brought: int = 0
+    history: str | None = None
 
     @property
     def begun(self) -> int:
@@ -219,6 +222,7 @@ class Sums:
         self.moved += moved
         if entry.mode == IMPORT:
             self.brought += entry.read
+            self.history = max(entry.newest_arrival or "", self.history or "") or None
             self.repairs.pop(IMPORT, None)
             self.repairs[IMPORT] = self._noted(version, entry, moved)
             return

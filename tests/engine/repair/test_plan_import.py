@@ -20,10 +20,10 @@ from jobs.core.parse_debezium import debezium
 from jobs.core.parse_registered import registered
 from jobs.core.table import Ingested
 from jobs.core.topic import Parse, Topic
-from jobs.engine.repair.plan_import import Plan, give_up, planned, refuse_unlike, unfinished_file
+from jobs.engine.repair.plan_import import Plan, give_up, planned, refuse_unlike
 from jobs.engine.storage.history_file import HistoryFile, milliseconds_of
 from jobs.engine.storage.import_marks import BATCH, IMPORT, part_of_imports
-from jobs.engine.storage.import_notes import ImportNotes
+from jobs.engine.storage.import_notes import ImportNotes, unfinished_file
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import latest_version
 from jobs.engine.storage.place import Place
