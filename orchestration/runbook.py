@@ -12,6 +12,7 @@ class Alarm(StrEnum):
     DEAD = "dead"
     SILENT = "silent"
     STUCK = "stuck"
+    FENCED = "fenced"
     FAILING = "failing"
     ALERTS_DEAD = "alerts_dead"
     ALERTS_SILENT = "alerts_silent"

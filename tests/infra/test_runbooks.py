@@ -59,7 +59,7 @@ def test_everything_that_alerts_a_person_is_an_alarm() -> None:
     kinds = {each.kind for each in (LakeError, DataError, DefinitionError, TransientError)}
 
     assert {*Ill} <= {*Alarm}
-    assert {f"alerts_{ill}" for ill in {*Ill} - {Ill.FAILING}} <= {*Alarm}
+    assert {f"alerts_{ill}" for ill in {*Ill} - {Ill.FAILING, Ill.FENCED}} <= {*Alarm}
     assert {f"run_{kind}" for kind in kinds | {UNFORESEEN}} <= {*Alarm}
 
 
