@@ -37,6 +37,9 @@ from jobs.engine.storage.window_index import MICROSECOND
 SLICE = 200_000
 """Rows of a commit. They are in this process at once: with payloads of 300 bytes about 100 MB."""
 
+SLICE_BYTES = 64_000_000
+"""Bytes of the payloads of a commit, and one record more: a line may have 32 MB, and 200,000 of them were in memory at once."""
+
 NOWHERE = (0, 0)
 """A range of arrivals that no row has: an import removes nothing."""
 
@@ -71,7 +74,7 @@ def import_file(  # noqa: PLR0913  # what, where, and by which clock
     at, wanted = plan.done, islice(records, plan.done, None)
     while at < note.rows:
         meter = Meter(spark)
-        part = list(islice(wanted, slice_rows))
+        part = list(_slice(wanted, slice_rows))
         if not part:
             raise DataError(
                 f"{note.file} had {note.rows:,} records when it was looked at, and has {at:,} now",
@@ -149,6 +152,18 @@ def as_received(spark: SparkSession, rows: pa.Table, topic: str, seen_at: dateti
 
 def _last(reach: Span) -> str:
     return (reach.until - MICROSECOND).isoformat()
+
+
+def _slice(
+    records: Iterator[tuple[int, Record]], most: int, most_bytes: int = SLICE_BYTES
+) -> Iterator[tuple[int, Record]]:
+    """Yield the next records, as many as a commit may have; the record that reaches its bytes is its last."""
+    held = 0
+    for number, record in islice(records, most):
+        yield number, record
+        held += len(record.payload or b"")
+        if held >= most_bytes:
+            return
 
 
 def _arrived(records: Iterator[Record], begins: int) -> Iterator[Record]:

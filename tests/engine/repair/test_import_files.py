@@ -18,7 +18,8 @@ from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.accounting.close_ledger import close
 from jobs.engine.proof.compare import compare
 from jobs.engine.repair.expire import expire
-from jobs.engine.repair.import_files import import_file
+from jobs.engine.repair.import_files import _slice, import_file
+from jobs.engine.storage.history_file import Record
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, latest_version
 from jobs.engine.storage.ledger_snapshot import snapshot
@@ -262,3 +263,18 @@ def _interrupted(*words: Any, **options: Any) -> Iterator[Entry]:  # noqa: ANN40
     """Import the first slice; then the file cannot be read any more."""
     yield next(import_file(*words, **options))
     raise DataError("the disk is gone", hint="bring it back.")
+
+
+def test_a_slice_is_bounded_by_its_bytes_and_leaves_no_record_out() -> None:
+    """A file of long lines was in memory whole: 200,000 records of up to 32 MB."""
+    sizes = [10, 10, 100, 5, 5, 5, 30, 0, 1]
+    records = iter([(number, Record(b"x" * size, None)) for number, size in enumerate(sizes)])
+
+    slices = []
+    while part := list(_slice(records, 3, 40)):
+        slices.append([len(each.payload) for _, each in part])
+
+    assert slices == [[10, 10, 100], [5, 5, 5], [30, 0, 1]]
+    one = iter([(0, Record(b"x" * 50, None)), (1, Record(b"x", None))])
+    assert [number for number, _ in _slice(one, 3, 40)] == [0]
+    assert [number for number, _ in _slice(one, 3, 40)] == [1]
