@@ -20,10 +20,8 @@ from jobs.core.errors import TransientError
 from jobs.core.table import Table
 from jobs.engine.runtime.holders import is_there, own
 from jobs.engine.runtime.outage import skipped_in_outage
-from jobs.engine.runtime.settings import lease_seconds
-from jobs.engine.storage import store_lease
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.locks import HasWriterError, refuse_if_taken
+from jobs.engine.storage.locks import HasWriterError, WriterWatch
 from jobs.engine.storage.place import Place
 
 PATIENCE = 300.0
@@ -125,10 +123,10 @@ def _await(
         HasWriterError: Its writer does not let go of it.
     """
     deadline, is_noted = time.monotonic() + patience, False
-    beats = _Beats(lake.lease(table))
+    writer = WriterWatch(table, lake)
     while True:
         try:
-            _refuse_written(table, lake, beats)
+            writer.refuse()
         except HasWriterError as error:
             if time.monotonic() > deadline:
                 raise HasWriterError(
@@ -143,36 +141,6 @@ def _await(
         else:
             return
         time.sleep(lake.pause(AGAIN))
-
-
-def _refuse_written(table: Table, lake: Lake, beats: "_Beats") -> None:
-    """Refuse a table that a process writes, on this host or on another.
-
-    Raises:
-        HasWriterError: One does.
-    """
-    refuse_if_taken(table, lake)
-    if beats.has_holder():
-        raise HasWriterError(
-            f"{table.id} has a writer on another host", hint="it hands the table over."
-        )
-
-
-class _Beats:
-    """Looks whether a lease on a store has a holder who renews it; on a disk the lock itself says so."""
-
-    def __init__(self, path: Place) -> None:
-        self._path = path
-        self._last: tuple[str, float] | None = None
-
-    def has_holder(self) -> bool:
-        """Return whether the lease was renewed within its life, on the clock of who waits."""
-        if self._path.is_local or not store_lease.holder(self._path):
-            return False
-        stamp = self._path.stamp()
-        if self._last is None or self._last[0] != stamp:
-            self._last = stamp, time.monotonic()
-        return time.monotonic() - self._last[1] < lease_seconds()
 
 
 def _asked_already(table: Table, other: str | None) -> TransientError:

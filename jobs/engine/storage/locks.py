@@ -33,6 +33,7 @@ from jobs.core.feed import Feed
 from jobs.core.table import Table
 from jobs.engine.runtime.holders import is_there, own
 from jobs.engine.runtime.jvm import jvm
+from jobs.engine.runtime.settings import lease_seconds
 from jobs.engine.storage import locks_on_store, store_lease
 from jobs.engine.storage.lake import WRITER, Lake
 from jobs.engine.storage.place import Place
@@ -174,7 +175,10 @@ def _await_turn(path: Place, attempt: Callable[[], bool]) -> None:
 
 
 def refuse_if_taken(table: Table | Feed, lake: Lake) -> None:
-    """Refuse at once, without a JVM, when another process writes the table.
+    """Refuse at once, without a JVM, when another process of this host writes the table, or of any host on a disk.
+
+    Of another host and on a store it cannot be said at once whether it is there: to take the lease shows it, and so does
+    ``WriterWatch``.
 
     Raises:
         HasWriterError: Another process writes it.
@@ -192,6 +196,38 @@ def refuse_if_taken(table: Table | Feed, lake: Lake) -> None:
     with path.local.open("r+") as file:
         if _retried(path, lambda: _could_lock(file) or None) is None:
             raise _taken(table, path, WRITER)
+
+
+class WriterWatch:
+    """Asks again and again whether a process writes a table, on this host or on another.
+
+    On a disk the lock itself says so. On a store a holder of another host is one who renews the lease within its life, on the
+    clock of who asks; one that was killed is believed for so long.
+    """
+
+    def __init__(self, table: Table | Feed, lake: Lake) -> None:
+        """Begin; no lease was looked at."""
+        self._table, self._lake = table, lake
+        self._path = lake.lease(table)
+        self._last: tuple[str, float] | None = None
+
+    def refuse(self) -> None:
+        """Refuse a table that a process writes.
+
+        Raises:
+            HasWriterError: One does.
+        """
+        refuse_if_taken(self._table, self._lake)
+        if self._is_renewed():
+            raise _taken(self._table, self._path, WRITER)
+
+    def _is_renewed(self) -> bool:
+        if self._path.is_local or not store_lease.holder(self._path):
+            return False
+        stamp = self._path.stamp()
+        if self._last is None or self._last[0] != stamp:
+            self._last = stamp, time.monotonic()
+        return time.monotonic() - self._last[1] < lease_seconds()
 
 
 def is_written(table: Table | Feed, lake: Lake) -> bool:

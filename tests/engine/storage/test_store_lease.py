@@ -13,9 +13,11 @@ import pytest
 from jobs.core.errors import DefinitionError
 from jobs.engine.runtime.holders import started
 from jobs.engine.storage import object_files, store_lease
-from jobs.engine.storage.locks import is_held
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.locks import HasWriterError, WriterWatch, is_held
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.store_lease import FencedError, StoreLease, holder, take, take_again
+from tests.support.events import TABLE
 
 LIFE = 1.0
 MANY = 20
@@ -193,3 +195,30 @@ def test_a_lease_that_was_removed_is_written_again(bucket: Place) -> None:
         time.sleep(0.05)
     held.refuse_lost()
     held.release()
+
+
+def test_a_writer_of_another_host_is_one_who_renews_its_lease(
+    bucket: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen by who waits for the table, and named; one that was killed is believed for the life of a lease, and no longer."""
+    monkeypatch.setenv("STRANDLINE_LEASE", "1")
+    lake = Lake(bucket)
+    place, gone = lake.lease(TABLE), {"pid": 7, "host": "code-gone", "started": 1.0, "id": "x"}
+    watch = WriterWatch(TABLE, lake)
+    watch.refuse()
+    for beat in range(3):
+        _left(place, gone, life=LIFE, beat=beat)
+        with pytest.raises(
+            HasWriterError, match="has a writer already: process 7 on code-gone, renewed"
+        ):
+            watch.refuse()
+
+    refused, deadline = True, time.monotonic() + 60
+    while refused and time.monotonic() < deadline:
+        time.sleep(0.1)
+        try:
+            watch.refuse()
+        except HasWriterError:
+            continue
+        refused = False
+    assert not refused
