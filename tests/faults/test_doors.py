@@ -101,7 +101,7 @@ REASONS = {
     "jobs.cli.main:_forget_old_traces": "removes stack traces in the system's folder, of which the newest stay",
     "jobs.engine.pipeline.dimension_lookup:_replace": DOMAIN,
     "jobs.engine.pipeline.feed_ledger:_commit": LIVE,
-    "jobs.engine.pipeline.feed_ledger:_leave_former_topics": "removes a checkpoint of topics of another name; no kill meets it yet",
+    "jobs.engine.pipeline.feed_ledger:_leave_former_topics": "a checkpoint of topics of another name; killed within in test_feed_ledger.py",
     "jobs.engine.pipeline.feed_query:start": LIVE,
     "jobs.engine.pipeline.ingest:_make": DOMAIN,
     "jobs.engine.pipeline.recompute_windows:_put": DOMAIN,

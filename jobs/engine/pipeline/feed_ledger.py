@@ -101,11 +101,18 @@ class FeedLedger:
             refuse_unlike(self._feed.id, self._stream, now, read)
 
     def _leave_former_topics(self) -> None:
-        """Begin a new checkpoint where the table reads a topic of another name than the checkpoint does."""
-        found = kafka_ends(self._checkpoint)
-        names = {topic.name for topic in self._feed.topics}
-        if found is not None and not {*found[1]} <= names:
-            self._checkpoint.remove()
+        """Begin a new checkpoint where the table reads a topic of another name than the checkpoint does.
+
+        A file beside the checkpoint says that it is being removed: of a half one nothing could be known.
+        """
+        leaving = self._checkpoint.parent / f"{self._checkpoint.name}.leaving"
+        if not leaving.is_file():
+            found = kafka_ends(self._checkpoint)
+            if found is None or {*found[1]} <= {topic.name for topic in self._feed.topics}:
+                return
+            leaving.put("")
+        self._checkpoint.remove()
+        leaving.remove_file()
 
     def close(self) -> None:
         """Disconnect from Kafka."""

@@ -1,0 +1,50 @@
+"""Doctor, radar and ledger say what is lost of a topic that was made anew, and the one way on."""
+
+from typing import cast
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.bronze import device_telemetry as bronze
+from jobs.core.received import RECEIVED
+from jobs.engine.kafka.recreated import WAY
+from jobs.engine.storage import create_table
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry
+from tests.cli.inside import strandline, succeeded
+from tests.support.ledgers import write_log
+
+pytestmark = pytest.mark.kafka
+
+LOST = "what the former one had from offset 10 of partition 0 on is lost"
+
+
+def test_each_of_them_names_what_is_lost_and_the_way_on(kafka: str, lake: Lake) -> None:
+    """The lake has read a topic whose id no topic of this cluster has, whether or not one of the name is there."""
+    topic = bronze.TABLE.topics[0].name
+    read = Entry(
+        table=bronze.TABLE.id,
+        mode="available-now",
+        batch=0,
+        source=topic,
+        stream=f"{topic}@of-another-time",
+        offsets={f"{topic}/0": (0, 10)},
+        read=10,
+        good=10,
+        without_record=10,
+    )
+    create_table.create(cast(SparkSession, None), lake.table(bronze.TABLE), RECEIVED)
+    write_log(lake.table(bronze.TABLE), [read], first=1)
+    there = {"env": {"STRANDLINE_KAFKA": kafka, "STRANDLINE_LAKE": str(lake.root)}}
+
+    checks = {each["name"]: each for each in strandline("doctor", "--json", **there).json}
+    radar = strandline("radar", **there)
+    ledger = succeeded("ledger", **there)
+
+    assert (checks["kafka"]["ok"], checks["kafka"]["hint"]) == (False, WAY)
+    assert LOST in checks["kafka"]["detail"]
+    assert radar.code != 0
+    assert LOST in radar.out + radar.err
+    assert WAY in radar.err
+    assert f"lost to {bronze.TABLE.id}: {topic}/0, its topic was" in ledger.out
+    assert LOST in ledger.out
