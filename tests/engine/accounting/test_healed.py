@@ -84,3 +84,18 @@ def test_a_healed_and_rebuilt_table_has_no_negative_counts(dropped: Lake) -> Non
 
     assert (one.duplicates, one.dropped_by_watermark) == (11, 0)
     assert one.read == one.accounted
+
+
+def test_what_an_upper_operator_refused_is_in_the_sum_of_a_promotion_and_of_an_undo(
+    dropped: Lake,
+) -> None:
+    """Those rows are nowhere still; of drops whose range is known for some only, the sum has no range."""
+    refused = entry(SILVER, batch=2, read=2, good=2, written=2, dropped_above={"aggregates": 2})
+    written(dropped.table(SILVER), numbers(2), refused.encoded())
+    known = entry(SILVER, batch=3, read=1, dropped_by_watermark=1, dropped_between=(1, 2))
+    written(dropped.table(SILVER), [], known.encoded())
+
+    one = summed(dropped.table(SILVER), "undo")
+
+    assert one.dropped_above == {"aggregates": 2}
+    assert (one.dropped_by_watermark, one.dropped_between) == (51, None)
