@@ -11,14 +11,17 @@ from pyspark.sql import functions as F
 
 from jobs.core.table import Judged
 from jobs.engine.accounting.balance_sheet import balance
+from jobs.engine.pipeline.batch_accounting import watch_of
 from jobs.engine.pipeline.function_counts import mark_of, mark_of_rows
 from jobs.engine.proof.verify import function_faults
 from jobs.engine.repair.backfill import backfill
 from jobs.engine.repair.closed_range import Span
+from jobs.engine.storage.files_at_version import table_id
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, Through, last_entry
 from jobs.engine.storage.log_actions import appended
 from jobs.engine.storage.read_version import rows_now
+from jobs.engine.storage.spark_checkpoint import WHOLE, Planned, Position
 from jobs.engine.trace.explain_silver import explain_spot
 from jobs.engine.trace.locate import Spot
 from jobs.engine.trace.verdict import Verdict, World
@@ -123,6 +126,33 @@ def test_an_entry_adds_up_with_what_its_function_lost_and_made_apart_from_each_o
 
     assert (entry.duplicates, entry.is_accounted) == (4, True)
     assert not replace(entry, lost_by_function=0).is_accounted
+
+
+@pytest.mark.slow
+def test_the_records_of_a_snapshot_and_of_a_commit_beside_it_are_looked_at_together(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """A stream that begins with a snapshot may read what was committed meanwhile; a loss in either is found."""
+    received(lake, LOG)
+    path = lake.table(TABLE)
+    whole = Planned(
+        number=0,
+        start={},
+        end={table_id(path): Position(2, WHOLE)},
+        watermark_ms=0,
+        late_ms=0,
+        whole=True,
+    )
+    inputs = {TABLE.id: whole.input(path)}
+    assert [(version, bool(part.files)) for version, part in inputs[TABLE.id]] == [
+        (1, False),
+        (2, True),
+    ]
+
+    watch = watch_of(spark, silver.TABLE, lake, "a stream", inputs)
+
+    assert sorted(row["_offset"] for row in watch.records().collect()) == [0, 1, 2, 3, 4, 5]
+    assert watch.read()[0] == 6
 
 
 @pytest.mark.slow
