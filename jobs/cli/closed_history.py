@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from jobs.core.errors import DefinitionError
 from jobs.engine.repair.closed_range import Span, closed_until, refuse_open, refuse_streamless
+from jobs.engine.storage.known_reach import refuse_unbounded
 from jobs.engine.storage.lake import Lake
 from jobs.rules.sources import Source
 
@@ -18,6 +19,7 @@ def refuse_unclosed(source: Source, lake: Lake, span: Span | None) -> None:
         refuse_open(source.table, lake, span)
         return
     refuse_streamless(source.table, lake)
+    refuse_unbounded(source.table, lake)
     if closed_until(source.table, lake) is None:
         raise DefinitionError(
             f"nothing of {source.table.id} is closed yet",

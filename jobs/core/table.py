@@ -198,7 +198,7 @@ class _Windows(_Derived):
         window_from: The column with the start of a row's window.
         event_at: The column with the event time, if it is another than the start of the window.
         reach: How far outside of a window the rows of its sources may lie from which it is computed, as Spark reads it, such
-            as ``4 hours``. Without it a computation of a range takes it from the plan, or reads all of the sources.
+            as ``4 hours``. Without it a repair takes it from the plan; where no condition bounds it there, it is refused.
     """
 
     window: str
@@ -250,12 +250,19 @@ class Appended(_Derived):
         lateness: How late its rows may be, for a stream that reads them.
         dimension: The as-of join that adds columns of a dimension to its rows.
         scored_by: The name of the model that scores its rows (jobs/core/model.py).
+        reach: How far apart the rows of its sources may lie that meet in a row, as Spark reads it. Without it a repair takes
+            it from the plan.
     """
 
     closes_at: str | None = None
     lateness: Lateness = field(default_factory=Lateness)
     dimension: Dimension | None = None
     scored_by: str | None = None
+    reach: str | None = None
+
+    def __post_init__(self) -> None:
+        _Derived.__post_init__(self)
+        declared.refuse_reach(self, self.reach)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,15 +73,22 @@ class Joined:
 
     Args:
         waits: How long after the watermark of its sources a row of the table is final.
-        reach: How far apart the rows lie that meet in its joins; None where the plan sets no bound.
+        apart: How far apart the rows lie that meet in its joins; None where a join sets no bound.
+        is_local: Whether nothing but these joins looks at rows of another time.
         lossy: For each way in which rows may be lost, the column with the time of the rows that wait, and a sentence.
         ends: The columns of the table that are the end of a window, and nothing later.
     """
 
     waits: timedelta = timedelta(0)
-    reach: timedelta | None = timedelta(0)
+    apart: timedelta | None = timedelta(0)
+    is_local: bool = True
     lossy: tuple[tuple[str, str], ...] = ()
     ends: tuple[str, ...] = ()
+
+    @property
+    def reach(self) -> timedelta | None:
+        """Return how far from a range the rows lie from which its rows are computed; None where the plan does not say."""
+        return self.apart if self.is_local else None
 
 
 _known: dict[tuple[Streamed, tuple[str, ...]], Joined] = {}
@@ -160,10 +167,10 @@ class _Reader:
         waits, _ = self._walk(root)
         is_local = all(map(self._is_local, self._plan.root.walk()))
         bounds = self._bounds
-        reach = None
-        if is_local and None not in bounds:
+        apart = None
+        if None not in bounds:
             # Rows that meet because they are in the same window lie up to its length apart.
-            reach = sum(
+            apart = sum(
                 (timedelta(milliseconds=each or 0) + self._table.window_length for each in bounds),
                 timedelta(0),
             )
@@ -175,7 +182,8 @@ class _Reader:
         )
         return Joined(
             waits=timedelta(milliseconds=waits),
-            reach=reach,
+            apart=apart,
+            is_local=is_local,
             lossy=tuple(dict.fromkeys(self._lossy)),
             ends=ends,
         )

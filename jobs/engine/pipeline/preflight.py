@@ -7,18 +7,20 @@ The verdicts are proven against restarts in Spark (tests/engine/pipeline/test_re
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from jobs.core.errors import DefinitionError
+from jobs.core.lateness import milliseconds
 from jobs.core.table import Ingested, Judged, Recomputed, Streamed, Table, Upserted
 from jobs.core.verdict import good_rows
 from jobs.engine.pipeline.compare_plans import Difference, Remedy, state_differences
 from jobs.engine.pipeline.compare_tables import sink_differences, source_differences
 from jobs.engine.pipeline.dimension_lookup import unknown
+from jobs.engine.pipeline.joined_streams import joined
 from jobs.engine.pipeline.run_fingerprint import fingerprint, source_tables
 from jobs.engine.pipeline.spark_plan import refusal
 from jobs.engine.pipeline.stateful_plan import StatefulPlan, output_mode, stateful_plan
@@ -29,7 +31,7 @@ from jobs.engine.storage.damage import damage
 from jobs.engine.storage.declared_table import declared_table, never_null_now
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger_snapshot import sums_of
-from jobs.engine.storage.run_record import RunRecord, read_record, write_record
+from jobs.engine.storage.run_record import JOIN, RunRecord, read_record, write_record
 from jobs.engine.storage.spark_checkpoint import is_new, source_ids
 
 NO_RECORD = "what ran before was not recorded, so only what Spark keeps could be compared"
@@ -74,17 +76,27 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """A stream that may start, and what it will run; None where that is recorded already."""
+    """A stream that may start.
+
+    Args:
+        plan: What it will run; None where that is recorded already.
+        apart_ms: How far apart the rows lie that meet in its joins; None where nothing bounds it.
+        former: The record of an older program, which has not the latter.
+    """
 
     plan: StatefulPlan | None = None
+    apart_ms: int | None = None
+    former: RunRecord | None = None
 
     @property
     def joins(self) -> bool:
         """Return whether the stream joins others, or may."""
-        return self.plan is None or any(each.kind == "Join" for each in self.plan.operators)
+        return self.plan is None or _joins(self.plan)
 
     def record(self, table: Streamed, lake: Lake) -> None:
         """Record what the stream runs, once its table exists."""
+        if self.former is not None and self.apart_ms is not None:
+            write_record(lake.checkpoint(table), replace(self.former, apart_ms=self.apart_ms))
         if self.plan is None:
             return
         sources = source_tables(table, lake)
@@ -92,6 +104,7 @@ class Cleared:
             fingerprint=fingerprint(table, lake, sources),
             ids={name: each.id for name, each in sources.items()},
             plan=self.plan.as_json(),
+            apart_ms=self.apart_ms,
         )
         write_record(lake.checkpoint(table), record)
 
@@ -115,11 +128,23 @@ def refuse_unsafe(table: Streamed, lake: Lake, run: Frames) -> Cleared:
     if tight := list(_tight_sources(table, lake)):
         refuse(_verdict(table, tight))
     if is_as_it_was(table, lake):
-        return Cleared()
+        former = read_record(lake.checkpoint(table))
+        if former is None or former.apart is not None:
+            return Cleared()
+        return Cleared(apart_ms=_apart_ms(table, run), former=former)
     plan = stateful_plan(table, run.sources, run.result)
     if not is_new(lake.checkpoint(table)):
         refuse(_judged(table, lake, run, plan))
-    return Cleared(plan)
+    return Cleared(plan, _apart_ms(table, run) if _joins(plan) else 0)
+
+
+def _joins(plan: StatefulPlan) -> bool:
+    return any(each.kind == JOIN for each in plan.operators)
+
+
+def _apart_ms(table: Streamed, run: Frames) -> int | None:
+    apart = joined(table, run.sources, run.result).apart
+    return None if apart is None else milliseconds(apart)
 
 
 def refuse(*verdicts: Verdict) -> None:

@@ -69,6 +69,6 @@ def admit(spark: SparkSession, table: Judged, lake: Lake, places: DataFrame) -> 
         if touched is None:
             return 0
         done = begin(work, healed, touched)
-    for _ in backfill_above(spark, table, lake, touched):
+    for _ in backfill_above(spark, table, lake, touched, is_live=False):
         pass
     return done.came

@@ -34,7 +34,12 @@ from jobs.engine.repair.bring_imported import bring
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.runtime.meter import code_version
 from jobs.engine.storage import model_shelf
-from jobs.engine.storage.horizon import horizon, refuse_expired, whole_from
+from jobs.engine.storage.horizon import (
+    horizon,
+    refuse_expired,
+    refuse_never_whole,
+    whole_from,
+)
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries, last_entry, latest_version
 from jobs.engine.storage.ledger_snapshot import sums_of
@@ -94,8 +99,9 @@ def verify(  # noqa: PLR0913, PLR0917  # what, where, how hard, with what, and t
     needed = _with_sources(tables, lake)
     derived = [table for table in needed if not isinstance(table, Ingested)]
     refuse_unsettled(derived, lake)
-    if trial.span:
-        for table in tables:
+    for table in tables:
+        refuse_never_whole(table, lake, whole_from(table, lake))
+        if trial.span:
             refuse_expired(table, lake, trial.span.since, from_bronze=True)
     kept = {path: latest_version(path) for table in needed for path in lake.books(table)}
     logs = [_log(table, needed, lake) for table in needed if isinstance(table, Ingested)]

@@ -13,6 +13,7 @@ import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import assert_never
 
 from pyspark import StorageLevel
@@ -233,11 +234,17 @@ def _recompute(work: _Work, table: Derived) -> Entry:
 
 
 def computed(
-    spark: SparkSession, table: Derived, lake: Lake, span: Span | None = None
+    spark: SparkSession,
+    table: Derived,
+    lake: Lake,
+    span: Span | None = None,
+    *,
+    before: datetime | None = None,
 ) -> tuple[DataFrame, dict[str, int]]:
     """Compute a table in batch, and return the versions of the dimensions that it looked up.
 
     A range of a table with windows is computed from the rows that can fall into those windows, or be joined with them.
+    With ``before`` all of it is computed as if nothing had happened from that moment on.
     """
     reach = reach_of(spark, table, lake) if span else None
     sources = []
@@ -246,6 +253,8 @@ def computed(
         if span and reach is not None:
             near = span.wider(before=reach, after=reach)
             rows = rows.where(near.holds(source.event_at))
+        if before is not None:
+            rows = rows.where(F.col(source.event_at) < F.lit(before))
         sources.append(rows)
     return adorned(spark, table, lake, table.transform(*sources))
 

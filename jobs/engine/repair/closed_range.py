@@ -10,6 +10,7 @@ from jobs.core.errors import DefinitionError
 from jobs.core.moment import shifted
 from jobs.core.table import Recomputed, Table
 from jobs.engine.pipeline.plan import emits_over_time
+from jobs.engine.storage.known_reach import known_reach, refuse_unbounded
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import last_entry
 from jobs.engine.storage.spark_checkpoint import settled_ms, stream_id
@@ -51,19 +52,29 @@ def left_until(table: Table, lake: Lake) -> datetime | None:
 
 
 def closed_until(table: Table, lake: Lake) -> datetime | None:
-    """Return the moment before which every range of a table may be computed again; None when there is none yet."""
-    left = left_until(table, lake)
-    return left - _until_it_closes(table) if left else None
+    """Return the moment before which every range of a table may be computed again; None when there is none yet.
+
+    There never is where the table joins rows and nothing says how far these lie apart.
+    """
+    left, waits = left_until(table, lake), _until_it_closes(table, lake)
+    return None if left is None or waits is None else shifted(left, -waits)
 
 
-def possible_from(table: Table, until: datetime) -> datetime:
+def possible_from(table: Table, lake: Lake, until: datetime) -> datetime:
     """Return the event time that a table's stream must have read before a range that ends at a moment is closed."""
     delay = max(source.lateness.delay for source in (table, *table.upstream))
-    return shifted(until, _until_it_closes(table) + delay)
+    return shifted(until, (_until_it_closes(table, lake) or timedelta(0)) + delay)
 
 
-def _until_it_closes(table: Table) -> timedelta:
-    return table.window_length if table.closes_at else timedelta(0)
+def _until_it_closes(table: Table, lake: Lake) -> timedelta | None:
+    """Return how long after its time a row is final; None where nothing says it.
+
+    Its window must be over, and the partners must be there that its rows may still meet.
+    """
+    reach = known_reach(table, lake)
+    if reach is None:
+        return None
+    return reach + (table.window_length if table.closes_at else timedelta(0))
 
 
 def is_open(table: Table, left: datetime) -> Column:
@@ -90,10 +101,11 @@ def refuse_open(table: Table, lake: Lake, span: Span) -> None:
             table=table.id,
         )
     refuse_streamless(table, lake)
+    refuse_unbounded(table, lake)
     left, closed = left_until(table, lake), closed_until(table, lake)
     if closed is not None and span.until <= closed:
         return
-    possible = possible_from(table, span.until).isoformat()
+    possible = possible_from(table, lake, span.until).isoformat()
     past = f"everything before {left.isoformat()}" if left else "nothing yet"
     raise DefinitionError(
         f"{table.id} until {span.until.isoformat()} still belongs to its stream, which has left {past}: "

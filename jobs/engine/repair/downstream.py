@@ -1,9 +1,10 @@
 """The tables downstream of a range, computed again in the order in which data flows.
 
-A table with windows is computed for the range extended by one window, and by as far as it declares to reach. A table
-without windows, or one that joins rows of other windows and does not declare how far apart, is computed whole from today's
-rows and compared; its range is where the two differ. Open rows are skipped; the stream will update them. A table that is
-recomputed afresh follows by itself, now or in its own process.
+A table with windows is computed for the range extended by one window, and by as far as it joins rows, and so is a table above
+it, from there on. A table without windows, or one of whose rows the plan does not say how far apart they lie, is computed whole
+from today's rows and compared; its range is where the two differ. Rows that the stream has still to write are skipped. A row that
+is there and still open, and that the change makes another one, is refused: the stream would go on from its old values. A table
+that is recomputed afresh follows by itself, now or in its own process.
 """
 
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs import catalog
-from jobs.core.errors import TransientError
+from jobs.core.errors import DefinitionError, TransientError
 from jobs.core.moment import shifted
 from jobs.core.table import Derived, Ingested, Recomputed, Table
 from jobs.engine.gates.gate_files import refuse_behind
@@ -31,6 +32,7 @@ from jobs.engine.repair.closed_range import (
 from jobs.engine.repair.reach import reach_of
 from jobs.engine.storage.horizon import computable_from
 from jobs.engine.storage.join_by_key import by_key
+from jobs.engine.storage.known_reach import known_reach, refuse_unbounded
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.locks import lease
@@ -55,7 +57,18 @@ def refuse_open_above(table: Table, lake: Lake, span: Span) -> None:
         DefinitionError: A stream above has not left it.
     """
     for other in led(table, lake):
-        refuse_open(other, lake, span.wider(before=timedelta(0), after=other.reaches))
+        later = _later(other, table, lake) or timedelta(0)
+        refuse_open(other, lake, span.wider(before=timedelta(0), after=later))
+
+
+def refuse_unbounded_above(table: Table, lake: Lake) -> None:
+    """Refuse, before anything is written, if a table downstream joins rows that may lie any time apart.
+
+    Raises:
+        DefinitionError: One does, so it could never follow.
+    """
+    for other in led(table, lake):
+        refuse_unbounded(other, lake)
 
 
 def refuse_behind_above(table: Table, lake: Lake) -> None:
@@ -70,56 +83,107 @@ def refuse_behind_above(table: Table, lake: Lake) -> None:
 
 def closed_above(table: Table, lake: Lake) -> datetime | None:
     """Return the moment before which a table and all downstream are closed; None when there is none."""
-    closed = [repairable_until(each, lake) for each in (table, *led(table, lake))]
+    closed = [repairable_until(each, table, lake) for each in (table, *led(table, lake))]
     return None if None in closed else min(each for each in closed if each)
 
 
-def repairable_until(table: Table, lake: Lake) -> datetime | None:
-    """Return the moment before which rows below a table may change: those that it reaches from there are closed as well."""
-    closed = closed_until(table, lake)
-    return shifted(closed, -table.reaches) if closed else None
+def repairable_until(other: Table, table: Table, lake: Lake) -> datetime | None:
+    """Return the moment before which rows of a table may change, as far as another is concerned that is downstream of it."""
+    closed, later = closed_until(other, lake), _later(other, table, lake)
+    return None if closed is None or later is None else shifted(closed, -later)
 
 
 def furthest_behind(table: Table, lake: Lake) -> Table:
     """Return the table, of a table and those downstream, whose closed time ends earliest."""
-    return min((table, *led(table, lake)), key=lambda each: repairable_until(each, lake) or EPOCH)
+    return min(
+        (table, *led(table, lake)), key=lambda each: repairable_until(each, table, lake) or EPOCH
+    )
 
 
 def possible_above(table: Table, lake: Lake, until: datetime) -> datetime:
     """Return the event time that all of their streams must have read before a range's end is closed."""
     return max(
-        possible_from(each, shifted(until, each.reaches)) for each in (table, *led(table, lake))
+        possible_from(each, lake, shifted(until, _later(each, table, lake) or timedelta(0)))
+        for each in (table, *led(table, lake))
     )
 
 
+def _later(other: Table, table: Table, lake: Lake) -> timedelta | None:
+    """Return how much later than a changed row of a table a row downstream may be that changes with it; None for any time."""
+    if other == table:
+        return timedelta(0)
+    own = known_reach(other, lake)
+    below = [_later(each, table, lake) for each in _between(other, table, lake)]
+    known = [each for each in below if each is not None]
+    if own is None or len(known) < len(below):
+        return None
+    return own + max(known, default=timedelta(0))
+
+
+def _between(other: Table, table: Table, lake: Lake) -> list[Table]:
+    """Return the tables, among those that one reads, that are or depend on another one."""
+    changed = [table, *above(table, lake)]
+    return [each for each in other.upstream if each in changed]
+
+
 def backfill_above(
-    spark: SparkSession, table: Table, lake: Lake, span: Span
+    spark: SparkSession, table: Table, lake: Lake, span: Span, *, is_live: bool = True
 ) -> Iterator[tuple[Table, Entry | None]]:
     """Compute the tables downstream of a range again.
 
+    Args:
+        spark: The session.
+        table: The table whose rows changed.
+        lake: The lake.
+        span: Where they changed.
+        is_live: Whether streams go on from the rows that are still open.
+
     Yields:
         Each table with its ledger entry; with None when nothing changed in it, or its own process does the work.
+
+    Raises:
+        DefinitionError: Rows of a table that are still open would change; raised once the others have followed.
     """
+    refused: list[StaleError] = []
     for other in above(table, lake):
-        yield other, backfill_one(spark, other, table, lake, span)
+        try:
+            entry = backfill_one(spark, other, table, lake, span, is_live=is_live)
+        except StaleError as error:
+            refused.append(error)
+        else:
+            yield other, entry
+    if refused:
+        raise refused[0]
 
 
-def backfill_one(
-    spark: SparkSession, other: Table, table: Table, lake: Lake, span: Span
+def backfill_one(  # noqa: PLR0913  # which table, above which, where and when
+    spark: SparkSession, other: Table, table: Table, lake: Lake, span: Span, *, is_live: bool = True
 ) -> Entry | None:
     """Compute one table downstream of a range again; None when nothing changed in it, or its own process does the work."""
     if follows(other, table, lake):
         return follow(spark, other, lake)
-    kept = _kept(other, lake, _changed(spark, other, lake, span))
+    changed = _near(spark, other, table, lake, span)
+    if changed is None:
+        if is_live:
+            _refuse_stale(spark, other, lake, span)
+        changed = _differing(spark, other, lake)
+    kept = _kept(other, lake, changed)
     return backfill(spark, other, lake, kept) if kept else None
 
 
-def _changed(spark: SparkSession, table: Table, lake: Lake, span: Span) -> Span | None:
-    """Return the range of a table in which its rows may change when those of a range below it did."""
-    nearby = table.window_length + table.reaches
-    if isinstance(table, Derived) and nearby and reach_of(spark, table, lake) == nearby:
-        return span.wider(before=nearby, after=table.reaches)
-    return _differing(spark, table, lake)
+def _near(spark: SparkSession, other: Table, table: Table, lake: Lake, span: Span) -> Span | None:
+    """Return the range of a table in which its rows may change when those of a range below it did; None where no plan says."""
+    if other == table:
+        return span
+    reach = reach_of(spark, other, lake) if isinstance(other, Derived) else None
+    if reach is None:
+        return None
+    below = [_near(spark, each, table, lake, span) for each in _between(other, table, lake)]
+    known = [each for each in below if each is not None]
+    if not known or len(known) < len(below):
+        return None
+    whole = Span(since=min(each.since for each in known), until=max(each.until for each in known))
+    return whole.wider(before=reach, after=reach - other.window_length)
 
 
 def _kept(table: Table, lake: Lake, span: Span | None) -> Span | None:
@@ -151,6 +215,42 @@ def follow(spark: SparkSession, table: Table, lake: Lake) -> Entry | None:
             return None if isinstance(table, Ingested) else Again(spark, table, lake).look()
     except TransientError:  # its own process has it, and does the same
         return None
+
+
+class StaleError(DefinitionError):
+    """The state of a stream has old values of rows that are still open."""
+
+
+def _refuse_stale(spark: SparkSession, table: Table, lake: Lake, span: Span) -> None:
+    """Refuse a change of rows that hold until something ends them, where nothing has ended them yet.
+
+    They are compared as of the moment up to which the stream has written: what came later it has still to write, and from
+    its own state.
+
+    Raises:
+        StaleError: The change makes others of them, or of an ended row one that holds.
+    """
+    left = left_until(table, lake)
+    if left is None or not table.valid_until or not isinstance(table, Derived):
+        return
+    begins, ends = F.col(table.event_at), F.coalesce(F.col(table.valid_until), F.lit(left))
+    until = F.least(ends, F.lit(left)).alias("_until")
+    known, live = (
+        rows.where((begins < F.lit(left)) & (begins < F.lit(span.until))).select(*table.key, until)
+        for rows in (computed(spark, table, lake, before=left)[0], rows_now(spark, table, lake))
+    )
+    other = known.exceptAll(live).unionAll(live.exceptAll(known))
+    is_touched = (F.col("_until") == F.lit(left)) & (F.col("_until") >= F.lit(span.since))
+    found = other.where(is_touched).select(*table.key).distinct().count()
+    if found:
+        raise StaleError(
+            f"{found:,} rows of {table.id} that are still open would be others by what has changed below them, and its stream "
+            "goes on from their old values",
+            hint=f"let its stream begin with the new ones: `strandline rebuild {table.id}`, `strandline promote {table.id}`; "
+            "then the same again, which finds them right.",
+            table=table.id,
+            rows=found,
+        )
 
 
 def _differing(spark: SparkSession, table: Table, lake: Lake) -> Span | None:

@@ -44,6 +44,7 @@ from jobs.engine.repair.rebuild import compute_anew, refuse_lossy
 from jobs.engine.repair.unread_files import unread_files
 from jobs.engine.runtime.meter import code_version
 from jobs.engine.storage.changed_range import NO_TIME, reach_of
+from jobs.engine.storage.known_reach import known_reach
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_table, last_entry
 from jobs.engine.storage.place import Place
@@ -200,7 +201,8 @@ class Forgetting:
                 entry = compute_anew(other, self._lake, self._site, mark)
                 yield Part(table=other.id, rows=entry.written, how="computed anew, and promoted")
                 continue
-            done = backfill_one(self._spark, other, table, self._lake, span)
+            # Open rows of what is forgotten are deleted by the sweep; with --now their tables are computed anew.
+            done = backfill_one(self._spark, other, table, self._lake, span, is_live=False)
             moved = done.came + done.gone if done else 0
             yield Part(table=other.id, rows=moved, how="came or went")
 
@@ -209,7 +211,9 @@ class Forgetting:
 
         Of a table whose rows hold until something ends them, such as a lease of an address, a row of any time may be open.
         """
-        closed = {each: repairable_until(each, self._lake) for each in led(table, self._lake)}
+        closed = {
+            each: repairable_until(each, table, self._lake) for each in led(table, self._lake)
+        }
         return [
             each
             for each, until in closed.items()
@@ -304,6 +308,12 @@ class Forgetting:
         closed = closed_above(table, lake)
         if branch.span is not None and (closed is None or branch.span.until > closed):
             open_above = self._open_above(table, branch.span)
+            unbounded = [each for each in open_above if known_reach(each, lake) is None]
+            if self._site is None and unbounded:
+                return (
+                    f"nothing says how far apart the rows lie that {unbounded[0].id} joins, so no time of it is ever over: let it "
+                    "declare its reach; or --now computes it anew at once"
+                )
             if self._site is None:
                 until = branch.span.until.isoformat()
                 anew = f"; with --now {', '.join(map(str, open_above))} is computed anew at once"

@@ -36,7 +36,7 @@ from jobs.engine.storage.declared_table import nullable
 from jobs.engine.storage.files_at_version import TableFiles, table_files, table_id
 from jobs.engine.storage.forgotten import requests
 from jobs.engine.storage.handover import handed_over
-from jobs.engine.storage.horizon import sources_whole_from
+from jobs.engine.storage.horizon import refuse_never_whole, sources_whole_from
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, entry_at, last_entry, latest_version
 from jobs.engine.storage.ledger_snapshot import name_of, sums_of
@@ -112,6 +112,7 @@ def refuse_lossy(table: Table, lake: Lake) -> None:
         DefinitionError: Retention deleted rows of a source, and the table has rows from before.
     """
     first = sources_whole_from(table, lake)
+    refuse_never_whole(table, lake, first)
     oldest = earliest(lake.table(table), str(table.event_at)) if first else None
     if first is not None and oldest is not None and in_utc(oldest) < first:
         raise DefinitionError(

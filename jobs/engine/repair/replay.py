@@ -56,6 +56,7 @@ from jobs.engine.repair.downstream import (
     led,
     possible_above,
     refuse_behind_above,
+    refuse_unbounded_above,
 )
 from jobs.engine.repair.replay_plan import Choice, Fate, Healing, Replayed, healing
 from jobs.engine.repair.write_healed import write_healed
@@ -94,6 +95,7 @@ def refuse_unled(table: Table, lake: Lake) -> Judged:
     for each in (table, *led(table, lake)):
         if each == table or last_entry(lake.table(each)) is not None:
             refuse_streamless(each, lake)
+    refuse_unbounded_above(table, lake)
     return judged
 
 

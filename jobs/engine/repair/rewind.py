@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from jobs.core.errors import DefinitionError
+from jobs.core.moment import shifted
 from jobs.core.table import Ingested, Judged, Table
 from jobs.engine.repair.closed_range import Span, closed_until
 from jobs.engine.storage.duckdb_table import peek
+from jobs.engine.storage.known_reach import known_reach, refuse_unbounded
 from jobs.engine.storage.lake import Lake
 from jobs.engine.trace.locate import Spot
 
@@ -84,8 +86,10 @@ def rewind(table: Table, lake: Lake, begin: From) -> Rewind:
         )
     parts = [part for each in chosen for part in _parts(each, lake, begin)]
     moments = [moment for each in chosen for moment in _moments(each, lake, begin)]
-    since = min(moments) - table.window_length - table.reaches if moments else None
-    until = max(moments) + table.reaches if moments else None
+    refuse_unbounded(table, lake)
+    reach = known_reach(table, lake) or timedelta(0)
+    since = shifted(min(moments), -(table.window_length + reach)) if moments else None
+    until = shifted(max(moments), reach) if moments else None
     return Rewind(
         table=table.id,
         parts=tuple(parts),

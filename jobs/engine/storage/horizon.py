@@ -7,17 +7,23 @@ A verification computes from bronze on, so for it every table on the way counts.
 below it as they are: gold of a time whose records bronze no longer has is computed from silver, which has its rows still.
 
 A table without windows may depend on any earlier row. Its rows are held against the oldest moment of its sources all the
-same: a hold that began before it is not compared, and one that began after it began by a row that is there.
+same: a hold that began before it is not compared, and one that began after it began by a row that is there. A table that joins
+rows of which nothing says how far apart they lie is never whole again, once rows of a source were deleted.
 """
 
 from datetime import datetime
 
 from jobs.core.errors import DefinitionError
+from jobs.core.moment import LAST, shifted
 from jobs.core.table import Ingested, Judged, Table
+from jobs.engine.storage.known_reach import known_reach, refuse_unbounded
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.window_index import EPOCH, MICROSECOND
+
+NEVER = LAST
+"""From when on a table lacks no row that may depend on any row that was deleted."""
 
 
 def horizon(path: Place) -> datetime | None:
@@ -50,10 +56,7 @@ def computable_from(table: Table, lake: Lake) -> datetime | None:
             return _latest(own, sources_whole_from(table, lake))
         case _:
             below = [horizon(lake.table(each)) for each in table.needs if lake.exists(each)]
-            found = _latest(*below)
-            return _latest(
-                own, None if found is None else found + table.window_length + table.reaches
-            )
+            return _latest(own, _after_partners(table, lake, _latest(*below)))
 
 
 def sources_whole_from(table: Table, lake: Lake) -> datetime | None:
@@ -63,12 +66,19 @@ def sources_whole_from(table: Table, lake: Lake) -> datetime | None:
             return None
         case Judged():
             below = [horizon(lake.table(source)) for source in table.upstream]
-            margin = table.lateness.early
+            found = _latest(*below)
+            return None if found is None else shifted(found, table.lateness.early)
         case _:
             below = [whole_from(source, lake) for source in table.needs if lake.exists(source)]
-            margin = table.window_length + table.reaches
-    found = _latest(*below)
-    return None if found is None else found + margin
+            return _after_partners(table, lake, _latest(*below))
+
+
+def _after_partners(table: Table, lake: Lake, first: datetime | None) -> datetime | None:
+    """Return the time from which on a table lacks no row, where what it reads lacks rows before a moment."""
+    if first is None:
+        return None
+    reach = known_reach(table, lake)
+    return NEVER if reach is None else shifted(first, table.window_length + reach)
 
 
 def refuse_expired(table: Table, lake: Lake, since: datetime, *, from_bronze: bool = False) -> None:
@@ -84,6 +94,7 @@ def refuse_expired(table: Table, lake: Lake, since: datetime, *, from_bronze: bo
         DefinitionError: The range begins before the table and what it reads are whole.
     """
     first = whole_from(table, lake) if from_bronze else computable_from(table, lake)
+    refuse_never_whole(table, lake, first)
     if first is not None and since < first:
         raise DefinitionError(
             f"{table.id} from {since.isoformat()} cannot be computed again: retention deleted rows of it or of what it "
@@ -93,6 +104,18 @@ def refuse_expired(table: Table, lake: Lake, since: datetime, *, from_bronze: bo
             since=since.isoformat(),
             whole_from=first.isoformat(),
         )
+
+
+def refuse_never_whole(table: Table, lake: Lake, first: datetime | None) -> None:
+    """Refuse a table that is whole from no moment on, because it joins rows without a bound and some were deleted.
+
+    Raises:
+        DefinitionError: It is such a table, or reads one.
+    """
+    below = [table] if first == NEVER else []
+    for each in below:
+        refuse_unbounded(each, lake)
+        below += [source for source in each.needs if source not in below]
 
 
 def _latest(*moments: datetime | None) -> datetime | None:

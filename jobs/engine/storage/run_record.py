@@ -8,11 +8,15 @@ copy of the lake, and through a promotion and its undo.
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from typing import Any
 
 from jobs.engine.storage.place import Place
 
 FILE = "last_run.json"
+
+JOIN = "Join"
+"""Spark's name of an operator that joins, as the plan has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,11 +27,26 @@ class RunRecord:
         fingerprint: A hash of all that decides what it runs; while it is the same, nothing need be compared.
         ids: The ids of the Delta tables that it read, by the names of the tables.
         plan: What it ran, as values of JSON.
+        apart_ms: How far apart the rows lie that meet in its joins; None where no condition bounds that, and in the
+            records of older programs.
     """
 
     fingerprint: str
     ids: Mapping[str, str]
     plan: Mapping[str, Any]
+    apart_ms: int | None = None
+
+    @property
+    def joins(self) -> bool:
+        """Return whether streams are joined in it."""
+        return any(each["kind"] == JOIN for each in self.plan.get("operators", ()))
+
+    @property
+    def apart(self) -> timedelta | None:
+        """Return how far apart the rows lie that meet in its joins; None where it is not known."""
+        if self.apart_ms is not None:
+            return timedelta(milliseconds=self.apart_ms)
+        return None if self.joins else timedelta(0)
 
 
 def read_record(checkpoint: Place) -> RunRecord | None:

@@ -11,6 +11,7 @@ from jobs.engine.quarantine.resolutions import FOLLOWED, REPLAY, resolved
 from jobs.engine.storage.batch_of_offset import reading_batch
 from jobs.engine.storage.commit_time import committed_at
 from jobs.engine.storage.find_rows import Found, Where, look, typed
+from jobs.engine.storage.known_reach import known_reach
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, entry_at
 from jobs.engine.storage.ledger_search import first_reaching
@@ -260,7 +261,10 @@ def _explain_by_source(
         return None
     within = {}
     if isinstance(first, datetime):
-        within = {str(source.event_at): (first, shifted(first, table.window_length - MICROSECOND))}
+        reach = known_reach(table, world.lake)
+        last = shifted(first, table.window_length - MICROSECOND)
+        if reach is not None:
+            within = {str(source.event_at): (shifted(first, -reach), shifted(last, reach))}
     rows = look(world.lake.table(source), Where(equal=equal, within=within))
     if not rows:
         return None

@@ -1,22 +1,25 @@
 """Find the rows of a table that depend on a row of its source, by the tables' declarations alone.
 
-A table with windows: the rows with the same key whose window contains the row's event time. A table of intervals
+A table with windows: the rows with the same key whose window contains the row's event time; where its stream joins rows, also
+those whose window lies as far from it as rows that meet may. A table of intervals
 (``valid_until``): the rows with the same key that are valid at that time. Any other table: the rows with the same key.
 A key column that the source lacks is looked up in the dimension that the table reads, as of that time.
 
-If several rows of one window remain, or no key column is known, the answer is None rather than a guess.
+If several rows of one window remain, or several windows that a joined row may be in, or no key column is known, the answer is None
+rather than a guess.
 """
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, assert_never
 
 from jobs import catalog
 from jobs.core.moment import shifted
 from jobs.core.table import Appended, Ingested, Judged, Recomputed, Table, Upserted, Windowed
 from jobs.engine.storage.find_rows import Found, Where, look
+from jobs.engine.storage.known_reach import known_reach
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger_search import newest_first
 from jobs.engine.storage.open_table import kinds
@@ -53,8 +56,11 @@ class Step:
         if not equal and not start:
             return None
         if start:
-            first = shifted(self.moment, MICROSECOND - table.window_length)
-            return Where(equal=equal, within={start: (first, self.moment)})
+            reach = self.reach
+            if reach is None:
+                return Where(equal=equal) if equal else None
+            first = shifted(self.moment, MICROSECOND - table.window_length - reach)
+            return Where(equal=equal, within={start: (first, shifted(self.moment, reach))})
         if table.valid_until:
             return Where(equal=equal, within={str(table.event_at): (None, self.moment)})
         if table.event_at in table.key and table.event_at in self.row:
@@ -73,9 +79,16 @@ class Step:
         if start is None:
             return rows
         starts = Counter(each.row[start] for each in rows)
+        if self.reach != timedelta(0):
+            return rows if len(rows) < 2 else None  # noqa: PLR2004  # which of two it is nothing says
         if self._end is None:  # windows without an end column follow each other
             rows = [each for each in rows if each.row[start] == max(starts)]
         return None if any(count > 1 for count in starts.values()) else rows
+
+    @property
+    def reach(self) -> timedelta | None:
+        """Return how far from the row the rows lie that the table may join it with; None for any time."""
+        return known_reach(self.table, self.lake)
 
     @property
     def _end(self) -> str | None:
@@ -84,6 +97,8 @@ class Step:
     def _is_valid(self, row: Mapping[str, Any]) -> bool:
         """Return whether the event time is before a row's end; an interval that the row itself ended depends on it too."""
         has_windows = bool(self.table.window_length)
+        if has_windows and self.reach != timedelta(0):
+            return True
         if self._end is None or not (has_windows or self.table.valid_until):
             return True
         end = row[self._end]
@@ -143,7 +158,8 @@ def emitted_by(step: Step) -> datetime | None:
     match step.table:
         case Windowed(window_length=length):
             epoch = datetime.fromtimestamp(0, tz=step.moment.tzinfo)
-            return epoch + ((step.moment - epoch) // length + 1) * length
+            ends = epoch + ((step.moment - epoch) // length + 1) * length
+            return shifted(ends, step.reach or timedelta(0))
         case Appended(event_at=moment, closes_at=str() as end):
             # Rows that waited in vain show how long a row waits for its partner.
             waited = look(step.lake.table(step.table), Where(), (moment, end))

@@ -5,18 +5,30 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from jobs import catalog
+from jobs.core.errors import DefinitionError
+from jobs.core.modes import Batch
+from jobs.core.table import Appended, Windowed
 from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.repair.backfill import backfill
-from jobs.engine.repair.closed_range import Span
+from jobs.engine.repair.closed_range import Span, closed_until
+from jobs.engine.repair.downstream import backfill_above
 from jobs.engine.repair.reach import reach_of
+from jobs.engine.repair.replay import replay
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.open_table import opened
-from tests.support.auctions import FOLLOWED, LOG, PRICES, UNBOUNDED, WAITED_FOR
+from jobs.silver import device_inventory, devices
+from jobs.silver import device_telemetry as silver
+from tests.support.auctions import AUCTIONS, BIDS, FOLLOWED, LOG, PRICES, UNBOUNDED, WAITED_FOR
+from tests.support.events import TABLE, commits, readings, received
 from tests.support.literal import in_every_way, put
-from tests.support.modes import derive
+from tests.support.modes import derive, twin
+from tests.support.morning import STRICT
 from tests.support.rows import Row, at, rows, shown
+from tests.support.shapes import arrived
 
 pytestmark = pytest.mark.slow
 
@@ -55,6 +67,128 @@ def test_a_table_that_is_recomputed_follows_what_it_reaches(
     found = in_every_way(spark, tmp_path, FOLLOWED, LOG, ways=("batch", "step by step"))
 
     assert shown(found, "category", "auctions", "price") == rows(WON)
+
+
+def followers(readings_: DataFrame) -> DataFrame:
+    """Count, by device and ten minutes, the readings that follow within three hours of those of the ten minutes."""
+    first = readings_.select("device_id", "event_at")
+    later = readings_.select(F.col("device_id").alias("of"), F.col("event_at").alias("later_at"))
+    lasts = F.col("event_at") + F.expr("INTERVAL 3 HOURS")
+    meets = (F.col("device_id") == F.col("of")) & F.col("later_at").between(
+        F.col("event_at"), lasts
+    )
+    window = F.window("event_at", "10 minutes")
+    counted = first.join(later, meets).groupBy("device_id", window).agg(F.count("*").alias("found"))
+    over = F.col("window.end") + F.expr("INTERVAL '03:00:00.001' HOUR TO SECOND")
+    return counted.select(
+        "device_id", F.col("window.start").alias("opens"), over.alias("final_at"), "found"
+    )
+
+
+FOLLOWERS = Windowed(
+    name="followers",
+    reads=(silver.TABLE,),
+    transform=followers,
+    key=("device_id", "opens"),
+    window="10 minutes",
+    window_from="opens",
+    closes_at="final_at",
+)
+HELD = """
+    batch | id | device | value | event_at
+    1     | a  | d1     | 1     | 09:00:00
+    1     | b  | d1     | 77    | 10:00:00
+    1     | c  | d1     | 3     | 12:30:00
+"""
+AFTERWARDS = """
+    batch | id | device | value | event_at
+    2     | d  | d1     | 5     | 20:00:00
+"""
+
+
+def test_a_replay_waits_until_the_stream_has_met_all_partners_of_its_rows(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ten minutes of the row are long over, and three hours later it may still be followed; no ``reach`` is declared."""
+    monkeypatch.setattr(catalog, "tables", lambda: (TABLE, silver.TABLE, FOLLOWERS))
+    come(spark, lake, HELD)
+
+    early = replay(spark, silver.TABLE, lake)
+    come(spark, lake, AFTERWARDS)
+    late = replay(spark, silver.TABLE, lake)
+
+    anew = twin(lake, "anew")
+    derive(spark, anew, silver.TABLE, FOLLOWERS, mode=Batch())
+    assert followed(lake) == followed(anew)
+    assert (early.healed, early.wait, late.healed, late.wait) == (0, 1, 1, 0)
+    assert early.waits_for == FOLLOWERS.id
+    assert balance(FOLLOWERS, lake).faults == []
+
+
+def come(spark: SparkSession, lake: Lake, text: str) -> None:
+    for batch in commits(readings(text)):
+        received(lake, batch)
+        derive(spark, lake, STRICT, FOLLOWERS)
+
+
+def followed(lake: Lake) -> list[Row]:
+    found = opened(lake.table(FOLLOWERS)).to_pyarrow_table().to_pylist()
+    return shown(found, "device_id", "opens", "found")
+
+
+def pairs(auctions: DataFrame, bids: DataFrame) -> DataFrame:
+    """Join each auction with its bids, however late."""
+    return auctions.join(bids, F.col("k") == F.col("auction"))
+
+
+PAIRS = Appended(
+    name="pairs", reads=(AUCTIONS, BIDS), transform=pairs, key=("k", "bid_at"), event_at="opened_at"
+)
+
+
+def test_what_joins_without_a_bound_is_never_closed_until_it_declares_one(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """Its stream would never see what a repair brings; the refusal says what to declare."""
+    for batch in "123":
+        put(lake, LOG, batch)
+        derive(spark, lake, PAIRS)
+
+    with pytest.raises(DefinitionError, match="nothing says how far apart") as refused:
+        backfill(spark, PAIRS, lake, OPENING)
+
+    assert 'reach="4 hours"' in refused.value.hint
+    assert closed_until(PAIRS, lake) is None
+    # The newest rows of both are of 12:10 and 12:19, ten minutes late at most.
+    assert closed_until(replace(PAIRS, reach="4 hours"), lake) == at("08:00:00")
+
+
+HELD_BY = """
+    batch | change_id | device_id | site   | model | owner | event_at | _arrived_at | _partition | _offset
+    1     | 1         | d1        | berlin | m     | o1    | 08:00:00 | 08:00:00    | 0          | 1
+    1     | 2         | d2        | lima   | m     | o1    | 12:00:00 | 12:00:00    | 0          | 2
+    2     | 3         | d1        | boston | m     | o2    | 09:00:00 | 09:00:00    | 0          | 3
+    3     | 4         | d1        | osaka  | m     | o2    | 14:00:00 | 14:00:00    | 0          | 4
+"""
+NINE = Span(since=at("09:00:00"), until=at("09:00:01"))
+
+
+def test_a_change_below_a_row_that_holds_still_is_refused_until_its_stream_has_it(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state has the device in Berlin until its next change: the rows were passed over, and stayed wrong in silence."""
+    monkeypatch.setattr(catalog, "tables", lambda: (device_inventory.TABLE, devices.TABLE))
+    log = {device_inventory.TABLE: (arrived(device_inventory.FIELDS), HELD_BY)}
+    put(lake, log, "1")
+    derive(spark, lake, devices.TABLE)
+    put(lake, log, "3")  # its stream has not read it, and will write what follows from it
+    assert [*backfill_above(spark, device_inventory.TABLE, lake, NINE)] == [(devices.TABLE, None)]
+    put(lake, log, "2")  # as a replay brings it in, behind the stream
+
+    with pytest.raises(DefinitionError, match=r"of silver\.devices that are still open") as refused:
+        [*backfill_above(spark, device_inventory.TABLE, lake, NINE)]
+
+    assert "strandline rebuild silver.devices" in refused.value.hint
 
 
 def prices(lake: Lake) -> list[Row]:
