@@ -8,9 +8,11 @@ normal case, and costs nothing. Otherwise the range is read again, and the rows 
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import assert_never
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -18,6 +20,7 @@ from jobs.core.received import RECEIVED
 from jobs.core.table import Appended, Judged, Streamed, Table, Upserted, Windowed
 from jobs.core.verdict import judged
 from jobs.engine.pipeline.function_counts import Watch, mark_of, of_stream
+from jobs.engine.pipeline.plan_tree import columns, tree, written
 from jobs.engine.runtime.meter import code_version
 from jobs.engine.storage.changed_range import Reach, hull
 from jobs.engine.storage.lake import Lake
@@ -117,9 +120,10 @@ def _dropped(
     """Count the rows that Spark dropped because they are below the watermark, and return the range of their times.
 
     The range is known where the time of a table's row follows from that of one row of its source: in windows that begin at
-    it. Below a join a row may be of a window hours away, and a backfill of another range would seem to bring it in.
+    it. Below a join a row may be of a window hours away, and a backfill of another range would seem to bring it in; and so may
+    a row of a session, or of a window of another length than the declared one, which is the longest.
     """
-    count, between = 0, None
+    count, between, is_known = 0, None, False
     if not plan.late_ms or selects:  # what only selects has no state that could refuse a row
         return count, between
     for source in table.upstream:
@@ -128,17 +132,47 @@ def _dropped(
             files = [file for part in read for file in part.files]
             # Older files of bronze may lack a column that newer ones have.
             reader = spark.read.schema(RECEIVED) if isinstance(table, Judged) else spark.read
-            more, reach = _count_below(reader.parquet(*files), table, source, plan.late_ms)
+            rows = reader.parquet(*files)
+            more, reach = _count_below(rows, table, source, plan.late_ms)
             count += more
             between = hull([each for each in (between, reach) if each])
-    is_known = (
-        isinstance(table, Windowed | Upserted)
-        and table.window is not None
-        and len(table.upstream) == 1
-        and not table.reaches
-        and table.event_at == table.window_from
-    )
+            is_known = bool(more) and begins_windows(table, rows)
     return count, between if is_known else None
+
+
+def begins_windows(table: Streamed, rows: DataFrame) -> bool:
+    """Return whether the time of each row of a table is where the window of the declared length begins, in which its rows lie.
+
+    Sessions, windows that overlap or begin elsewhere, and those of several lengths are seen in the plan of the table's function:
+    what it groups by first is then another expression than such a window.
+
+    Args:
+        table: The table.
+        rows: Rows of its source, of which Spark reads nothing here.
+    """
+    if not isinstance(table, Windowed | Upserted) or not table.window or table.reaches:
+        return False
+    if len(table.upstream) > 1 or table.event_at != table.window_from:
+        return False
+    window = F.window(str(table.upstream[0].event_at), table.window)
+    (declared,) = _grouped(rows.groupBy(window).count())
+    with suppress(PySparkException):  # a batch has not every operator that a stream has
+        return declared[0] in next(iter(_grouped(table.transform(rows))), ())
+    return False
+
+
+def _grouped(rows: DataFrame) -> list[list[str]]:
+    """Return what each aggregation groups by, the one that reads the source first; none where rows are joined."""
+    plan = tree(str(rows._jdf.queryExecution().optimizedPlan().toJSON()))  # noqa: SLF001  # there is no public way
+    found = columns(plan, iter(()))
+    nodes = [*plan.walk()][::-1]
+    if any(node.kind == "Join" for node in nodes):
+        return []
+    return [
+        [written(each, found[id(node.children[0])].texts) for each in keys]
+        for node in nodes
+        if node.kind == "Aggregate" and (keys := node.expressions("groupingExpressions"))
+    ]
 
 
 def _oldest(table: Streamed, source: Table, read: Sequence[Added]) -> float:

@@ -1,14 +1,16 @@
 """What a gold table made of the rows that it read: counted in windows, passed over on purpose, dropped, brought in."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.core.modes import Batch
 from jobs.core.table import Appended, Windowed
 from jobs.engine.accounting.balance_sheet import balance
+from jobs.engine.pipeline.batch_accounting import begins_windows
 from jobs.engine.proof.verify import count_faults
 from jobs.engine.repair.backfill import backfill
 from jobs.engine.repair.closed_range import Span
@@ -97,6 +99,73 @@ def test_a_gold_table_says_what_it_passed_over_counted_and_dropped_and_a_backfil
     after = balance(COUNTS, lake)
     assert (after.faults, after.good, after.dropped_by_watermark, after.healed) == ([], 4, 0, 1)
     assert [*count_faults(spark, COUNTS, {"a stream": lake})] == []
+
+
+def test_a_selection_takes_in_what_comes_below_its_watermark(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """Nothing waits in it, so Spark refuses nothing; that it had dropped the row was a fault of its books."""
+    late = LOG[CLICKS][1].replace("2     | c | x    | 09:05:00", "3     | c | x    | 09:05:00")
+    for number in ("1", "2", "3"):
+        put(lake, {CLICKS: (FIELDS, late)}, number)
+        derive(spark, lake, CHOSEN)
+
+    sheet = balance(CHOSEN, lake)
+
+    assert (sheet.read, sheet.good, sheet.dropped_by_watermark, sheet.rows) == (6, 6, 0, 4)
+    assert sheet.faults == []
+
+
+def renamed(clicks: DataFrame) -> DataFrame:
+    """Give the time another name."""
+    named = clicks.select("k", F.col("at").alias("happened_at"))
+    return named.groupBy("k", F.window("happened_at", "10 minutes")).count()
+
+
+@pytest.mark.parametrize(
+    ("window", "begins"),
+    [
+        (F.window, True),
+        (lambda at, _: F.session_window(at, "4 minutes"), False),
+        (lambda at, length: F.window(at, length, "5 minutes"), False),
+        (lambda at, length: F.window(at, length, length, "1 minute"), False),
+        (lambda at, _: F.window(at, "5 minutes"), False),
+    ],
+    ids=("as declared", "sessions", "overlapping", "shifted", "shorter"),
+)
+def test_the_range_of_a_drop_is_known_where_windows_are_as_declared(
+    spark: SparkSession, lake: Lake, window: Callable[[str, str], Column], *, begins: bool
+) -> None:
+    """Else a backfill of another range would seem to bring the row in."""
+
+    def counts(clicks: DataFrame) -> DataFrame:
+        return clicks.groupBy("k", window("at", "10 minutes")).count()
+
+    rows = clicked(spark, lake)
+
+    assert begins_windows(replace(COUNTS, reads=(CLICKS,), transform=counts), rows) is begins
+
+
+def test_the_range_of_a_drop_is_unknown_below_a_join_and_known_by_another_name(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """The window of a joined row may lie hours away."""
+
+    def joined(clicks: DataFrame) -> DataFrame:
+        others = clicks.select(F.col("k").alias("of"), F.col("at").alias("later"))
+        return per_window(clicks.join(others, F.col("k") == F.col("of")))
+
+    rows = clicked(spark, lake)
+    of = replace(COUNTS, reads=(CLICKS,))
+
+    assert not begins_windows(replace(of, transform=joined), rows)
+    assert not begins_windows(replace(of, reach="1 hour"), rows)
+    assert begins_windows(replace(of, transform=renamed), rows)
+
+
+def clicked(spark: SparkSession, lake: Lake) -> DataFrame:
+    put(lake, LOG, "1")
+    return spark.read.format("delta").load(str(lake.table(CLICKS)))
 
 
 def test_windows_that_count_more_rows_than_were_read_are_a_fault(
