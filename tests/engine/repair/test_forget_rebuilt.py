@@ -14,7 +14,7 @@ from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.pipeline.ingest import PROPERTIES
 from jobs.engine.pipeline.runner import Site
 from jobs.engine.pipeline.shadow_lake import Shadow
-from jobs.engine.repair.rebuild import promote, rebuild
+from jobs.engine.repair.rebuild import promote, rebuild, undo
 from jobs.engine.repair.scrub import AFTER, scrub
 from jobs.engine.storage.commit_time import committed_at
 from jobs.engine.storage.forgotten import keep, requests
@@ -90,6 +90,20 @@ def test_a_rebuild_that_began_after_a_request_is_promoted(
     rebuild(silver.TABLE, fleet, site)
 
     promote(silver.TABLE, fleet, site)
+
+    assert devices(fleet) == ["d-1", "d-1"]
+
+
+def test_a_promotion_is_not_undone_while_a_request_is_half_done(
+    spark: SparkSession, fleet: Lake, site: Site
+) -> None:
+    """The request has no version yet, and has removed rows that the undo would bring back."""
+    rebuild(silver.TABLE, fleet, site)
+    promote(silver.TABLE, fleet, site)
+    interrupted(spark, fleet, commits=2)
+
+    with pytest.raises(DefinitionError, match="what was forgotten on request"):
+        undo(spark, silver.TABLE, fleet)
 
     assert devices(fleet) == ["d-1", "d-1"]
 
