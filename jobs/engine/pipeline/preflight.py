@@ -29,10 +29,11 @@ from jobs.engine.pipeline.stream_frames import Frames, framed
 from jobs.engine.storage.checkpoint_copy import operator_names
 from jobs.engine.storage.damage import damage
 from jobs.engine.storage.declared_table import declared_table, never_null_now
+from jobs.engine.storage.files_at_version import table_id
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.run_record import JOIN, RunRecord, read_record, write_record
-from jobs.engine.storage.spark_checkpoint import is_new, source_ids
+from jobs.engine.storage.spark_checkpoint import NOWHERE, is_new, source_ids, unread_from
 
 NO_RECORD = "what ran before was not recorded, so only what Spark keeps could be compared"
 MIXED = "rows that wait in its state were admitted by the former code"
@@ -215,10 +216,16 @@ def _judge(  # noqa: PLR0911  # one for each answer
 def tight_columns(table: Table, lake: Lake) -> dict[str, list[str]]:
     """Return the columns of a stream's sources that a promotion by an earlier version has made NOT NULL, by source.
 
-    Spark ends each reader of commits from before: what it reads now may be NULL there.
+    Spark ends each reader of commits from before: what it reads now may be NULL there. One that reads on from the promotion,
+    or from later, meets nothing that could be.
     """
-    promoted = (each for each in table.upstream if len(sums_of(lake.table(each)).generations) > 1)
-    found = {each.id: never_null_now(lake.table(each)) for each in promoted}
+    begun = {each: sums_of(lake.table(each)).begun for each in table.upstream}
+    read = unread_from(lake.checkpoint(table)) or {} if any(begun.values()) else {}
+    found = {
+        each.id: never_null_now(lake.table(each))
+        for each, version in begun.items()
+        if read.get(table_id(lake.table(each)), NOWHERE).version < version
+    }
     return {name: columns for name, columns in found.items() if columns}
 
 

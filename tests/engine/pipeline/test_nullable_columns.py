@@ -108,6 +108,23 @@ def test_a_table_that_an_earlier_version_promoted_is_named_before_the_start_and_
     assert sorted(row["k"] for row in rows_of) == ["a", "b"]
 
 
+def test_a_reader_that_has_read_all_from_before_such_a_promotion_goes_on(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """What it reads on from was written under the tight columns; it was refused all the same."""
+    put(lake, LOG, "1")
+    derive(spark, lake, NAMED, SITES)
+    _promoted_before(spark, lake)
+
+    found = judge(spark, SITES, lake)
+    put(lake, LOG, "2")
+    derive(spark, lake, NAMED, SITES)
+
+    assert found.answer is Answer.SAFE
+    rows_of = opened(lake.table(SITES)).to_pyarrow_table().to_pylist()
+    assert sorted(row["k"] for row in rows_of) == ["a", "b"]
+
+
 def _promoted_before(spark: SparkSession, lake: Lake) -> None:
     """Commit what a promotion did before columns were always nullable; the rows are the same."""
     path = lake.table(NAMED)
