@@ -99,6 +99,7 @@ REASONS = {
     "jobs.engine.kafka.local_broker:_write": BROKER,
     "jobs.engine.kafka.local_broker:up": BROKER,
     "jobs.cli.main:_forget_old_traces": "removes stack traces in the system's folder, of which the newest stay",
+    "jobs.engine.pipeline.column_lineage:take_over_lineage": "one file, put whole before a promotion's first row; the next one puts it again",
     "jobs.engine.pipeline.dimension_lookup:_replace": DOMAIN,
     "jobs.engine.pipeline.feed_ledger:_commit": LIVE,
     "jobs.engine.pipeline.feed_ledger:_leave_former_topics": "a checkpoint of topics of another name; killed within in test_feed_ledger.py",

@@ -57,8 +57,8 @@ def cached_lineage(table: Table, lake: Lake) -> Columns | None:
 def visible_columns(table: Table, lake: Lake) -> Columns | None:
     """Return for each column the columns whose values may be seen in it; None where Spark has not run the table.
 
-    By the code that ran last, which made the rows; after an edit that is another one until the next run. In the cache of an
-    older program all that a column is computed from counts as seen.
+    By the code that ran last, and by that of rows which are there from before: rows that two codes made are masked by both. In
+    the cache of an older program all that a column is computed from counts as seen.
     """
     text = lake.lineage(table).text()
     if text is None:
@@ -84,9 +84,34 @@ def lineage(spark: SparkSession, table: Table, lake: Lake) -> Columns:
     if cached is not None and _is_whole(table, lake):
         return cached
     columns, visible = _derived(spark, table)
+    if cached is None and lake.exists(table):  # its rows are of other code
+        visible = _united(visible, visible_columns(table, lake) or {})
     found = {"code": code_version(table), "columns": columns, "visible": visible}
     lake.lineage(table).put(json.dumps(found))
     return columns
+
+
+def take_over_lineage(table: Table, made: Lake, lake: Lake) -> None:
+    """Let what may be seen in the rows of another lake be known of a table that is about to get them.
+
+    What may be seen in its own rows stays known: an undo brings them back, and a query may read a former version. Where it is
+    not known of the others, it is of neither.
+    """
+    text = made.lineage(table).text()
+    if text is None:
+        if table.secret:
+            lake.lineage(table).remove_file()
+        return
+    cached = json.loads(text)
+    visible = _decoded(cached.get("visible", cached["columns"]))
+    both = _united(visible, visible_columns(table, lake) or {})
+    lake.lineage(table).put(json.dumps({**cached, "visible": both}))
+
+
+def _united(one: Columns, other: Columns) -> Columns:
+    return {
+        name: sorted({*one.get(name, ()), *other.get(name, ())}) for name in sorted({*one, *other})
+    }
 
 
 def derive_lineage(spark: SparkSession, table: Table) -> Columns:

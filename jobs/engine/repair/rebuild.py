@@ -25,6 +25,7 @@ from jobs.core.table import Recomputed, Table
 from jobs.engine.gates import gate_files
 from jobs.engine.gates.gate_files import Where
 from jobs.engine.pipeline import shadow_lake
+from jobs.engine.pipeline.column_lineage import take_over_lineage
 from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.pipeline.shadow_lake import Promotion, Shadow, summed
 from jobs.engine.repair.backfill import ROLE
@@ -158,6 +159,7 @@ def promote(
         elif known.undoing:
             shadow_lake.refuse_half_done(table, lake)
         entry = summed(made.table(table), known.mark)
+        take_over_lineage(table, made, lake)  # first: no row may be there whose masks are not known
         # The quarantine first and the table last, as in every batch.
         for source, target, version in zip(
             made.folders(table)[::-1], lake.folders(table)[::-1], known.before[::-1], strict=True

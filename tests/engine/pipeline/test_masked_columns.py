@@ -10,9 +10,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.core.errors import DefinitionError
+from jobs.core.table import Appended
 from jobs.engine.pipeline.column_lineage import cached_lineage
 from jobs.engine.pipeline.masked_columns import hidden, learn
+from jobs.engine.pipeline.runner import Site
 from jobs.engine.proof.compare import compare
+from jobs.engine.repair.rebuild import promote, rebuild
 from jobs.engine.runtime.meter import code_version
 from jobs.engine.storage.lake import Lake
 from jobs.engine.trace.lake_views import view_of
@@ -22,6 +25,9 @@ from jobs.gold import confirmed_logins
 from jobs.silver import user_actions
 from tests.cli.inside import strandline
 from tests.engine.written import written
+from tests.support.edits import CLICKS, FIELDS, TEN
+from tests.support.literal import put
+from tests.support.modes import derive
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SILVER = user_actions.TABLE
@@ -63,6 +69,23 @@ def counted(actions: DataFrame) -> DataFrame:
         F.max(F.length("user_id")).alias("longest"),
     )
     return per.select("*", F.concat(F.col("users").cast("string"), "last").alias("both"))
+
+
+WHO = """
+    batch | k    | site | v | w | part | at
+    1     | anna | x    | 1 | 1 | A    | 09:00:00
+"""
+PEOPLE = replace(CLICKS, name="people", sensitive=("k",))
+
+
+def by_site(people: DataFrame) -> DataFrame:
+    """Show where."""
+    return people.select("v", "site", "at")
+
+
+def by_person(people: DataFrame) -> DataFrame:
+    """Show who, under the name of where."""
+    return people.select("v", F.col("k").alias("site"), "at")
 
 
 COUNTS = replace(GOLD, name="counted", transform=counted, key=("event_at",), unmasked=("longest",))
@@ -154,6 +177,51 @@ def test_the_lineage_of_an_older_program_masks_as_it_did_until_the_next_run(
 
     assert {"users", "last"} <= before
     assert {"users", "last"} & hidden(COUNTS, logins) == {"last"}
+
+
+def harmless(actions: DataFrame) -> DataFrame:
+    """Make the same table without a user in a harmless column."""
+    return renamed(actions).drop("action").join(actions.select("action_id", "action"), "action_id")
+
+
+def test_rows_that_other_code_has_made_are_masked_by_it_after_an_edit_too(
+    logins: Lake, spark: SparkSession
+) -> None:
+    """The code of today shows no user under `action`; the rows that are there do."""
+    learn(spark, GOLD, logins)
+    kept = logins.lineage(GOLD)
+    kept.put((kept.text() or "").replace(code_version(GOLD), "of another code"))
+    edited = replace(GOLD, transform=harmless)
+
+    learn(spark, edited, logins)
+
+    assert cached_lineage(edited, logins)
+    assert "action" in hidden(edited, logins)
+    answer = ask("SELECT action FROM gold.renamed", (BRONZE, SILVER, edited), logins)
+    assert "anna" not in str(answer.rows)
+
+
+CALM = Appended(
+    name="sites", reads=(PEOPLE,), transform=by_site, key=("v",), event_at="at", lateness=TEN
+)
+
+
+@pytest.mark.slow
+def test_what_a_promotion_brings_in_is_masked_by_the_code_that_made_it(
+    lake: Lake, spark: SparkSession
+) -> None:
+    """The live code showed a site; that of the rebuild has a person there. An undo keeps both masks."""
+    site = Site(spark=spark, clock=lambda: NOON)
+    put(lake, {PEOPLE: (FIELDS, WHO)}, "1")
+    derive(spark, lake, CALM)
+    before = hidden(CALM, lake)
+    edited = replace(CALM, transform=by_person)
+
+    rebuild(edited, lake, site)
+    promote(edited, lake, site)
+
+    assert "site" not in before
+    assert "site" in hidden(edited, lake)
 
 
 def test_groups_and_joins_of_masked_values_are_correct(logins: Lake) -> None:
