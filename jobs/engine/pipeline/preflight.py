@@ -32,8 +32,17 @@ from jobs.engine.storage.declared_table import declared_table, never_null_now
 from jobs.engine.storage.files_at_version import table_id
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger_snapshot import sums_of
+from jobs.engine.storage.place import Place
 from jobs.engine.storage.run_record import JOIN, RunRecord, read_record, write_record
-from jobs.engine.storage.spark_checkpoint import NOWHERE, is_new, source_ids, unread_from
+from jobs.engine.storage.spark_checkpoint import (
+    NOWHERE,
+    Position,
+    Positions,
+    is_new,
+    newest_planned,
+    planned,
+    source_ids,
+)
 
 NO_RECORD = "what ran before was not recorded, so only what Spark keeps could be compared"
 MIXED = "rows that wait in its state were admitted by the former code"
@@ -216,17 +225,28 @@ def _judge(  # noqa: PLR0911  # one for each answer
 def tight_columns(table: Table, lake: Lake) -> dict[str, list[str]]:
     """Return the columns of a stream's sources that a promotion by an earlier version has made NOT NULL, by source.
 
-    Spark ends each reader of commits from before: what it reads now may be NULL there. One that reads on from the promotion,
-    or from later, meets nothing that could be.
+    Spark ends each reader of commits from before: what it reads now may be NULL there. At a start it opens its last batch anew,
+    so a reader goes on whose last batch began at the promotion, or later.
     """
     begun = {each: sums_of(lake.table(each)).begun for each in table.upstream}
-    read = unread_from(lake.checkpoint(table)) or {} if any(begun.values()) else {}
+    read = _opened_at_start(lake.checkpoint(table)) if any(begun.values()) else {}
     found = {
         each.id: never_null_now(lake.table(each))
         for each, version in begun.items()
         if read.get(table_id(lake.table(each)), NOWHERE).version < version
     }
     return {name: columns for name, columns in found.items() if columns}
+
+
+def _opened_at_start(checkpoint: Place) -> Positions:
+    """Return where the last batch of a stream begins in each of its sources; none where that is the first row of all."""
+    newest = newest_planned(checkpoint)
+    if newest is None:
+        return {}
+    plan = planned(checkpoint, newest)
+    if not plan.whole:
+        return plan.start
+    return {name: Position(max(end.version - 1, 0)) for name, end in plan.end.items()}
 
 
 def _tight_sources(table: Streamed, lake: Lake) -> Iterator[Difference]:

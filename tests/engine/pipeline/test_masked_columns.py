@@ -11,9 +11,10 @@ from pyspark.sql import functions as F
 
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Appended
-from jobs.engine.pipeline.column_lineage import cached_lineage
+from jobs.engine.pipeline.column_lineage import cached_lineage, take_over_lineage
 from jobs.engine.pipeline.masked_columns import hidden, learn
 from jobs.engine.pipeline.runner import Site
+from jobs.engine.pipeline.shadow_lake import Shadow
 from jobs.engine.proof.compare import compare
 from jobs.engine.repair.rebuild import promote, rebuild
 from jobs.engine.runtime.meter import code_version
@@ -25,9 +26,9 @@ from jobs.gold import confirmed_logins
 from jobs.silver import user_actions
 from tests.cli.inside import strandline
 from tests.engine.written import written
-from tests.support.edits import CLICKS, FIELDS, TEN
 from tests.support.literal import put
 from tests.support.modes import derive
+from tests.support.shapes import arrived
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SILVER = user_actions.TABLE
@@ -72,20 +73,19 @@ def counted(actions: DataFrame) -> DataFrame:
 
 
 WHO = """
-    batch | k    | site | v | w | part | at
-    1     | anna | x    | 1 | 1 | A    | 09:00:00
+    batch | action_id | user_id | device_id | action | event_at
+    1     | 1         | anna    | d1        | login  | 09:00:00
 """
-PEOPLE = replace(CLICKS, name="people", sensitive=("k",))
 
 
-def by_site(people: DataFrame) -> DataFrame:
-    """Show where."""
-    return people.select("v", "site", "at")
+def acts(actions: DataFrame) -> DataFrame:
+    """Show what was done."""
+    return actions.select("action_id", "action", "event_at")
 
 
-def by_person(people: DataFrame) -> DataFrame:
-    """Show who, under the name of where."""
-    return people.select("v", F.col("k").alias("site"), "at")
+def actors(actions: DataFrame) -> DataFrame:
+    """Show who did it, under the name of what was done."""
+    return actions.select("action_id", F.col("user_id").alias("action"), "event_at")
 
 
 COUNTS = replace(GOLD, name="counted", transform=counted, key=("event_at",), unmasked=("longest",))
@@ -201,27 +201,46 @@ def test_rows_that_other_code_has_made_are_masked_by_it_after_an_edit_too(
     assert "anna" not in str(answer.rows)
 
 
-CALM = Appended(
-    name="sites", reads=(PEOPLE,), transform=by_site, key=("v",), event_at="at", lateness=TEN
+ACTS = Appended(
+    name="acts", reads=(SILVER,), transform=acts, key=("action_id",), event_at="event_at"
 )
+
+
+def test_a_table_that_gets_the_rows_of_another_lake_is_masked_as_these_are(
+    logins: Lake, spark: SparkSession
+) -> None:
+    """As a promotion does before its first row; where nothing is known of the rows, columns are shown by name alone."""
+    learn(spark, replace(GOLD, transform=harmless), logins)
+    before = hidden(GOLD, logins)
+    made = Shadow.of(GOLD, logins)
+    learn(spark, GOLD, made)
+
+    take_over_lineage(GOLD, made, logins)
+    after = hidden(GOLD, logins)
+    made.lineage(GOLD).remove_file()
+    take_over_lineage(GOLD, made, logins)
+
+    assert "action" not in before
+    assert "action" in after
+    assert cached_lineage(GOLD, logins) is None
 
 
 @pytest.mark.slow
 def test_what_a_promotion_brings_in_is_masked_by_the_code_that_made_it(
     lake: Lake, spark: SparkSession
 ) -> None:
-    """The live code showed a site; that of the rebuild has a person there. An undo keeps both masks."""
+    """The live code showed what was done; that of the rebuild has a person there."""
     site = Site(spark=spark, clock=lambda: NOON)
-    put(lake, {PEOPLE: (FIELDS, WHO)}, "1")
-    derive(spark, lake, CALM)
-    before = hidden(CALM, lake)
-    edited = replace(CALM, transform=by_person)
+    put(lake, {SILVER: (arrived(user_actions.FIELDS), WHO)}, "1")
+    derive(spark, lake, ACTS)
+    before = hidden(ACTS, lake)
+    edited = replace(ACTS, transform=actors)
 
     rebuild(edited, lake, site)
     promote(edited, lake, site)
 
-    assert "site" not in before
-    assert "site" in hidden(edited, lake)
+    assert "action" not in before
+    assert "action" in hidden(edited, lake)
 
 
 def test_groups_and_joins_of_masked_values_are_correct(logins: Lake) -> None:
