@@ -30,6 +30,7 @@ to the reader; a time is kept to the microsecond, and further digits are cut; a 
 import secrets
 from collections.abc import Callable
 from functools import reduce
+from types import UnionType
 from typing import cast
 
 from pyspark.sql import Column, DataFrame
@@ -195,15 +196,20 @@ def _may_be_no_text(text: Column) -> Column:
 
 
 def _holds_text(kind: DataType) -> bool:
+    return _has_leaf(kind, StringType)
+
+
+def _has_leaf(kind: DataType, wanted: type[DataType] | UnionType) -> bool:
+    """Return whether a type has one of these types at any depth, the keys of a map aside."""
     match kind:
         case StructType():
-            return any(_holds_text(f.dataType) for f in kind.fields)
+            return any(_has_leaf(f.dataType, wanted) for f in kind.fields)
         case ArrayType():
-            return _holds_text(kind.elementType)
+            return _has_leaf(kind.elementType, wanted)
         case MapType():
-            return _holds_text(kind.valueType)
+            return _has_leaf(kind.valueType, wanted)
         case _:
-            return isinstance(kind, StringType)
+            return isinstance(kind, wanted)
 
 
 def _with_kinds(kind: DataType) -> DataType:
@@ -257,15 +263,7 @@ def _read_type(kind: DataType, name: str) -> DataType:
 
 def _is_turned(kind: DataType) -> bool:
     """Return whether values of a type are read as another one."""
-    match kind:
-        case StructType():
-            return any(_is_turned(f.dataType) for f in kind.fields)
-        case ArrayType():
-            return _is_turned(kind.elementType)
-        case MapType():
-            return _is_turned(kind.valueType)
-        case _:
-            return isinstance(kind, DecimalType | TimestampType)
+    return _has_leaf(kind, DecimalType | TimestampType)
 
 
 def _typed(value: Column, kind: DataType) -> Column:

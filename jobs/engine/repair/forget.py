@@ -293,8 +293,7 @@ class Forgetting:
         if not self.condition.fits(rows):
             return by_place
         others = rows.join(F.broadcast(found), [*PLACE], "left_anti").where(self.condition.holds())
-        marks = {"_mention": F.lit(False), "_by_text": F.lit(False)}
-        return by_place.unionByName(others.withColumns(marks))
+        return by_place.unionByName(_by_condition(others))
 
     def _reason_to_wait(self, branch: Branch) -> str:
         """Return why a branch cannot be done yet; empty when it can."""
@@ -344,9 +343,7 @@ class Forgetting:
 
     def _from_silver(self, branch: Branch) -> int:
         table, path = branch.table, self._lake.table(branch.table)
-        marks = {"_mention": F.lit(False), "_by_text": F.lit(False)}
-        found = branch.places.withColumns(marks)
-        meant = self._meant(rows_now(self._spark, table, self._lake), found)
+        meant = self._meant(rows_now(self._spark, table, self._lake), _by_condition(branch.places))
         changed = branch.span.in_micros() if branch.span else NO_TIME
         rows = meant.select(*PLACE).distinct()
         return self._delete(table, Doomed(path=path, at=table.event_at, rows=rows, changed=changed))
@@ -389,6 +386,11 @@ class Forgetting:
             )
         finally:
             kept.unpersist()
+
+
+def _by_condition(rows: DataFrame) -> DataFrame:
+    """Mark rows that are meant by the condition: none of them is a mention, and none is meant for a text."""
+    return rows.withColumns({"_mention": F.lit(False), "_by_text": F.lit(False)})
 
 
 def _counted(found: DataFrame) -> tuple[int, int, int]:
