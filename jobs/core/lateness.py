@@ -31,6 +31,9 @@ from datetime import timedelta
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+LATE = "late"
+"""The reason of a row whose event lies too far before its arrival."""
+
 DISORDERED = "disordered"
 """The reason of a row that arrived too far behind the rows of earlier commits."""
 
@@ -73,6 +76,11 @@ class Lateness:
         """Return the delay as Spark reads it."""
         return f"{milliseconds(self.delay)} milliseconds"
 
+    def is_late(self, event_at: Column) -> Column:
+        """Return whether an event lies further before the arrival of its row of bronze than is admitted."""
+        arrived_at = F.col("_arrived_at")
+        return event_at < arrived_at - interval(self.late)
+
     def reasons(self, event_at: Column) -> list[Column]:
         """Return one column for each way in which a row of bronze can miss its time: the reason, or NULL.
 
@@ -86,7 +94,7 @@ class Lateness:
         is_ahead = (arrived_at > latest_arrival) | ((event_at > latest_event) & ~is_early)
         is_behind = arrived_at <= F.col("_newest_before") - interval(self.disorder)
         return [
-            F.when(event_at < arrived_at - interval(self.late), F.lit("late")),
+            F.when(self.is_late(event_at), F.lit(LATE)),
             F.when(is_early, F.lit("early")),
             F.when(is_ahead, F.lit("from_the_future")),
             F.when(is_behind, F.lit(DISORDERED)),

@@ -10,6 +10,10 @@ def in_utc(moment: datetime) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
+RECENT = timedelta(days=8)
+"""An alert on an event that is older is from history: it is recorded, and no person is woken for it."""
+
+
 def shifted(moment: datetime, by: timedelta) -> datetime:
     """Return a moment that lies a span away, and the calendar's end where that lies beyond it.
 

@@ -149,6 +149,9 @@ class Judged(_Computed):
         lateness: How late and how early its rows may be.
         rules: What must hold of each row, or it goes to the quarantine.
         keeps_held: How long its quarantine keeps records after their arrival; for ever when None.
+        believes_history: Whether an event that is later than it admits is believed all the same, as history. Its copies are
+            found among the table's rows, because no state is kept for that long, and a stream that reads the table drops
+            it where it keeps state. For a table of few such events, such as alerts.
     """
 
     layer: ClassVar[Layer] = Layer.SILVER
@@ -158,6 +161,7 @@ class Judged(_Computed):
     lateness: Lateness = field(default_factory=Lateness)
     rules: tuple[Rule, ...] = ()
     keeps_held: str | None = None
+    believes_history: bool = False
 
     def __post_init__(self) -> None:
         _Computed.__post_init__(self)

@@ -7,6 +7,8 @@ Duplicates agree in ``_key`` and ``_time``: the table's key and the event time o
 by its place in Kafka instead, and its ``_time`` is not taken from the payload, because its payload is not believed: it
 is the arrival, or the newest arrival before the commit where that is later, so that no state refuses the row, or where
 the arrival is of a broken clock, so that it does not move the watermark past the rows after it.
+The event of a table that believes history may be older than any state: such a row is good and passes state like a bad
+one, under its own place and arrival, and is compared with the table's rows when it is written (jobs/engine/pipeline/history_copies.py).
 ``_warned`` names the rules that a row breaks and may break, believed or not; it is counted and not stored.
 
 Payload, key and headers stay with bad rows only: for good ones bronze has them, and carrying them through
@@ -16,7 +18,7 @@ the shuffle would triple its bytes.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from jobs.core.lateness import DISORDERED, is_stamped_ahead
+from jobs.core.lateness import DISORDERED, LATE, interval, is_stamped_ahead
 from jobs.core.received import CARRIED, IDENTITY, NOTHING_ARRIVED
 from jobs.core.table import Judged
 from quality.rules import Rule, broken, judging, required, warning
@@ -41,6 +43,8 @@ def judged(events: DataFrame, table: Judged, *, in_any_order: bool = False) -> D
     # A column of its own, because each use of an expression copies it: with fifty rules, three copies cost a batch
     # 0.1 s of planning.
     faults = broken(_judging(table), *table.lateness.reasons(event_at))
+    if table.believes_history:
+        faults = F.array_remove(faults, LATE)
     rows = rows.withColumn("_broken", F.when(F.col("_problem").isNull(), faults))
     passes = F.size("_broken") == 0
     if in_any_order:
@@ -49,7 +53,20 @@ def judged(events: DataFrame, table: Judged, *, in_any_order: bool = False) -> D
         ~passes, F.col("_broken")
     )
     rows = rows.withColumn("_reasons", verdict).drop("_broken")
-    return rows.withColumns({**_handles(table), **_warnings(table)})
+    rows = rows.withColumns({**_handles(table), **_warnings(table)})
+    return _beside_state(rows, table) if table.believes_history and not in_any_order else rows
+
+
+def is_history(table: Judged) -> Column:
+    """Return whether a good row is believed although its event is later than the table admits."""
+    return F.col("_reasons").isNull() & table.lateness.is_late(F.col(table.event_at))
+
+
+def may_have_copies_in_the_table(table: Judged) -> Column:
+    """Return whether a good row is of history, or came so shortly before that it may follow a copy that is."""
+    bound = table.lateness.late - table.lateness.disorder
+    is_old = F.col(table.event_at) < F.col("_arrived_at") - interval(bound)
+    return F.col("_reasons").isNull() & is_old
 
 
 def good_rows(rows: DataFrame) -> DataFrame:
@@ -114,13 +131,27 @@ def _warnings(table: Judged) -> dict[str, Column]:
     return {WARNED: F.when(F.col("_problem").isNull() & (F.size(warned) > 0), warned)}
 
 
+def _beside_state(rows: DataFrame, table: Judged) -> DataFrame:
+    """Give a row of history the handles of a bad one: Spark would drop it below the watermark."""
+    is_old = is_history(table)
+    return rows.withColumns(
+        {
+            "_bad": F.when(is_old, _identity()).otherwise(F.col("_bad")),
+            "_time": F.when(is_old, time_of_a_bad_row()).otherwise(F.col("_time")),
+        }
+    )
+
+
+def _identity() -> Column:
+    return F.concat_ws("/", "_topic", "_partition", "_offset")
+
+
 def _handles(table: Judged) -> dict[str, Column]:
     is_good = F.col("_reasons").isNull()
     key = F.col(table.key[0]) if len(table.key) == 1 else F.struct(*table.key)
-    identity = F.concat_ws("/", "_topic", "_partition", "_offset")
     return {
         "_key": F.when(is_good, key),
-        "_bad": F.when(~is_good, identity),
+        "_bad": F.when(~is_good, _identity()),
         "_time": F.when(is_good, F.col(table.event_at)).otherwise(time_of_a_bad_row()),
         **{
             name: F.when(~is_good, F.col(name)) for name in ("_message_key", "_payload", "_headers")

@@ -4,16 +4,17 @@ Grain: one row an alert, by its id: a hash of the rule, its version, and the eve
 timespan of several (jobs/rules/threshold_alert.py).
 Reads: bronze.alerts. Read by: gold.alerts.
 Late data: up to eight days after the event. An event is an hour late at most, or it is not believed and raises nothing;
-and it is raised from its topic, which keeps it for a week, also when nothing raised alerts for days.
+and it is raised from its topic, which usually keeps it for a week, also when nothing raised alerts for days. An alert on an
+older event is one from history: a topic that keeps longer was read from its first record, or history was sent again. It is
+believed as well, counts once with one that was raised in time, and is recorded; nothing delivers it.
 """
-
-from datetime import timedelta
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
 
 from jobs.bronze import alerts as bronze
 from jobs.core.lateness import Lateness
+from jobs.core.moment import RECENT
 from jobs.core.received import CARRIED
 from jobs.core.table import Judged
 from quality.rules import required
@@ -51,6 +52,7 @@ TABLE = Judged(
     key=("alert_id",),
     event_at="event_at",
     owner="security",
-    lateness=Lateness(late=timedelta(days=8)),
+    lateness=Lateness(late=RECENT),
+    believes_history=True,
     rules=required("alert_id", "rule_id", "rule_version", "event_table", "event_at"),
 )

@@ -4,7 +4,7 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -32,17 +32,33 @@ def alert(number: int, rule: str = "r", **fields: object) -> dict[str, Any]:
 
 
 def send(
-    address: str, topic: str, alerts: Iterable[dict[str, Any] | bytes], partition: int = 0
+    address: str,
+    topic: str,
+    alerts: Iterable[dict[str, Any] | bytes],
+    partition: int = 0,
+    raised_at: datetime | None = None,
 ) -> None:
-    """Send alerts, and records that are none."""
+    """Send alerts, each raised with its event unless it is said when, and records that are none."""
     producer = Producer({"bootstrap.servers": address, "log_level": 0, "linger.ms": 5})
     for number, each in enumerate(alerts):
         payload = each if isinstance(each, bytes) else json.dumps(each).encode()
         key = None if isinstance(each, bytes) else str(each.get("alert_id"))
-        producer.produce(topic, payload, key, partition=partition)
+        producer.produce(
+            topic, payload, key, partition=partition, timestamp=_raised_at(each, raised_at)
+        )
         if number % 10_000 == 9_999:
             producer.flush(20)
     assert producer.flush(20) == 0
+
+
+def _raised_at(alert: dict[str, Any] | bytes, said: datetime | None) -> int:
+    """Return the time of a record in milliseconds."""
+    own = alert.get("event_at") if isinstance(alert, dict) else None
+    try:
+        moment = said or datetime.fromisoformat(str(own))
+    except ValueError:
+        moment = NOON
+    return int(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1000)
 
 
 class Hands:

@@ -4,7 +4,7 @@ import hashlib
 import inspect
 from collections.abc import Iterator, Mapping
 
-from jobs.core.table import Streamed
+from jobs.core.table import Judged, Streamed
 from jobs.engine.pipeline.stateful_plan import output_mode
 from jobs.engine.runtime.meter import code_version, query_version
 from jobs.engine.storage.declared_table import DeclaredTable, declared_table
@@ -31,6 +31,8 @@ def _parts(table: Streamed, lake: Lake, sources: Mapping[str, DeclaredTable]) ->
     function = inspect.unwrap(getattr(table.transform, "func", table.transform))
     yield f"{type(table).__name__} {function.__module__}.{function.__qualname__}"
     yield f"{table.key} {table.event_at} {table.closes_at} {table.lateness} {table.rules}"
+    if isinstance(table, Judged) and table.believes_history:
+        yield "believes history"
     yield f"{output_mode(table)} {getattr(table, 'window_from', '')}"
     for source in table.upstream:
         yield f"{source.id} {source.event_at} {source.lateness} {sources.get(source.id)}"

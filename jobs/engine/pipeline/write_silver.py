@@ -16,6 +16,7 @@ from jobs.core.table import Judged
 from jobs.core.verdict import bad_rows, good_rows
 from jobs.engine.gates.batch_check import Guard, counted
 from jobs.engine.pipeline.function_counts import Watch
+from jobs.engine.pipeline.history_copies import without_copies
 from jobs.engine.runtime.meter import Meter
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.ledger import Entry, last_entry
@@ -60,7 +61,8 @@ class Fork:
         """
         kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            judged = counted(kept, self.table)
+            believed = without_copies(kept, self.table, None if self.replaces else self.path)
+            judged = counted(believed, self.table)
             good, held = judged.good, judged.held
             entry = entry.settled(
                 good=good,
@@ -73,10 +75,10 @@ class Fork:
             if held_already:
                 entry = self._as_begun(entry, held)
             elif self.guard:
-                entry = self.guard.admit(entry, judged, kept)
+                entry = self.guard.admit(entry, judged, believed)
             if (held or self.replaces) and not held_already:
                 self._put(self.quarantine, bad_rows(kept, self.table), held.total(), entry, meter)
-            final = self._put(self.path, good_rows(kept), good, entry, meter)
+            final = self._put(self.path, good_rows(believed), good, entry, meter)
             if self.guard:
                 self.guard.passed(final.stream, final.batch)
             return final

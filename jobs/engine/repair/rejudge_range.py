@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -123,7 +124,8 @@ def _events(spark: SparkSession, table: Judged, lake: Lake, span: Span) -> DataF
     bronze = with_newest_arrival(
         rows_at(spark, lake.table(source), readable_at(table, source, lake))
     )
-    near = span.wider(before=table.lateness.early, after=table.lateness.late)
+    after = timedelta.max if table.believes_history else table.lateness.late
+    near = span.wider(before=table.lateness.early, after=after)
     return bronze.where(near.holds("_arrived_at") | span.holds(time_of_a_bad_row()))
 
 

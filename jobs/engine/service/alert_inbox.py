@@ -120,6 +120,8 @@ class Inbox:
             else:
                 if self._recent.is_copy(number, offset, alert.id):
                     books.copies += 1
+                elif alert.from_history:
+                    books.from_history += 1
                 elif RANK[alert.severity] < RANK[self._desk.least]:
                     books.below += 1
                 else:

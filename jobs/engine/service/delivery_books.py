@@ -3,7 +3,7 @@
 Both are one file, which is replaced whole. So an alert that was read is in an accepted notice, in a notice that waits or
 among the alerts of the next one, whenever the process is killed:
 
-    read = delivered + waiting + copies + below + passed_over
+    read = delivered + waiting + copies + below + from_history + passed_over
 
 Why no consumer group of Kafka: it would store the offsets, in another place than the alerts that were read and wait for
 their rule's next notice. Either those were lost in a crash, or the group stayed behind the oldest of them.
@@ -40,6 +40,7 @@ class Books:
         read: Records, since the receiver was named first; so are the counts below.
         copies: Alerts that were raised again.
         below: Alerts of a severity that the receiver does not get.
+        from_history: Alerts on events that were old when they were raised; gold.alerts has them.
         passed_over: Records that are no alerts.
         delivered: Alerts in notices that were accepted.
         notices: Those notices.
@@ -60,6 +61,7 @@ class Books:
     read: int = 0
     copies: int = 0
     below: int = 0
+    from_history: int = 0
     passed_over: int = 0
     delivered: int = 0
     notices: int = 0

@@ -14,9 +14,9 @@ from datetime import datetime
 from typing import Any
 
 import orjson
-from confluent_kafka import Message
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
-from jobs.core.moment import in_utc
+from jobs.core.moment import RECENT, in_utc
 from jobs.rules.alert_rule import Severity
 
 SAMPLES = 3
@@ -48,6 +48,8 @@ class Alert:
     severity: Severity
     at: datetime
     sample: Mapping[str, str]
+    from_history: bool = False
+    """Whether it was raised so long after its event that it is recorded and wakes no person."""
 
     @classmethod
     def of(cls, record: Message) -> "Alert":
@@ -69,11 +71,21 @@ class Alert:
                 rule=_text(found, "rule_id"),
                 version=_text(found, "rule_version"),
                 severity=Severity(_text(found, "rule_severity")),
-                at=in_utc(datetime.fromisoformat(at)),
+                at=(moment := in_utc(datetime.fromisoformat(at))),
                 sample=_sample(found),
+                from_history=_is_old(record, moment),
             )
         except ValueError as error:
             raise NoAlertError(str(error)) from error
+
+
+def _is_old(record: Message, event_at: datetime) -> bool:
+    """Return whether a record came to the topic when its event was old; one without a time says nothing about it."""
+    kind, stamp = record.timestamp()
+    return (
+        kind != TIMESTAMP_NOT_AVAILABLE
+        and stamp / 1000 - event_at.timestamp() > RECENT.total_seconds()
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

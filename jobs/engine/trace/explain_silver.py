@@ -5,7 +5,7 @@ that were read and are in none of these have another key.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from jobs.core.lateness import DISORDERED
@@ -121,9 +121,20 @@ def _explain_present(silver: Judged, row: Found, world: World) -> Finding:
         **_commit_fields(path, first_version(silver, world.lake, row)),
     }
     sentence = f"it is in {silver.id}"
+    if silver.believes_history and _is_old(silver, row.row):
+        sentence += (
+            f", from history: its event lies more than {silver.lateness.late} before its arrival"
+        )
     return make_finding(
         silver, Verdict.IN_TABLE, sentence, **commit, row=shown_row(silver, row.row)
     )
+
+
+def _is_old(silver: Judged, row: Mapping[str, Any]) -> bool:
+    event_at, arrived_at = row.get(silver.event_at), row.get("_arrived_at")
+    if not isinstance(event_at, datetime) or not isinstance(arrived_at, datetime):
+        return False
+    return arrived_at - event_at > silver.lateness.late
 
 
 def verdict_of_held(reasons: Sequence[str]) -> Verdict:

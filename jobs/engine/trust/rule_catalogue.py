@@ -5,7 +5,7 @@ To show more of a rule, add a line to ``COLUMNS``.
 
 from collections.abc import Callable, Iterator
 
-from jobs.core.lateness import DISORDERED
+from jobs.core.lateness import DISORDERED, LATE
 from jobs.core.table import Judged, Table
 from quality.report.words import span
 from quality.rules import Rule
@@ -33,7 +33,7 @@ def _law(table: Table) -> Iterator[dict[str, str]]:
     empty = dict.fromkeys((name for name, _ in COLUMNS), "")
     for name, holds in (
         (
-            "late",
+            LATE,
             f"{table.event_at} is at most {span(law.late.total_seconds())} before the arrival",
         ),
         (
@@ -46,7 +46,12 @@ def _law(table: Table) -> Iterator[dict[str, str]]:
         ),
     ):
         known = {"rule": name, "holds": holds, "when unknown": "is broken"}
-        yield {**empty, **known, "on failure": "quarantine"}
+        is_believed = name == LATE and isinstance(table, Judged) and table.believes_history
+        yield {
+            **empty,
+            **known,
+            "on failure": "believed, as history" if is_believed else "quarantine",
+        }
 
 
 def _share(value: object) -> str:

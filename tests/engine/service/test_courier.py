@@ -28,6 +28,7 @@ from jobs.rules.alert_rule import Severity
 from tests.engine.records import drop, expire, make
 from tests.support.logged import Logged
 from tests.support.notices import Hands, Receiver, alert, send
+from tests.support.rows import NOON
 
 pytestmark = pytest.mark.kafka
 
@@ -44,7 +45,7 @@ def tended(courier: Courier, until: Callable[[], bool]) -> None:
 
 
 def is_balanced(books: Books) -> bool:
-    counted = books.copies + books.below + books.passed_over
+    counted = books.copies + books.below + books.from_history + books.passed_over
     return books.read == books.delivered + books.waiting + counted
 
 
@@ -177,6 +178,22 @@ def test_what_is_no_alert_is_passed_over_with_a_line_in_the_log(
     assert courier.books.passed_over == 3
     (line,) = log.all_of("passed over")
     assert line["first"] == f"{desk.topic.name}/0/0"
+    assert is_balanced(courier.books)
+
+
+def test_an_alert_on_an_old_event_wakes_no_person(
+    kafka: str, desk: Desk, receiver: Receiver
+) -> None:
+    """It is counted as what it is; gold.alerts has it."""
+    old = alert(1, event_at=(NOON - timedelta(days=9)).isoformat())
+    send(kafka, desk.topic.name, [alert(0)])
+    send(kafka, desk.topic.name, [old], raised_at=NOON)
+    courier = Courier(Webhook(receiver.address), desk)
+
+    with courier.lease():
+        courier.drain()
+
+    assert (receiver.counts, courier.books.from_history) == ([1], 1)
     assert is_balanced(courier.books)
 
 

@@ -1,10 +1,11 @@
 """A notice has the alerts of one rule; what is no alert is refused with its reason."""
 
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from confluent_kafka import TIMESTAMP_CREATE_TIME
 
 from jobs.engine.service.notice import (
     LONGEST,
@@ -23,13 +24,17 @@ from tests.support.rows import NOON
 class Record:
     """A record of Kafka with a payload."""
 
-    def __init__(self, payload: bytes | None) -> None:
+    def __init__(self, payload: bytes | None, raised_at: datetime = NOON) -> None:
         """Have the payload."""
-        self._payload = payload
+        self._payload, self._raised_at = payload, raised_at
 
     def value(self) -> bytes | None:
         """Return the payload."""
         return self._payload
+
+    def timestamp(self) -> tuple[int, int]:
+        """Return when it was written."""
+        return TIMESTAMP_CREATE_TIME, int(self._raised_at.timestamp() * 1000)
 
 
 def read(payload: bytes | None) -> Alert:
@@ -119,3 +124,11 @@ def test_an_event_of_a_megabyte_is_shown_in_part() -> None:
 def test_what_is_no_alert_is_refused(payload: bytes | None, reason: str) -> None:
     with pytest.raises(NoAlertError, match=reason):
         read(payload)
+
+
+def test_an_alert_on_an_old_event_is_from_history() -> None:
+    """By the record's own time, so that each reader says the same, whenever it reads."""
+    payload = json.dumps(alert(0)).encode()
+    for days, is_old in ((-400, False), (7.9, False), (8.1, True), (400, True)):
+        record = Record(payload, NOON + timedelta(days=days))
+        assert Alert.of(record).from_history is is_old  # type: ignore[arg-type]  # as above
