@@ -39,6 +39,9 @@ DECODERS = ("JsonToStructs", "CsvToStructs", "AvroDataToCatalyst")
 
 COLUMN = re.compile(r"\b(?:bronze|silver|gold)\.\w+\.\w+")
 
+ADDRESS = re.compile(r"^\[B@[0-9a-f]+$")
+"""Spark prints bytes by where they lie in memory, which differs at every start."""
+
 NUMBERS = ("precision", "scale", "ordinal")
 """Fields that are numbers; any other number in a field is the place of a child."""
 
@@ -138,7 +141,7 @@ def written(expression: Node, known: Texts) -> str:
         case "Alias":
             return written(expression.children[0], known)
         case "Literal":
-            return str(expression.fields["value"])
+            return ADDRESS.sub("bytes", str(expression.fields["value"]))
         case "GetStructField" if expression.fields.get("name"):
             return f"{written(expression.children[0], known)}.{expression.fields['name']}"
         case kind if kind in DECODERS or expression.fields.get("name") == READER:
