@@ -17,6 +17,7 @@ from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from pyspark.sql.types import VariantVal
 
@@ -135,7 +136,7 @@ def _replaced(to: Path) -> Iterator[Path]:
     draft = (
         target
         if target.exists() and not target.is_file()
-        else target.with_name(f".{target.name}.draft")
+        else target.with_name(f".{target.name}.{uuid4().hex}.draft")
     )
     try:
         try:
@@ -146,6 +147,8 @@ def _replaced(to: Path) -> Iterator[Path]:
             if draft != target:
                 draft.unlink(missing_ok=True)
     except OSError as error:
+        if error.errno is None:  # DuckDB's: the question failed, not the file
+            raise
         raise DefinitionError(
             f"{to} cannot be written: {error.strerror or error}",
             hint="name a file in a folder that exists and that you may write.",

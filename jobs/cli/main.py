@@ -81,6 +81,9 @@ VERBS = {
 }
 """The module of each verb. Only that one is imported; with all of them an answer of one second would take two."""
 
+TRACE = "strandline-trace-"
+"""Begins the name of a trace in the folder of the system, and of nothing else there."""
+
 KEPT_TRACES = 20
 """Stack traces of unforeseen errors that stay in the system's folder for such files."""
 
@@ -246,15 +249,17 @@ def _without_playground(verb: str, error: Exception) -> DefinitionError:
 def _kept(error: BaseException) -> Path:
     text = "".join(traceback.format_exception(error))
     _forget_old_traces()
-    with NamedTemporaryFile("w", prefix="strandline-", suffix=".log", delete=False) as file:
+    with NamedTemporaryFile("w", prefix=TRACE, suffix=".log", delete=False) as file:
         file.write(text)
     return Path(file.name)
 
 
 def _forget_old_traces() -> None:
     """Keep the newest traces: a command that fails every minute would fill the folder of the system in a month."""
-    traces = [file for file in Path(gettempdir()).glob("strandline-*.log") if file.is_file()]
-    by_age = sorted(((file.stat().st_mtime, file) for file in traces), reverse=True)
-    for _, file in by_age[KEPT_TRACES - 1 :]:
+    by_age = []
+    for file in Path(gettempdir()).glob(f"{TRACE}*.log"):
+        with suppress(OSError):  # another command has removed it
+            by_age.append((file.stat().st_mtime, file))
+    for _, file in sorted(by_age, reverse=True)[KEPT_TRACES - 1 :]:
         with suppress(OSError):  # another user's
             file.unlink()

@@ -18,7 +18,7 @@ the shuffle would triple its bytes.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from jobs.core.lateness import DISORDERED, LATE, interval, is_stamped_ahead
+from jobs.core.lateness import DISORDERED, LATE, SKEW, interval, is_stamped_ahead
 from jobs.core.received import CARRIED, IDENTITY, NOTHING_ARRIVED
 from jobs.core.table import Judged
 from quality.rules import Rule, broken, judging, required, warning
@@ -64,7 +64,8 @@ def is_history(table: Judged) -> Column:
 
 def may_have_copies_in_the_table(table: Judged) -> Column:
     """Return whether a good row is of history, or came so shortly before that it may follow a copy that is."""
-    bound = table.lateness.late - table.lateness.disorder
+    # A row of history may have come as much after the newest arrival that counts as a clock may be ahead.
+    bound = table.lateness.late - table.lateness.disorder - SKEW
     is_old = F.col(table.event_at) < F.col("_arrived_at") - interval(bound)
     return F.col("_reasons").isNull() & is_old
 

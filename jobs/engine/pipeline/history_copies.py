@@ -25,9 +25,10 @@ def without_copies(rows: DataFrame, table: Judged, path: Place | None) -> DataFr
     """
     if not table.believes_history:
         return rows
-    at = F.unix_micros(table.event_at)
+    at = F.col(table.event_at)
+    micros = F.unix_micros(at)
     old = rows.where(may_have_copies_in_the_table(table))
-    count, first, last = old.agg(F.count(F.lit(1)), F.min(at), F.max(at)).collect()[0]
+    count, first, last = old.agg(F.count(F.lit(1)), F.min(micros), F.max(micros)).collect()[0]
     if not count:
         return rows
     same = _same(table)
@@ -38,7 +39,9 @@ def without_copies(rows: DataFrame, table: Judged, path: Place | None) -> DataFr
     copies = mine.join(beside, same & (F.col("_before") < F.col("_order")), "left_semi")
     if path is not None:
         known = rows.sparkSession.read.format("delta").load(str(path))
-        known = known.where(at.between(first, last)).select(*_named(table, "_other"))
+        # The column itself, so that Delta passes over files of another time.
+        ends = (F.timestamp_micros(F.lit(each)) for each in (first, last))
+        known = known.where(at.between(*ends)).select(*_named(table, "_other"))
         copies = copies.unionByName(mine.join(known, same, "left_semi"))
     return rows.join(F.broadcast(copies.select(*PLACE).distinct()), [*PLACE], "left_anti")
 

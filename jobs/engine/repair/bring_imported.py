@@ -227,7 +227,8 @@ def bring(
             read += entry.read
         if (reach := range_to_follow(table, lake)) is not None:
             since, until = map(datetime.fromisoformat, reach)
-            for other, done in backfill_above(spark, table, lake, Span(since=since, until=until)):
+            span = Span(since=since, until=until)
+            for other, done in backfill_above(spark, table, lake, span, is_live=closed is None):
                 on_table(other, done)
             forget_range(table, lake)
     return read

@@ -16,9 +16,11 @@ from pyspark.sql import functions as F
 from jobs import catalog
 from jobs.core.errors import DefinitionError, TransientError
 from jobs.core.moment import shifted
-from jobs.core.table import Derived, Ingested, Recomputed, Table
+from jobs.core.table import Derived, Ingested, Judged, Recomputed, Table
+from jobs.engine.accounting.balance_sheet import waiting
 from jobs.engine.gates.gate_files import refuse_behind
 from jobs.engine.pipeline.dimension_lookup import Again
+from jobs.engine.pipeline.plan import emits_over_time
 from jobs.engine.pipeline.recompute_windows import Afresh
 from jobs.engine.repair.backfill import MODE, backfill, computed
 from jobs.engine.repair.closed_range import (
@@ -79,6 +81,24 @@ def refuse_behind_above(table: Table, lake: Lake) -> None:
     """
     for other in above(table, lake):
         refuse_behind(other, lake)
+        _refuse_unread_history(other, lake)
+
+
+def _refuse_unread_history(table: Table, lake: Lake) -> None:
+    """Refuse a table whose stream has not read rows that may be of closed time: a repair would bring them, and then the stream.
+
+    Raises:
+        TransientError: It has not.
+    """
+    sources = [
+        each.id for each in table.upstream if isinstance(each, Judged) and each.believes_history
+    ]
+    if sources and waiting(table, lake):
+        raise TransientError(
+            f"{table.id} has not read all of {' and '.join(sources)}, which may have rows of any time",
+            hint=f"`strandline run {table.id}`, then the same again.",
+            table=table.id,
+        )
 
 
 def closed_above(table: Table, lake: Lake) -> datetime | None:
@@ -235,9 +255,15 @@ def _refuse_stale(spark: SparkSession, table: Table, lake: Lake, span: Span) -> 
         return
     begins, ends = F.col(table.event_at), F.coalesce(F.col(table.valid_until), F.lit(left))
     until = F.least(ends, F.lit(left)).alias("_until")
+    known_since = (begins < F.lit(left)) & (begins < F.lit(span.until))
+    if (first := computable_from(table, lake)) is not None:  # what gave older rows is deleted
+        known_since &= begins >= F.lit(first)
     known, live = (
-        rows.where((begins < F.lit(left)) & (begins < F.lit(span.until))).select(*table.key, until)
-        for rows in (computed(spark, table, lake, before=left)[0], rows_now(spark, table, lake))
+        rows.where(known_since).select(*table.key, until)
+        for rows in (
+            computed(spark, table, lake, before=_read_until(table, left))[0],
+            rows_now(spark, table, lake),
+        )
     )
     other = known.exceptAll(live).unionAll(live.exceptAll(known))
     is_touched = (F.col("_until") == F.lit(left)) & (F.col("_until") >= F.lit(span.since))
@@ -251,6 +277,18 @@ def _refuse_stale(spark: SparkSession, table: Table, lake: Lake, span: Span) -> 
             table=table.id,
             rows=found,
         )
+
+
+def _read_until(table: Derived, left: datetime) -> datetime:
+    """Return the moment before which the rows lie that a stream had read when it had written up to another one.
+
+    A table that emits what is final has read as far ahead of that as its sources may be late.
+    """
+    if not emits_over_time(table):
+        return left
+    return shifted(
+        left, max(each.lateness.delay for each in table.upstream) + timedelta(milliseconds=1)
+    )
 
 
 def _differing(spark: SparkSession, table: Table, lake: Lake) -> Span | None:

@@ -10,6 +10,7 @@ interrupt leaves the gateway out of step.
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import partial
@@ -181,7 +182,9 @@ class Host:
         while (left := due - time.monotonic()) > 0:
             if self._stop.wait(min(left, self._lake.pause(LOOK))):
                 return
-            with skipped_in_outage():
+            with suppress(
+                OSError, LakeError
+            ):  # a look is no attempt: what is wrong with it, the attempt says
                 if self._traces(table) != before and not is_held(self._lake.lease(table)):
                     return
 
@@ -192,12 +195,15 @@ class Host:
         try:
             path = self._lake.table(table)
             places.append(commit_file(path, latest_version(path)))
-        except OSError:  # what may not be read leaves no trace until it may
+        except (
+            OSError,
+            LakeError,
+        ):  # what may not be read leaves no trace until it may, and a store may refuse
             found.append("closed")
         for place in places:
             try:
                 found.append(place.stamp())
-            except OSError:
+            except (OSError, LakeError):
                 found.append("")
         return found
 
@@ -308,10 +314,12 @@ class Host:
 
         A stream reads what is new, so it would not miss an older file for weeks; on a store each look is a request a file.
         """
-        if self._rounds % LOOK_AT_FILES == 0 and self._lake.root.is_local:
-            self.look_at_files()
         self._rounds += 1
-        return close(self._lake, self._tables)
+        closed = close(self._lake, self._tables)
+        # Last, and counted before: a look that fails keeps no book open.
+        if self._rounds % LOOK_AT_FILES == 1 and self._lake.root.is_local:
+            self.look_at_files()
+        return closed
 
     def look_at_files(self) -> None:
         """Note for each table which of its files are gone or were cut."""

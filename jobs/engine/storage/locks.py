@@ -227,7 +227,8 @@ class WriterWatch:
         stamp = self._path.stamp()
         if self._last is None or self._last[0] != stamp:
             self._last = stamp, time.monotonic()
-        return time.monotonic() - self._last[1] < lease_seconds()
+        life = max(lease_seconds(), store_lease.life_of(self._path))
+        return time.monotonic() - self._last[1] < life
 
 
 def is_written(table: Table | Feed, lake: Lake) -> bool:

@@ -10,10 +10,12 @@ A pack is found by its number, so no folder is ever listed. It is lines of JSON 
 
 import gzip
 import json
+import zlib
 from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
 
+from jobs.core.errors import DamagedError
 from jobs.engine.storage.place import Place
 
 FOLDER = "_old_commits"
@@ -62,6 +64,13 @@ def write_pack(path: Place, commits: Mapping[int, str]) -> None:
 @lru_cache(maxsize=KEPT)
 def _unpacked(file: Place, changed_at: datetime) -> Mapping[int, str]:  # noqa: ARG001  # a pack that was written again is another
     packed = file.bytes()
-    lines = gzip.decompress(packed).decode().split("\n") if packed else []
-    found = (json.loads(line) for line in lines if line)
-    return {each["version"]: each["commit"] for each in found}
+    try:
+        lines = gzip.decompress(packed).decode().split("\n") if packed else []
+        found = [json.loads(line) for line in lines if line]
+        return {each["version"]: each["commit"] for each in found}
+    except (EOFError, zlib.error, gzip.BadGzipFile, ValueError, KeyError) as error:
+        raise DamagedError(
+            f"{file} is torn, which has the commits of before",
+            hint="only a copy has them: `strandline restore` into another folder, and copy the file from there.",
+            file=str(file),
+        ) from error

@@ -163,7 +163,8 @@ def take(place: Place, life: float = LIFE) -> StoreLease | None:
             return None  # it was renewed
         if tag != seen:
             seen, since = tag, time.monotonic()
-        is_expired = time.monotonic() - since > life
+        # Its own life, where that is longer: it is renewed by that, and not by ours.
+        is_expired = time.monotonic() - since > max(life, float(state.get("life", life)))
         if owner is None or is_expired or is_there(owner) is False:
             epoch = state["epoch"] + 1
             new = object_files.replace(place.path, _content(mine, epoch, 0, life), tag)
@@ -171,6 +172,12 @@ def take(place: Place, life: float = LIFE) -> StoreLease | None:
                 return _held(place, mine, epoch, life, new, is_taken_over=owner is not None)
             continue
         time.sleep(min(life / 20, 0.5))
+
+
+def life_of(place: Place) -> float:
+    """Return the seconds without a renewal after which a lease has expired, as its holder says; 0 where there is none."""
+    found = object_files.read(place.path)
+    return float(_state(found).get("life", 0.0)) if found else 0.0
 
 
 def take_again(place: Place, epoch: int, tag: str, life: float) -> StoreLease | None:

@@ -20,7 +20,8 @@ from jobs.engine.repair.reach import reach_of
 from jobs.engine.repair.replay import replay
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.open_table import opened
-from jobs.silver import device_inventory, devices
+from jobs.gold import ip_holds
+from jobs.silver import device_inventory, devices, dhcp_events
 from jobs.silver import device_telemetry as silver
 from tests.support.auctions import AUCTIONS, BIDS, FOLLOWED, LOG, PRICES, UNBOUNDED, WAITED_FOR
 from tests.support.events import TABLE, commits, readings, received
@@ -189,6 +190,26 @@ def test_a_change_below_a_row_that_holds_still_is_refused_until_its_stream_has_i
         [*backfill_above(spark, device_inventory.TABLE, lake, NINE)]
 
     assert "strandline rebuild silver.devices" in refused.value.hint
+
+
+ENDED_SINCE = """
+    batch | dhcp_id | kind     | mac | device_id | ip | lease_seconds | event_at | _arrived_at | _partition | _offset
+    1     | 1       | ack      | m1  | d1        | a  | 36000         | 08:00:00 | 08:00:00    | 0          | 1
+    1     | 2       | ack      | m2  | d2        | b  | 36000         | 09:00:00 | 09:00:00    | 0          | 2
+    1     | 3       | release  | m1  | d1        | a  | -             | 11:30:00 | 11:30:00    | 0          | 3
+    1     | 4       | discover | m3  | d3        | -  | -             | 13:15:00 | 13:15:00    | 0          | 4
+"""
+
+
+def test_a_hold_that_has_just_ended_refuses_no_repair_below_it(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its stream has read further than it has written: as far as events may be late."""
+    monkeypatch.setattr(catalog, "tables", lambda: (dhcp_events.TABLE, ip_holds.TABLE))
+    put(lake, {dhcp_events.TABLE: (arrived(dhcp_events.FIELDS), ENDED_SINCE)}, "1")
+    derive(spark, lake, ip_holds.TABLE)
+
+    assert [*backfill_above(spark, dhcp_events.TABLE, lake, NINE)] == [(ip_holds.TABLE, None)]
 
 
 def prices(lake: Lake) -> list[Row]:
