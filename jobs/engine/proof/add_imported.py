@@ -18,14 +18,17 @@ from jobs.engine.storage.window_index import EPOCH
 
 
 def add_imported(spark: SparkSession, log: Log, lakes: Iterable[Lake]) -> None:
-    """Add the imported rows of a log, if it has any, to its copies in some lakes that do not begin with them."""
-    if log.begins_with_history:
-        return
-    ends = {part: (0, end) for part, end in sums_of(log.path, log.version).imported.items()}
+    """Add the imported rows of a log, if it has any, to its copies in some lakes; those with which streams began are there."""
+    history = log.history_ends
+    ends = {
+        part: (history.get(part, 0), end)
+        for part, end in sums_of(log.path, log.version).imported.items()
+        if history.get(part, 0) < end
+    }
     if not ends:
         return
     rows = spark.read.format("delta").option("versionAsOf", log.version).load(str(log.path))
-    rows = rows.where(rows["_batch"] == BATCH)
+    rows = rows.where((rows["_batch"] == BATCH) & ~log.is_history())
     count = rows.count()
     entry = Entry(
         table=log.table.id,

@@ -14,7 +14,7 @@ took 0.77 GB and 28 s, and sorting the log 0.9 GB.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -66,9 +66,17 @@ class Log:
     version: int
 
     @property
-    def begins_with_history(self) -> bool:
-        """Return whether streams began with imported rows."""
-        return sums_of(self.path, self.version).history is not None
+    def history_ends(self) -> Mapping[str, int]:
+        """Return how many rows of files streams began with, by the partition of their topic."""
+        return sums_of(self.path, self.version).history_ends
+
+    def is_history(self) -> Column:
+        """Return whether a row is one of those with which streams began."""
+        mine = F.lit(False)
+        for part, end in self.history_ends.items():
+            topic, _, _ = part.rpartition("/")
+            mine |= (F.col("_topic") == topic) & (F.col("_offset") < end)
+        return (F.col("_batch") == BATCH) & mine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +95,8 @@ def resplit(
     create_table.create(spark, path, RECEIVED, properties=PROPERTIES)
     rows = spark.read.format("delta").option("versionAsOf", log.version).load(str(log.path))
     parts = [*_parts(rows.where("_partition >= 0"), _cuts(log, commits, chance))]
-    if log.begins_with_history:
-        parts.insert(0, rows.where(F.col("_batch") == BATCH))
+    if log.history_ends:
+        parts.insert(0, rows.where(log.is_history()))
     return [_append(spark, log.table, path, number, part) for number, part in enumerate(parts)]
 
 

@@ -90,6 +90,7 @@ class Sums:
         brought: How many rows imports have read, in force; no stream reads them.
         history: Of bronze, the newest arrival among the imported rows that came before any stream above had read a row, as
             text. What Kafka brings later is measured against it (jobs/engine/pipeline/newest_arrival.py).
+        history_ends: Of bronze, how many rows of files these are, by the partition of their topic.
     """
 
     version: int = -1
@@ -125,6 +126,7 @@ class Sums:
     imported: dict[str, int] = field(default_factory=dict)
     brought: int = 0
     history: str | None = None
+    history_ends: dict[str, int] = field(default_factory=dict)
 
     @property
     def begun(self) -> int:
@@ -222,7 +224,9 @@ class Sums:
         self.moved += moved
         if entry.mode == IMPORT:
             self.brought += entry.read
-            self.history = max(entry.newest_arrival or "", self.history or "") or None
+            if entry.newest_arrival:
+                self.history = max(entry.newest_arrival, self.history or "")
+                self.history_ends |= {part: end for part, (_, end) in entry.imported.items()}
             self.repairs.pop(IMPORT, None)
             self.repairs[IMPORT] = self._noted(version, entry, moved)
             return

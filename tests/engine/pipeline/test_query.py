@@ -5,7 +5,7 @@ import shutil
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import DefinitionError
+from jobs.core.errors import DamagedError, DefinitionError
 from jobs.core.modes import Batch
 from jobs.engine.storage.lake import Lake
 from jobs.gold import device_signal_10m as gold
@@ -63,5 +63,5 @@ def test_a_stream_does_not_skip_rows_that_its_table_has_lost(
     derive(spark, lake, silver.TABLE)
     shutil.rmtree(lake.table(silver.TABLE))
 
-    with pytest.raises(DefinitionError, match="lacks rows"):
+    with pytest.raises(DamagedError, match="lacks rows"):
         derive(spark, lake, silver.TABLE)
