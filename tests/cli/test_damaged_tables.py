@@ -1,6 +1,8 @@
 """Damage of one table is one table's: every verb answers for the others, says which is damaged, and exits with 4."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,9 +15,14 @@ from jobs.core.errors import DamagedError
 from jobs.core.table import Table
 from jobs.engine.accounting.close_ledger import close
 from jobs.engine.service.metrics_page import LakeLook
+from jobs.engine.service.set_aside import mend
 from jobs.engine.storage.commit_log import commit_file
+from jobs.engine.storage.import_marks import IMPORT, part_of_imports
+from jobs.engine.storage.import_slices import ImportSlices
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import latest_version
+from jobs.engine.storage.locks import HasWriterError
+from jobs.engine.storage.open_table import opened
 from tests.cli.inside import Answer, strandline
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
 
@@ -142,6 +149,7 @@ def test_books_of_the_others_are_closed(lake: Lake) -> None:
 def test_a_commit_that_nothing_took_for_written_is_set_aside(lake: Lake) -> None:
     """The lake balances as before the commit; a stream finds no entry of its planned batch and writes it again."""
     before = strandline("ledger", "--lake", lake.root, "--json").succeeded().json
+    planned(lake, GOLD, done=1, begun=2)
     one = entry(GOLD, batch=2, versions={SILVER.id: (2, 2)}, written=1)
     written(lake.table(GOLD), numbers(1), one.encoded())
     cut(torn := newest(lake, GOLD))
@@ -184,6 +192,170 @@ def test_a_bronze_commit_that_silver_has_read_is_only_replaced_by_a_copy(lake: L
     assert done.code == DamagedError.exit_code
     assert "strandline restore" in done.err
     assert torn.stat().st_size == size
+
+
+Wrote = tuple[Table, dict[str, object]]
+
+REPAIRS: dict[str, Wrote] = {
+    "a backfill": (GOLD, {"mode": "backfill", "stream": "backfill 1", "since": "a", "until": "b"}),
+    "a request to forget": (GOLD, {"mode": "forget", "stream": "a hash", "since": ""}),
+    "a promotion": (GOLD, {"batch": 9, "promoted": "a mark", "replaced": True}),
+    "a commit of another stream": (GOLD, {"batch": 2, "stream": "another"}),
+}
+
+
+@pytest.mark.parametrize("damages", [cut, emptied, without_its_end])
+@pytest.mark.parametrize("repair", REPAIRS)
+def test_a_commit_that_no_stream_writes_again_is_never_set_aside(
+    lake: Lake, repair: str, damages: Callable[[Path], None]
+) -> None:
+    """It was removed, exit code 0, and its rows were said to come again by themselves."""
+    table, fields = REPAIRS[repair]
+    # Where its own words are whole they count, whatever the stream has open.
+    planned(lake, table, done=1, begun=2 if damages is without_its_end else None)
+    written(lake.table(table), numbers(1), entry(table, **fields).encoded())
+    damages(torn := newest(lake, table))
+
+    done = strandline("mend", table.id, "--lake", lake.root)
+
+    assert done.code == DamagedError.exit_code, done.out
+    assert "by itself" not in done.out
+    assert f"`strandline rebuild {table.id}`, then `strandline promote {table.id}`" in done.err
+    assert torn.is_file()
+
+
+@pytest.mark.parametrize("damages", [cut, without_its_end])
+def test_nor_one_beside_which_the_stream_planned_its_next_batch(
+    lake: Lake, damages: Callable[[Path], None]
+) -> None:
+    """A stream begins anew by itself after the power is back, and its open batch is then not the torn commit."""
+    one = entry(GOLD, mode="backfill", since="a", until="b")
+    written(lake.table(GOLD), numbers(1), one.encoded())
+    damages(torn := newest(lake, GOLD))
+    os.utime(torn, (1, 1))
+    planned(lake, GOLD, done=1, begun=2)
+
+    done = strandline("mend", GOLD.id, "--lake", lake.root)
+
+    assert done.code == DamagedError.exit_code, done.out
+
+
+@pytest.mark.parametrize("damages", [cut, emptied, without_its_end])
+def test_a_torn_import_is_only_replaced_by_a_copy(
+    lake: Lake, damages: Callable[[Path], None]
+) -> None:
+    """Kafka does not have its rows, and a line about them is all that is left of who typed it."""
+    topic = BRONZE.topics[0].name
+    part = part_of_imports(topic)
+    ImportSlices(lake.table(BRONZE), part).note(0, latest_version(lake.table(BRONZE)))
+    one = entry(BRONZE, mode=IMPORT, batch=-1, since="a", offsets={part: (0, 1)}, came=1)
+    written(lake.table(BRONZE), numbers(1), one.encoded())
+    damages(torn := newest(lake, BRONZE))
+    size = torn.stat().st_size
+
+    done = strandline("mend", BRONZE.id, "--lake", lake.root)
+
+    assert done.code == DamagedError.exit_code, done.out
+    assert "strandline restore" in done.err
+    assert torn.stat().st_size == size
+
+
+@pytest.mark.parametrize("damages", [cut, without_its_end])
+def test_a_slice_of_kafka_that_nothing_has_read_is_read_again(
+    lake: Lake, damages: Callable[[Path], None]
+) -> None:
+    one = entry(BRONZE, batch=3, offsets={"0": (6, 7)}, read=1, good=1, written=1)
+    written(lake.table(BRONZE), numbers(1), one.encoded())
+    damages(torn := newest(lake, BRONZE))
+
+    done = strandline("mend", BRONZE.id, "--lake", lake.root)
+
+    assert done.code == 0, done.err
+    assert not torn.exists()
+
+
+def test_a_torn_decision_is_to_be_typed_again(lake: Lake) -> None:
+    """A rebuild was named where one was, which brings no decision back; mostly it was called written by itself."""
+    for number in range(2):
+        one = entry(SILVER, mode="discard", stream=f"discard {number}")
+        written(lake.resolutions(SILVER), numbers(1), one.encoded())
+    cut(commit_file(lake.resolutions(SILVER), 1).local)
+
+    done = strandline("mend", SILVER.id, "--lake", lake.root)
+
+    assert done.code == DamagedError.exit_code, done.out
+    assert "Type the discard or the replay again" in done.err
+    assert "strandline rebuild" not in done.err
+
+
+def test_a_torn_checkpoint_of_delta_is_no_circle(lake: Lake) -> None:
+    """``ledger`` named ``mend``, which found no torn commit and exited with 0."""
+    opened(lake.table(GOLD)).create_checkpoint()
+    (file,) = (lake.table(GOLD) / "_delta_log").local.glob("*.checkpoint.parquet")
+    cut(file)
+
+    done = strandline("mend", GOLD.id, "--lake", lake.root)
+
+    assert done.code == DamagedError.exit_code, done.out
+    assert str(file) in done.err
+    assert "strandline restore" in done.err
+    assert "strandline mend" not in done.err
+
+
+def test_what_was_done_is_said_though_a_later_commit_ends_it(lake: Lake) -> None:
+    """Nothing was printed of the quarantine's commit, which was empty by then, and no rebuild was named."""
+    one = entry(SILVER, batch=1, quarantined={"late": 1})
+    written(lake.quarantine(SILVER), numbers(1), one.encoded())
+    cut(commit_file(lake.quarantine(SILVER), 1).local)
+    cut(commit_file(lake.table(SILVER), 0).local)
+
+    done = strandline("mend", SILVER.id, "--lake", lake.root)
+    as_json = strandline("mend", SILVER.id, "--lake", lake.root, "--json")
+
+    assert done.code == DamagedError.exit_code
+    assert "version 1 was torn" in done.out
+    assert f"`strandline rebuild {SILVER.id}`" in done.err
+    assert "only a copy of that file" in done.err
+    assert as_json.json == []
+
+
+def test_a_writer_that_lost_patience_is_seen_before_anything_is_changed(lake: Lake) -> None:
+    cut(torn := newest(lake, SILVER))
+    size = torn.stat().st_size
+
+    with written_by_another(lake, SILVER), pytest.raises(HasWriterError):
+        list(mend(SILVER, lake, now()))
+
+    assert torn.stat().st_size == size
+
+
+@contextmanager
+def written_by_another(lake: Lake, table: Table) -> Iterator[None]:
+    """Hold the table's lease in another process, as the JVM of a stream does."""
+    path = lake.lease(table)
+    path.parent.make()
+    path.local.touch()
+    code = (
+        "import fcntl, sys; file = open(sys.argv[1], 'r+'); fcntl.lockf(file, fcntl.LOCK_EX); "
+        "print('held', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        yield
+        other.communicate()
+
+
+def planned(lake: Lake, table: Table, *, done: int, begun: int | None = None) -> None:
+    """Write what Spark's checkpoint has of its batches: one that is done, and perhaps one that is planned."""
+    checkpoint = lake.checkpoint(table)
+    (checkpoint / "metadata").put('{"id":"s"}')
+    for number in {done, begun or done}:
+        lines = ["v1", '{"batchWatermarkMs":0,"nextBatchWatermarkMs":0}', "-"]
+        (checkpoint / "offsets" / str(number)).put("\n".join(lines))
+    (checkpoint / "commits" / str(done)).put('v1\n{"nextBatchWatermarkMs":0}')
 
 
 def asked(verb: str, lake: Lake) -> Answer:

@@ -8,38 +8,67 @@ again depends on who has taken the commit for written:
 * *something has*: a later commit, closed books, the stream's own checkpoint or its heartbeat, a table that reads it. No stream
   would bring its rows again, and a new commit of that number would be passed over by who has read it. So an empty commit
   takes its place, the ledger shows what is missing, and a rebuild and its promotion bring the rows back.
+* *it is no batch of a stream*: a repair, an import, a request to forget, a promotion or a person's decision. It was
+  acknowledged, and no stream writes it again, so it is treated as taken.
 
 The torn file is kept in ``_damaged``; nothing reads it.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from jobs import catalog
 from jobs.core.errors import DamagedError
-from jobs.core.table import Ingested, Table
+from jobs.core.table import Ingested, Judged, Recomputed, Table
 from jobs.engine.service.heartbeat import heartbeat
 from jobs.engine.storage.commit_log import (
     Kind,
     actions,
     commit_file,
     log_files,
+    log_of,
     logged_versions,
     sum_file,
 )
 from jobs.engine.storage.damage import damage
 from jobs.engine.storage.files_at_version import table_id
+from jobs.engine.storage.forgotten import requests
+from jobs.engine.storage.import_marks import IMPORT, part_of_imports
+from jobs.engine.storage.import_notes import FOLDER as IMPORTS
+from jobs.engine.storage.import_slices import ImportSlices
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import last_entry
+from jobs.engine.storage.ledger import (
+    EXPIRE,
+    Entry,
+    between,
+    entry_in,
+    last_entry,
+    newest_checkpoint,
+)
 from jobs.engine.storage.ledger_snapshot import name_of, snapshot_file, sums_of
-from jobs.engine.storage.locks import turn_without_jvm
+from jobs.engine.storage.locks import WriterWatch, turn_without_jvm
+from jobs.engine.storage.open_table import opened
 from jobs.engine.storage.place import Place
-from jobs.engine.storage.spark_checkpoint import newest_done, unread_from
+from jobs.engine.storage.spark_checkpoint import newest_done, stream_id, unread_from
+from jobs.engine.storage.withdrawn_batch import unfinished
 
 FOLDER = "_damaged"
 """In the lake: the torn files."""
+
+MERGED = "OPTIMIZE"
+"""What Delta calls a commit that puts files together; it has no rows of its own, and the next maintenance makes it again."""
+
+SLICES = f"{IMPORTS}/slices"
+"""Where imports note their slices, by table (jobs/engine/storage/import_slices.py)."""
+
+ENDLESS = 1 << 62
+"""An offset behind every row."""
+
+NEAR = 10
+"""So many versions after its note the commit of an imported slice is looked for; it is the next, or few slipped between."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,28 +80,65 @@ class SetAside:
         version: Its version.
         kept: Where the torn file is.
         taken_by: What had taken it for written; empty where nothing had, and the rows come again by themselves.
+        decides: Whether it had a person's decisions about held rows, which no rebuild brings back.
     """
 
     table: str
     version: int
     kept: str
     taken_by: str = ""
+    decides: bool = False
 
 
-def mend(table: Table, lake: Lake, now: datetime) -> Iterator[SetAside]:
+def mend(
+    table: Table, lake: Lake, now: datetime, writer: WriterWatch | None = None
+) -> Iterator[SetAside]:
     """Take the torn commits of a table, its quarantine and its resolutions out of their logs.
 
     No process may write the table meanwhile (jobs/engine/storage/handover.py).
 
+    Args:
+        table: The table.
+        lake: Its lake.
+        now: The time.
+        writer: Asked before each change whether a process writes the table after all.
+
     Raises:
-        DamagedError: A commit is torn that nothing can replace.
+        DamagedError: A commit is torn that nothing can replace, or another file of the log is.
+        HasWriterError: A process has begun to write the table.
     """
+    writer = writer or WriterWatch(table, lake)
     for path in lake.books(table)[
         ::-1
     ]:  # the table last, as in every batch: its newest commit says what is known
         for version in [*_torn(path)]:
             with turn_without_jvm(path):
-                yield _taken_out(table, lake, path, version, now)
+                yield _taken_out(table, lake, path, version, now, writer)
+        _refuse_unopened(table, path)
+
+
+def _refuse_unopened(table: Table, path: Place) -> None:
+    """Refuse to call a table whole that cannot be opened though its commits can be read: Delta's own checkpoint is torn.
+
+    Raises:
+        DamagedError: It cannot be opened.
+    """
+    if not logged_versions(path):
+        return
+    try:
+        opened(path)
+    except DamagedError as error:
+        at = newest_checkpoint(path)
+        files = [] if at is None else [*log_files(path, at)][1:]
+        file = next((str(each) for each in files), str(log_of(path)))
+        raise DamagedError(
+            f"{name_of(path)}: no commit of its log is torn, and it cannot be opened: {file} is damaged, or a file beside it "
+            f"({error.message})",
+            hint="only a copy of that file can replace it: restore a snapshot to another folder (`strandline restore`) and "
+            "copy the file from there.",
+            table=table.id,
+            file=file,
+        ) from error
 
 
 def _torn(path: Place) -> Iterator[int]:
@@ -84,7 +150,9 @@ def _torn(path: Place) -> Iterator[int]:
             yield version
 
 
-def _taken_out(table: Table, lake: Lake, path: Place, version: int, now: datetime) -> SetAside:
+def _taken_out(  # noqa: PLR0913, PLR0917  # which commit of what, when, and who may come between
+    table: Table, lake: Lake, path: Place, version: int, now: datetime, writer: WriterWatch
+) -> SetAside:
     file = commit_file(path, version)
     taken_by = _taken_by(table, lake, path, version, now)
     if version == 0 or (taken_by and isinstance(table, Ingested)):
@@ -96,6 +164,7 @@ def _taken_out(table: Table, lake: Lake, path: Place, version: int, now: datetim
             file=str(file),
         )
     kept = lake.root / FOLDER / f"{name_of(path)}.{version}.{now:%Y%m%dT%H%M%S}.json"
+    writer.refuse()  # one that was asked to wait may have lost patience
     for later in logged_versions(path):
         if later >= version:
             sum_file(path, later).remove_file()  # it sums up what is no longer there
@@ -108,7 +177,17 @@ def _taken_out(table: Table, lake: Lake, path: Place, version: int, now: datetim
         file.put(json.dumps({"commitInfo": _empty(now, version)}) + "\n")
     else:
         file.remove()
-    return SetAside(table=name_of(path), version=version, kept=str(kept), taken_by=taken_by)
+    return SetAside(
+        table=name_of(path),
+        version=version,
+        kept=str(kept),
+        taken_by=taken_by,
+        decides=_decides(table, lake, path),
+    )
+
+
+def _decides(table: Table, lake: Lake, path: Place) -> bool:
+    return isinstance(table, Judged) and path == lake.resolutions(table)
 
 
 def _empty(now: datetime, version: int) -> dict[str, object]:
@@ -132,15 +211,21 @@ def _taken_by(table: Table, lake: Lake, path: Place, version: int, now: datetime
         return "its books were closed after it"
     if len([*log_files(path, version)]) > 1:
         return "Delta has made a checkpoint of it"
+    if _decides(table, lake, path):
+        return "a person's decisions were in it"
     if path != lake.table(table):
-        # It is written before the batch's commit to the table, so that one is younger where the batch is whole.
-        newest = max(logged_versions(lake.table(table)), default=-1)
-        is_whole = newest >= 0 and (
-            commit_file(lake.table(table), newest).modified_at()
-            >= commit_file(path, version).modified_at()
-        )
-        return f"{table.id} has a later commit" if is_whole else ""
-    return _taken_by_stream(table, lake, version, now) or _taken_by_reader(table, lake, version)
+        by = _taken_by_table(table, lake, commit_file(path, version))
+    else:
+        by = _taken_by_stream(table, lake, version, now) or _taken_by_reader(table, lake, version)
+    return by or _written_once(table, lake, path, version)
+
+
+def _taken_by_table(table: Table, lake: Lake, beside: Place) -> str:
+    # It is written before the batch's commit to the table, so that one is younger where the batch is whole.
+    newest = max(logged_versions(lake.table(table)), default=-1)
+    if newest < 0 or (commit_file(lake.table(table), newest).modified_at() < beside.modified_at()):
+        return ""
+    return f"{table.id} has a later commit"
 
 
 def _closed_until(path: Place) -> int:
@@ -163,6 +248,76 @@ def _taken_by_stream(table: Table, lake: Lake, version: int, now: datetime) -> s
     written = commit_file(path, version).modified_at().replace(microsecond=0)
     if seen and datetime.fromisoformat(seen) >= written:
         return "its stream has reported it"
+    return ""
+
+
+def _written_once(table: Table, lake: Lake, path: Place, version: int) -> str:
+    """Return why no stream writes a commit again; empty where its stream does, or maintenance."""
+    said = _said(path, version)
+    wrote = entry_in(said, path, version) if said else None
+    if said and not wrote and said.get("operation") == MERGED:
+        return ""
+    if wrote and wrote.mode == EXPIRE:  # what is too old is deleted at the next time
+        return ""
+    if wrote and (wrote.is_passed_over or wrote.accepted or wrote.mode == IMPORT):
+        return "a promotion wrote it" if wrote.promoted else f"`{wrote.mode}` wrote it"
+    if not wrote and (by := _acknowledged(lake, path, version)):
+        return by
+    if isinstance(table, Ingested | Recomputed):
+        # Their own ledger is their checkpoint: the next batch is the one after the newest that is there.
+        before = last_entry(path, version - 1)
+        due = before[1].batch + 1 if before else 0
+        is_due = not wrote or wrote.batch == due
+        return (
+            "" if is_due else f"it is batch {wrote.batch if wrote else '?'}, and batch {due} is due"
+        )
+    return _not_open(lake.checkpoint(table), commit_file(path, version), wrote)
+
+
+def _not_open(checkpoint: Place, file: Place, wrote: Entry | None) -> str:
+    """Return why a commit is not the batch that a stream has planned and not finished; empty where it is that."""
+    open_batch = unfinished(checkpoint)
+    if open_batch is None:
+        return "no batch of its stream is open, so a repair, an import or a promotion wrote it"
+    if wrote:
+        is_it = wrote.batch == open_batch and wrote.stream == (stream_id(checkpoint) or "")
+        return "" if is_it else f"it is not batch {open_batch}, which its stream has open"
+    # The stream went on beside the torn commit, and planned its next batch, before it found that it cannot write it.
+    if (checkpoint / "offsets" / str(open_batch)).modified_at() > file.modified_at():
+        return f"its stream planned batch {open_batch} after it, so a repair, an import or a promotion wrote it"
+    return ""
+
+
+def _said(path: Place, version: int) -> Mapping[str, Any] | None:
+    """Return what a torn commit says of itself; None where that line is torn too."""
+    try:
+        lines = (commit_file(path, version).text() or "").splitlines()
+    except (IsADirectoryError, UnicodeDecodeError):
+        return None
+    for line in lines:
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(found, dict) and isinstance(found.get("commitInfo"), dict):
+            return dict(found["commitInfo"])
+    return None
+
+
+def _acknowledged(lake: Lake, path: Place, version: int) -> str:
+    """Return which work of a person may have made a commit that says nothing of itself, by what that work has noted."""
+    topics = (lake.root / SLICES / name_of(path)).names()
+    for part in map(part_of_imports, topics):
+        last = ImportSlices(path, part).of(ENDLESS)
+        if last is None or not version - NEAR <= last.after < version:
+            continue
+        if all(each.mode != IMPORT for each in between(path, last.after + 1, version - 1)):
+            return f"`{IMPORT}` noted that its rows come next"
+    written = commit_file(path, version).modified_at()
+    for each in requests(lake):
+        begun = datetime.fromisoformat(each.begun_at) <= written
+        if begun and (each.done_at is None or datetime.fromisoformat(each.done_at) >= written):
+            return "a request to forget was carried out at that time"
     return ""
 
 

@@ -53,8 +53,10 @@ def handed_over(  # noqa: PLR0913  # whose table, for what, and how long to wait
     *,
     note: Callable[[str], None] = lambda _: None,
     patience: float = PATIENCE,
-) -> Iterator[None]:
+) -> Iterator[WriterWatch]:
     """Have a table without a writer for the length of the block; the lease itself is taken by the work.
+
+    Yields what says whether it is still so, for work that takes no lease.
 
     Args:
         table: The table.
@@ -76,8 +78,7 @@ def handed_over(  # noqa: PLR0913  # whose table, for what, and how long to wait
     try:
         if not renewal.is_own():
             raise _asked_already(table, asker(table, lake, clock()))
-        _await(table, lake, why, note, patience)
-        yield
+        yield _await(table, lake, why, note, patience)
     finally:
         renewal.end()
 
@@ -116,7 +117,7 @@ class _Renewal(threading.Thread):
 
 def _await(
     table: Table, lake: Lake, why: str, note: Callable[[str], None], patience: float
-) -> None:
+) -> WriterWatch:
     """Wait until no process writes the table.
 
     Raises:
@@ -139,7 +140,7 @@ def _await(
                 note(f"{error.message}; it hands {table.id} over after its batch")
                 is_noted = True
         else:
-            return
+            return writer
         time.sleep(lake.pause(AGAIN))
 
 
