@@ -13,6 +13,7 @@ from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, say
 from jobs.cli.stream_log import fails
 from jobs.core.errors import TransientError
+from jobs.core.kind import Layer
 from jobs.core.topic import Topic
 from jobs.engine.kafka import admin, local_broker
 from jobs.engine.pipeline import radar
@@ -188,7 +189,7 @@ def _say_stream(beat: Mapping[str, Any] | None) -> None:
                 say(f"        {name}: {said}")
             if broken := pulse.get("broken"):
                 say(f"        {name}: {broken}")
-                say(f"        hint: `strandline rebuild {name}`, then `strandline promote {name}`.")
+                say(f"        hint: {_remedy(name)}")
             if failing := pulse.get("failing"):
                 said = fails(name, failing["tries"], failing["says"])
                 again = f", tried again at {at}" if (at := failing.get("next_at")) else ""
@@ -196,6 +197,13 @@ def _say_stream(beat: Mapping[str, Any] | None) -> None:
                 say(f"        hint: {failing['hint']}")
     else:
         say("stream  not running" + (f"; last heartbeat at {beat['at']}" if beat else ""))
+
+
+def _remedy(name: str) -> str:
+    """Return what brings back a file of a table; a rebuild refuses bronze, from which all others are computed."""
+    if name.startswith(f"{Layer.BRONZE}."):
+        return "only a copy can replace it: `strandline restore` a snapshot to another folder, and copy the file from there."
+    return f"`strandline rebuild {name}`, then `strandline promote {name}`."
 
 
 def _say_alerts(beat: Mapping[str, Any]) -> None:

@@ -8,20 +8,23 @@ import pytest
 
 from jobs.cli.place import now
 from jobs.core.errors import TransientError
+from jobs.core.table import Table
 from jobs.engine.runtime.holders import own
 from jobs.engine.service.desired_state import Order, write
 from jobs.engine.service.failing import failing
 from jobs.engine.storage.lake import Lake
 from tests.cli.inside import strandline
-from tests.engine.written import GOLD, SILVER
+from tests.engine.written import BRONZE, GOLD, SILVER
 
 
-def beats(lake: Lake, *, seconds_ago: int, alive: bool = True, **pulse: object) -> None:
+def beats(
+    lake: Lake, *, seconds_ago: int, alive: bool = True, of: Table = GOLD, **pulse: object
+) -> None:
     """Write what a stream of this very process would, and that it should run."""
     at = now() - timedelta(seconds=seconds_ago)
     write(lake, Order(runs=True, at=at.isoformat(), by="on-call"))
     none = {"lag": None, "behind_rows": None, "falls": None, "at": None}
-    tables = {GOLD.id: {**none, **pulse}, SILVER.id: {**none, "gate": "the gate is shut"}}
+    tables = {of.id: {**none, **pulse}, SILVER.id: {**none, "gate": "the gate is shut"}}
     beat = {**own(), "alive": alive, "at": at.isoformat(timespec="seconds"), "tables": tables}
     lake.heartbeat.put(json.dumps(beat))
 
@@ -73,3 +76,19 @@ def test_a_disk_that_is_nearly_full_is_named(
     assert "disk    " in status.out
     assert doctor.code == 2
     assert "room" in {each["name"] for each in json.loads(doctor.out) if not each["ok"]}
+
+
+@pytest.mark.parametrize(
+    ("table", "remedy"),
+    [(GOLD, f"`strandline rebuild {GOLD.id}`"), (BRONZE, "only a copy can replace it")],
+)
+def test_a_file_that_is_gone_has_a_remedy_that_is_not_refused(
+    tmp_path: Path, table: Table, remedy: str
+) -> None:
+    """A rebuild was named for bronze as well, which refuses it."""
+    beats(Lake(tmp_path), seconds_ago=1, of=table, broken="its file part-0 is gone, or was cut")
+
+    done = strandline("status", "--lake", tmp_path)
+
+    assert remedy in done.out
+    assert (f"strandline rebuild {table.id}" in done.out) == (table == GOLD)
