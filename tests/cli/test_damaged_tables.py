@@ -14,6 +14,11 @@ from jobs.cli.place import now
 from jobs.core.errors import DamagedError
 from jobs.core.table import Table
 from jobs.engine.accounting.close_ledger import close
+from jobs.engine.pipeline import shadow_lake
+from jobs.engine.pipeline.readers import How, readers
+from jobs.engine.pipeline.shadow_lake import Promotion, Shadow
+from jobs.engine.repair.rebuild import can_be_read
+from jobs.engine.service.maintain import Policy, maintain
 from jobs.engine.service.metrics_page import LakeLook
 from jobs.engine.service.set_aside import mend
 from jobs.engine.storage.commit_log import commit_file
@@ -120,6 +125,38 @@ def test_a_folder_of_another_user_is_one_table_s(lake: Lake) -> None:
         assert SILVER.id in done.out
         assert GOLD.id in done.out + done.err
         assert "may not be read" in done.out + done.err
+
+
+@pytest.mark.parametrize("what", ["offsets", "metadata"])
+def test_a_checkpoint_of_another_user_is_its_table_s(lake: Lake, what: str) -> None:
+    """Maintenance left all tables, each for damage of its own, and ``mend`` was named for a healthy source."""
+    planned(lake, SILVER, done=0)
+
+    with closed(lake.checkpoint(SILVER).local / what), as_another_user():
+        done = maintain(lake, now(), Policy(go=False))
+        needs = [each.needs for each in readers(lake) if each.table == SILVER.id]
+
+    assert [each.left for each in done if each.left] == []
+    assert needs == [{BRONZE.id: 0}], "what it has read is unknown, so nothing goes"
+
+
+def test_a_checkpoint_of_another_user_is_not_removed_as_one_that_is_torn(lake: Lake) -> None:
+    """A promotion would have removed what an undo goes on with once the folder is given back."""
+    made, put_away = Shadow.of(SILVER, lake), "a mark"
+    path = made.put_away(put_away)
+    for name in ("metadata", "commits/0"):
+        (path / name).put('{"id":"s"}')
+    (path / "offsets" / "0").put("")
+    shadow_lake.write(made, Promotion(mark=put_away, before=[0, 0], done=True))
+    torn = can_be_read(path)
+
+    with closed(path.local / "offsets"), as_another_user():
+        is_kept = can_be_read(path)
+        needs = {each.how: each.needs for each in readers(lake)}[How.UNDO]
+
+    assert not torn
+    assert is_kept
+    assert needs[BRONZE.id] == 0
 
 
 def test_metrics_name_the_damaged_table_and_go_on_with_the_others(lake: Lake) -> None:

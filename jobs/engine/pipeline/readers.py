@@ -123,7 +123,7 @@ def _of_shadow(made: Shadow, lake: Lake, names: Mapping[str, str]) -> Iterator[R
     yield Reader(
         table=table.id,
         how=How.UNDO,
-        needs={**_needs_of_put_away(made.put_away(promotion.mark), names, table), **rows},
+        needs={**_needs_of_put_away(made.put_away(promotion.mark), lake, names, table), **rows},
     )
 
 
@@ -157,10 +157,17 @@ def _follower(table: Table, lake: Lake) -> Iterator[Reader]:
             yield Reader(table=table.id, how=How.DIMENSION, needs=needs)
 
 
-def _needs_of_put_away(checkpoint: Place, names: Mapping[str, str], table: Table) -> dict[str, int]:
-    """Return what an undo would read on; a checkpoint that cannot be read is a reader of nothing, and no undo uses it."""
+def _needs_of_put_away(
+    checkpoint: Place, lake: Lake, names: Mapping[str, str], table: Table
+) -> dict[str, int]:
+    """Return what an undo would read on; a torn checkpoint is a reader of nothing, and no undo uses it.
+
+    One that is closed to this user may be whole, so nothing goes that its table reads.
+    """
     try:
         return _needs(checkpoint, names, table)
+    except DamagedError:
+        return _needs_or_all(checkpoint, lake, names, table)
     except DataError:
         return {}
 

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from jobs.core.errors import DataError, DefinitionError
+from jobs.core.errors import DamagedError, DataError, DefinitionError
 from jobs.core.modes import AvailableNow
 from jobs.core.moment import in_utc
 from jobs.core.table import Recomputed, Table
@@ -168,7 +168,7 @@ def promote(
         _exchange(lake.checkpoint(table), made.checkpoint(table), made.put_away(known.mark))
         for side in (Where.BEFORE, Where.RANGE):  # the rows that they concern were judged anew
             gate_files.clear(table, lake, side)
-        known.done, known.undone = True, not _can_be_read(made.put_away(known.mark))
+        known.done, known.undone = True, not can_be_read(made.put_away(known.mark))
         shadow_lake.write(made, known)
         if (
             known.undone
@@ -179,10 +179,15 @@ def promote(
         return entry
 
 
-def _can_be_read(checkpoint: Place) -> bool:
-    """Return whether a stream could go on with a checkpoint, as far as its own logs say."""
+def can_be_read(checkpoint: Place) -> bool:
+    """Return whether a stream could go on with a checkpoint, as far as its own logs say.
+
+    One that is closed to this user may be whole, and is kept: an undo is possible once it is given back.
+    """
     try:
         unread_from(checkpoint)
+    except DamagedError:
+        return True
     except DataError:
         return False
     return True

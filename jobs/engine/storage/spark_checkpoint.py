@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 from uuid import uuid4
 
-from jobs.core.errors import DataError
+from jobs.core.errors import DamagedError, DataError
 from jobs.engine.storage.files_at_version import table_id
 from jobs.engine.storage.log_actions import Added, appended
 from jobs.engine.storage.open_table import live_rows
@@ -247,6 +247,7 @@ def unread_from(checkpoint: Place) -> Positions | None:
 
     Raises:
         DataError: The checkpoint cannot be read, so what it needs is unknown.
+        DamagedError: A file of it is closed to this user, or cannot be read from its disk; it may be whole.
     """
     try:
         return _unread_from(checkpoint)
@@ -256,6 +257,20 @@ def unread_from(checkpoint: Place) -> Positions | None:
             hint="if its stream starts all the same, try again; otherwise restore the folder, or remove it with its table, "
             "and the table is made anew.",
             checkpoint=str(checkpoint),
+        ) from error
+    except OSError as error:
+        # Not imported above: with Kafka's client it takes longer than most answers.
+        from jobs.engine.runtime.outage import absence  # noqa: PLC0415  # as above
+
+        if absence(error) is not None:
+            raise
+        file = str(error.filename or checkpoint)
+        raise DamagedError(
+            f"the checkpoint {checkpoint} cannot be read: {file}: {error.strerror or error}",
+            hint=f"`ls -ld {file}` shows what it is and whose; chown and chmod give it back, and a stream tries the table "
+            "again by itself.",
+            table=checkpoint.name,
+            file=file,
         ) from error
 
 
