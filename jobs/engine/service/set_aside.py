@@ -114,6 +114,7 @@ def mend(
         for version in [*_torn(path)]:
             with turn_without_jvm(path):
                 yield _taken_out(table, lake, path, version, now, writer)
+    for path in lake.books(table):  # last: what is torn beside it is mended first
         _refuse_unopened(table, path)
 
 
