@@ -21,7 +21,7 @@ from jobs.engine.runtime import ports
 from tests.support.console import LAUNCH
 from tests.support.tab import Tab, opened_tab
 
-PATIENCE = 180
+PATIENCE = 300
 PUBLIC = "lake.example.org"
 V6 = "[::1]:3000"
 STRANGERS, OTHER = "evil.example", "other.example.org:8443"
@@ -55,7 +55,7 @@ class Server:
         self, method: str, path: str, heads: Mapping[str, str], body: bytes = b""
     ) -> tuple[int, str]:
         """Return status and text of an answer; the headers are those and no others."""
-        with closing(HTTPConnection("127.0.0.1", self.port, timeout=60)) as line:
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=300)) as line:
             line.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
             for name, value in {"Host": self.host, **heads}.items():
                 line.putheader(name, value)
@@ -124,7 +124,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield found
     finally:
         program.terminate()
-        program.wait(60)
+        program.wait(120)
 
 
 def _answers(server: Server) -> bool:
@@ -202,6 +202,8 @@ def test_no_mutation_of_dagster_is_run_for_a_stranger(server: Server) -> None:
 
 def test_no_verb_of_ours_is_launched_by_a_stranger(server: Server) -> None:
     """The same launch runs where Dagster's own page asks."""
+    before = server.ask(RUNS)[1]
+
     passed = [
         (job, shape, status)
         for job in VERBS
@@ -210,7 +212,7 @@ def test_no_verb_of_ours_is_launched_by_a_stranger(server: Server) -> None:
     ]
 
     assert passed == []
-    assert json.loads(server.ask(RUNS)[1])["data"]["runsOrError"]["results"] == []
+    assert server.ask(RUNS)[1] == before
 
     own = {"Origin": f"http://{server.host}", "Sec-Fetch-Site": "same-origin"}
     status, text = server.ask(LAUNCH, own, **_launch("pause_alerts"))
@@ -291,7 +293,7 @@ def test_a_link_from_elsewhere_opens_a_page_that_is_in_no_frame(server: Server) 
     """An alarm links to its run."""
     heads = {"Accept": "text/html", "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
     assert server.asked("GET", "/runs", heads)[0] == 200
-    with closing(HTTPConnection("127.0.0.1", server.port, timeout=60)) as line:
+    with closing(HTTPConnection("127.0.0.1", server.port, timeout=300)) as line:
         line.request("GET", "/runs")
         assert line.getresponse().getheader("X-Frame-Options") == "SAMEORIGIN"
 
