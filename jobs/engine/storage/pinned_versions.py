@@ -23,8 +23,8 @@ FOLDER = "_pins"
 RENEWED = 60.0
 """Seconds between two renewals of a pin."""
 
-EXPIRES = 900.0
-"""Seconds without a renewal after which a pin of another machine holds nothing; clocks may differ by some minutes."""
+EXPIRES = 1800.0
+"""Seconds without a renewal after which a pin of another machine holds nothing; clocks may differ by a quarter of an hour."""
 
 UNRENEWED = 86_400.0
 """The same of a pin of an older version, which does not renew it; what it was for takes hours."""

@@ -33,8 +33,8 @@ LIFE = 30.0
 LONGEST = 3600.0
 """The longest life that may be set, which that of a lease is that does not say its own: one of an older version."""
 
-CLOCKS = 300.0
-"""Seconds by which clocks may differ; S3 itself refuses a request whose clock differs by more than fifteen minutes."""
+CLOCKS = 900.0
+"""Seconds by which clocks may differ: S3 itself refuses a request whose clock differs by more."""
 
 RENEWALS = 3
 """How often it is renewed within its life."""
