@@ -10,12 +10,13 @@ from typing import Self
 
 from deltalake.exceptions import DeltaError
 
+from jobs.core.errors import DamagedError
 from jobs.engine.storage.arrow_data_set import data_set
 from jobs.engine.storage.duckdb_session import Duck, DuckError, literal, session, view_of
 from jobs.engine.storage.open_table import live_files, opened
 from jobs.engine.storage.place import Place
 
-UNREADABLE = (DuckError, DeltaError, OSError)
+UNREADABLE = (DuckError, DeltaError, DamagedError, OSError)
 """What a look at a table may end with, because its files are damaged or gone."""
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from jobs.core.errors import DataError, DefinitionError
+from jobs.core.errors import DamagedError, DataError, DefinitionError
 from jobs.engine.storage.commit_log import is_commit, log_of
 from jobs.engine.storage.commit_time import committed_at
 from jobs.engine.storage.cut_log import CHECKPOINT, begins_at
@@ -63,7 +63,9 @@ def open_version(path: Place, name: str, version: int | None = None) -> DeltaTab
         )
     try:
         table = opened(path, version)
-    except (DeltaError, TableNotFoundError) as error:
+    except (DeltaError, TableNotFoundError, DamagedError) as error:
+        if isinstance(error, DamagedError) and version is None:
+            raise
         if version is None:
             raise damaged_log(name, path, error) from error
         raise DefinitionError(
