@@ -70,9 +70,8 @@ def look_at_the_stream(context: SensorEvaluationContext, lake: LakeResource) -> 
             except Exception as error:
                 if (damaged := damage(error, table)) is None:
                     raise
-                context.log.warning(
-                    "%s", damaged.message
-                )  # reported from here on once it is mended
+                # Reported from here on once it is mended.
+                context.log.warning("%s", damaged.message)
                 continue
             seen[table.id] = mine
             events += found

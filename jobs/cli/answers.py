@@ -1,6 +1,5 @@
 """``ledger`` and ``tables``: verbs that only read, and need no Spark."""
 
-from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
@@ -236,6 +235,4 @@ def _row(sheet: Balance) -> tuple[object, ...]:
 
 
 def _as_json(sheet: Balance) -> dict[str, object]:
-    found = {**asdict(replace(sheet, damage=None)), "balanced": sheet.balanced}
-    found.pop("damage")
-    return found
+    return {**sheet.figures(), "balanced": sheet.balanced}

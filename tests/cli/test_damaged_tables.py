@@ -30,8 +30,7 @@ from jobs.engine.storage.locks import HasWriterError
 from jobs.engine.storage.open_table import opened
 from tests.cli.inside import Answer, strandline
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
-
-ANOTHER = 65_534
+from tests.support.other_user import as_another_user
 
 
 def cut(file: Path) -> None:
@@ -411,16 +410,3 @@ def closed(folder: Path) -> Iterator[None]:
         yield
     finally:
         folder.chmod(0o755)
-
-
-@contextmanager
-def as_another_user() -> Iterator[None]:
-    """Only root can become another one; who is none may not read the folder either."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(ANOTHER)
-    try:
-        yield
-    finally:
-        os.seteuid(0)

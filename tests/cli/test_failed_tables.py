@@ -1,8 +1,5 @@
 """A table that fails is named, and the others are brought up to date."""
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import gettempdir
@@ -24,11 +21,10 @@ from tests.support.events import TABLE as BRONZE
 from tests.support.events import readings, received
 from tests.support.modes import derive
 from tests.support.morning import LATER, MORNING, TABLES, streamed
+from tests.support.other_user import as_another_user
 from tests.support.seeds import copied
 
 pytestmark = pytest.mark.slow
-
-ANOTHER = 65_534
 
 
 @pytest.fixture
@@ -95,7 +91,7 @@ def test_books_that_cannot_be_read_are_those_of_one_table(lake: Lake) -> None:
     log = lake.table(gold.TABLE).local / "_delta_log"
     log.chmod(0)
 
-    with _as_another_user():
+    with as_another_user():
         books.follow()
         unread = [books.unread(each) for each in (silver.TABLE, gold.TABLE)]
         failures = dict(books.unreadable)
@@ -106,16 +102,3 @@ def test_books_that_cannot_be_read_are_those_of_one_table(lake: Lake) -> None:
     assert [type(error) for error in failures.values()] == [PermissionError]
     assert [*failures] == [gold.TABLE.id]
     assert [books.unread(each) for each in (silver.TABLE, gold.TABLE)] == [2, 0]
-
-
-@contextmanager
-def _as_another_user() -> Iterator[None]:
-    """Read files as another user; only root can become one."""
-    if os.geteuid() != 0:
-        yield  # the folder's owner may not read it either, once its mode says so
-        return
-    os.seteuid(ANOTHER)
-    try:
-        yield
-    finally:
-        os.seteuid(0)

@@ -129,12 +129,10 @@ def test_a_cell_that_fails_is_an_error_with_its_notebook(filled: Path, tmp_path:
     assert not (filled / "silver" / "x").exists()
 
 
-def test_a_session_writes_to_its_own_folder_and_nowhere_in_the_lake(
-    filled: Path, tmp_path: Path
-) -> None:
-    """By Python, the shell, delta-rs or another program."""
+def behind_the_barrier(program: str, *places: Path) -> str:
+    """Run a program that closes the barrier itself, and return what it printed."""
     done = subprocess.run(
-        [sys.executable, "-c", WRITES, str(filled), str(tmp_path)],
+        [sys.executable, "-c", program, *map(str, places)],
         capture_output=True,
         text=True,
         timeout=120,
@@ -142,10 +140,18 @@ def test_a_session_writes_to_its_own_folder_and_nowhere_in_the_lake(
     )
     if done.returncode == 77:
         pytest.skip("no Landlock here")
-
     assert done.returncode == 0, done.stderr
-    assert "was possible" not in done.stdout
-    assert done.stdout.strip().endswith("read")
+    return done.stdout
+
+
+def test_a_session_writes_to_its_own_folder_and_nowhere_in_the_lake(
+    filled: Path, tmp_path: Path
+) -> None:
+    """By Python, the shell, delta-rs or another program."""
+    said = behind_the_barrier(WRITES, filled, tmp_path)
+
+    assert "was possible" not in said
+    assert said.strip().endswith("read")
     assert (tmp_path / "mine.txt").read_text() == "allowed"
 
 
@@ -165,18 +171,9 @@ def test_what_the_barrier_lets_through_is_what_the_pages_say(tmp_path: Path) -> 
     own.mkdir()
     file.parent.mkdir()
     file.write_text("kept")
-    done = subprocess.run(
-        [sys.executable, "-c", CHANGES, str(file), str(own)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    if done.returncode == 77:
-        pytest.skip("no Landlock here")
+    said = behind_the_barrier(CHANGES, file, own)
 
-    assert done.returncode == 0, done.stderr
-    passed = set(done.stdout.split())
+    passed = set(said.split())
     assert {"chmod", "utime"} <= passed <= {"chmod", "chown", "utime", "setxattr"}
     assert all(name in NOT_BARRED for name in passed)
 

@@ -9,8 +9,9 @@ since they were last written down, and not what was ever committed.
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
+from typing import Any
 
 from jobs.core.errors import DataError
 from jobs.core.table import Ingested, Judged, Recomputed, Table, Upserted
@@ -68,6 +69,12 @@ class Balance:
     faults: list[str] = field(default_factory=list)
     damage: DataError | None = None
     """Why no figure of it is known, where a file of it cannot be read."""
+
+    def figures(self) -> dict[str, Any]:
+        """Return it as values of JSON."""
+        found = asdict(replace(self, damage=None))
+        found.pop("damage")
+        return found
 
     @property
     def balanced(self) -> bool:

@@ -155,9 +155,8 @@ def begins_windows(table: Streamed, rows: DataFrame) -> bool:
         return False
     window = F.window(str(table.upstream[0].event_at), table.window)
     (declared,) = _grouped(rows.groupBy(window).count())
-    with suppress(
-        Exception
-    ):  # a batch has not every operator that a stream has; without an answer there is no range
+    # A batch has not every operator that a stream has; without an answer there is no range.
+    with suppress(Exception):
         return declared[0] in next(iter(_grouped(table.transform(rows))), ())
     return False
 

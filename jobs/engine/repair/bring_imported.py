@@ -99,7 +99,7 @@ def before_streams(spark: SparkSession, bronze: Ingested, lake: Lake) -> Iterato
     with ExitStack() as held:
         writers: list[Table] = [bronze, *waiting] if is_first else [*waiting]
         for each in writers:
-            held.enter_context(_stopped(spark, each, lake))
+            _hold(held, spark, each, lake)
         is_first = is_first and comes_first(bronze, lake)  # one may have begun meanwhile
         if is_first:
             create_table.create(spark, lake.table(bronze), RECEIVED, properties=PROPERTIES)
@@ -109,19 +109,17 @@ def before_streams(spark: SparkSession, bronze: Ingested, lake: Lake) -> Iterato
         yield is_first
 
 
-@contextmanager
-def _stopped(spark: SparkSession, table: Table, lake: Lake) -> Iterator[None]:
-    with ExitStack() as held:
-        try:
-            held.enter_context(lease(spark, table, lake))
-        except HasWriterError as error:
-            raise HasWriterError(
-                error.message,
-                hint="history that comes before a stream has read a row needs it to be stopped: `strandline drain`, or "
-                "Ctrl-C; import, then start it again, and it begins with the history.",
-                **error.fields,
-            ) from error
-        yield
+def _hold(held: ExitStack, spark: SparkSession, table: Table, lake: Lake) -> None:
+    """Take the lease of a table's writer, which must be stopped."""
+    try:
+        held.enter_context(lease(spark, table, lake))
+    except HasWriterError as error:
+        raise HasWriterError(
+            error.message,
+            hint="history that comes before a stream has read a row needs it to be stopped: `strandline drain`, or "
+            "Ctrl-C; import, then start it again, and it begins with the history.",
+            **error.fields,
+        ) from error
 
 
 def refuse_open_time(bronze: Ingested, lake: Lake, span: Span) -> None:

@@ -170,9 +170,8 @@ def promote(
             gate_files.clear(table, lake, side)
         known.done, known.undone = True, not can_be_read(made.put_away(known.mark))
         shadow_lake.write(made, known)
-        if (
-            known.undone
-        ):  # no undo could go on with it, and maintenance would keep what it has not read
+        # No undo could go on with it, and maintenance would keep what it has not read.
+        if known.undone:
             made.put_away(known.mark).remove(if_possible=True)
         for folder in made.folders(table):
             folder.remove(if_possible=True)

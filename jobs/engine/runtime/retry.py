@@ -63,9 +63,8 @@ class Patience:
                 away = absence(error)
                 if away is None:
                     raise
-                if isinstance(
-                    away, ReplacedError
-                ):  # its lease is another's, and is taken again outside of this block
+                # Its lease is another's, and is taken again outside of this block.
+                if isinstance(away, ReplacedError):
                     raise away from None if away is error else error
                 self._wait(away)
         return None

@@ -49,6 +49,5 @@ def _watch(starter: Mapping[str, object]) -> None:
         return
     if is_there(starter) is not False:  # or another process has its number by now
         select.select([watched], [], [])
-    os.kill(
-        os.getpid(), signal.SIGKILL
-    )  # nothing waits for its result, and its lake is a scratch folder
+    # Nothing waits for its result, and its lake is a scratch folder.
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -108,9 +108,8 @@ def mend(
         HasWriterError: A process has begun to write the table.
     """
     writer = writer or WriterWatch(table, lake)
-    for path in lake.books(table)[
-        ::-1
-    ]:  # the table last, as in every batch: its newest commit says what is known
+    # The table last, as in every batch: its newest commit says what is known.
+    for path in lake.books(table)[::-1]:
         for version in [*_torn(path)]:
             with turn_without_jvm(path):
                 yield _taken_out(table, lake, path, version, now, writer)

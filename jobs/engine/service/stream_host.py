@@ -182,9 +182,8 @@ class Host:
         while (left := due - time.monotonic()) > 0:
             if self._stop.wait(min(left, self._lake.pause(LOOK))):
                 return
-            with suppress(
-                OSError, LakeError
-            ):  # a look is no attempt: what is wrong with it, the attempt says
+            # A look is no attempt: what is wrong with it, the attempt says.
+            with suppress(OSError, LakeError):
                 if self._traces(table) != before and not is_held(self._lake.lease(table)):
                     return
 
@@ -192,13 +191,11 @@ class Host:
         """Return what changes when another process works on a table: its lease, its promotion, its newest commit."""
         places = [self._lake.lease(table), Shadow.of(table, self._lake).journal]
         found = []
+        # What may not be read leaves no trace until it may, and a store may refuse.
         try:
             path = self._lake.table(table)
             places.append(commit_file(path, latest_version(path)))
-        except (
-            OSError,
-            LakeError,
-        ):  # what may not be read leaves no trace until it may, and a store may refuse
+        except (OSError, LakeError):
             found.append("closed")
         for place in places:
             try:

@@ -6,7 +6,7 @@ for them in a restored lake finds nothing, and does not take it for the original
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from typing import Any
@@ -201,11 +201,9 @@ def _sheet(table: Table, lake: Lake) -> dict[str, Any]:
     kept, sheet = certificate.kept(table, lake), balance(table, lake)
     if sheet.damage is not None:  # no copy of it could be verified
         raise sheet.damage
-    figures = asdict(sheet)
-    figures.pop("damage")  # which manifests of earlier versions do not have
     return {
         "version": latest_version(lake.table(table)),
-        "balance": figures,
+        "balance": sheet.figures(),
         "certificate": {"equal": kept.equal, "rows": kept.rows, "at": kept.at} if kept else None,
     }
 

@@ -112,9 +112,8 @@ def actions(path: Place, version: int, *kinds: Kind) -> Iterator[Action]:
                 yield Action(Kind(kind), body, line.strip())
     except ValueError as error:  # bytes that are no text are among them
         raise torn(path, version) from error
-    if not last.endswith(
-        "}"
-    ):  # cut within a line of another kind, or a power cut left a file without a byte, or of zeros
+    # Cut within a line of another kind, or a power cut left a file without a byte, or of zeros.
+    if not last.endswith("}"):
         raise torn(path, version)
 
 

@@ -27,12 +27,7 @@ def damage(error: BaseException, table: Table) -> DataError | None:
         return type(error)(
             f"{table.id} cannot be read: {error.message}", hint=error.hint, **error.fields
         )
-    if isinstance(error, LakeError):
-        return None
-    # Not imported above: with Kafka's client it takes longer than most answers, and few tables are damaged.
-    from jobs.engine.runtime.outage import absence, denied  # noqa: PLC0415  # as above
-
-    if absence(error) is not None:
+    if isinstance(error, LakeError) or is_outage(error):
         return None
     if isinstance(error, OSError) and error.errno in UNREADABLE:
         file = str(error.filename or f"a file of {table.id}")
@@ -43,5 +38,15 @@ def damage(error: BaseException, table: Table) -> DataError | None:
             table=table.id,
             file=file,
         )
+    from jobs.engine.runtime.outage import denied  # noqa: PLC0415  # as below
+
     refused = denied(error)
     return None if refused is None else damage(refused, table)
+
+
+def is_outage(error: BaseException) -> bool:
+    """Return whether an error says that a service is away, and so nothing about a file."""
+    # Not imported above: with Kafka's client it takes longer than most answers, and few tables are damaged.
+    from jobs.engine.runtime.outage import absence  # noqa: PLC0415  # as above
+
+    return absence(error) is not None

@@ -288,13 +288,12 @@ class Lake:
 
     def is_short_of_room(self) -> bool:
         """Return whether so little of the disk is free that a person should make room: a share, because lakes are of all sizes."""
-        usage = shutil.disk_usage(self.near.make())
-        return usage.free < SHORT * usage.total
+        return self.free_bytes() < SHORT * self.disk_bytes()
 
     def room_left(self) -> str:
         """Say how much room the disk has."""
-        usage = shutil.disk_usage(self.near.make())
-        return f"{usage.free / usage.total:.0%} of its disk is free, {usage.free / 1e9:,.1f} of {usage.total / 1e9:,.1f} GB"
+        free, total = self.free_bytes(), self.disk_bytes()
+        return f"{free / total:.0%} of its disk is free, {free / 1e9:,.1f} of {total / 1e9:,.1f} GB"
 
     def open_for_writing(self) -> "Lake":
         """Create the folder if it is missing, and check that it can be written, by one writer at a time.

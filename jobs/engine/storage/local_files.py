@@ -195,9 +195,8 @@ def _draft(path: str, content: bytes) -> Path:
     try:
         draft.write_bytes(content)
         sync(draft)
-    except (
-        BaseException
-    ):  # a full disk: a heartbeat tries it again each second, and each time would leave one
+    except BaseException:
+        # A full disk: a heartbeat tries it again each second, and each time would leave one.
         draft.unlink(missing_ok=True)
         raise
     return draft

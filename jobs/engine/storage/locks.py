@@ -209,7 +209,8 @@ class WriterWatch:
         """Begin; no lease was looked at."""
         self._table, self._lake = table, lake
         self._path = lake.lease(table)
-        self._last: tuple[str, float] | None = None
+        self._last: tuple[str, float, float] | None = None
+        """The stamp of the lease, when it was seen first, and the life that its holder gives it."""
 
     def refuse(self) -> None:
         """Refuse a table that a process writes.
@@ -226,9 +227,10 @@ class WriterWatch:
             return False
         stamp = self._path.stamp()
         if self._last is None or self._last[0] != stamp:
-            self._last = stamp, time.monotonic()
-        life = max(lease_seconds(), store_lease.life_of(self._path))
-        return time.monotonic() - self._last[1] < life
+            life = max(lease_seconds(), store_lease.life_of(self._path))
+            self._last = stamp, time.monotonic(), life
+        _, since, life = self._last
+        return time.monotonic() - since < life
 
 
 def is_written(table: Table | Feed, lake: Lake) -> bool:

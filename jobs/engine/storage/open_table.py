@@ -11,6 +11,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from jobs.core.errors import DamagedError
 from jobs.engine.runtime.settings import S3A, store_options
 from jobs.engine.storage.commit_log import owner
+from jobs.engine.storage.damage import is_outage
 from jobs.engine.storage.ledger import Entry, entries, is_table
 from jobs.engine.storage.log_actions import added
 from jobs.engine.storage.place import Place
@@ -27,10 +28,7 @@ def opened(path: Place, version: int | None = None) -> DeltaTable:
     except TableNotFoundError:
         raise
     except (DeltaError, OSError) as error:
-        # Not imported above: with Kafka's client it takes longer than most answers.
-        from jobs.engine.runtime.outage import absence  # noqa: PLC0415  # as above
-
-        if absence(error) is not None:
+        if is_outage(error):
             raise
         table, lines = owner(path), str(error).splitlines()
         raise DamagedError(

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from uuid import uuid4
 
 from jobs.core.errors import DamagedError, DataError
+from jobs.engine.storage.damage import is_outage
 from jobs.engine.storage.files_at_version import table_id
 from jobs.engine.storage.log_actions import Added, appended
 from jobs.engine.storage.open_table import live_rows
@@ -259,10 +260,7 @@ def unread_from(checkpoint: Place) -> Positions | None:
             checkpoint=str(checkpoint),
         ) from error
     except OSError as error:
-        # Not imported above: with Kafka's client it takes longer than most answers.
-        from jobs.engine.runtime.outage import absence  # noqa: PLC0415  # as above
-
-        if absence(error) is not None:
+        if is_outage(error):
             raise
         file = str(error.filename or checkpoint)
         raise DamagedError(
