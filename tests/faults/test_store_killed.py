@@ -1,4 +1,7 @@
-"""The object store's server and the stream's processes killed in the middle of batches: the stream outlives the first, and neither changes a row."""
+"""The object store's server and the stream's processes killed in the middle of batches, and keys that are refused for a while.
+
+The stream outlives the first and the last, and none of them changes a row.
+"""
 
 import random
 import signal
@@ -43,7 +46,10 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
 def test_a_stream_outlives_a_store_that_is_killed_and_a_killed_stream_loses_nothing(
     store: Running, tmp_path: Path, chance: random.Random, times: Times
 ) -> None:
-    """Two of three rounds kill the server, the third the stream with its JVM; a lake on a disk is undisturbed."""
+    """Of three rounds one kills the server, one has it refuse the keys, one kills the stream with its JVM.
+
+    A lake on a disk is undisturbed.
+    """
     disk = Lake(Place.of(tmp_path / "disk"))
     bucket = Place.of(f"s3a://{s3_server.BUCKET}{tmp_path}/lake")
     env = {
@@ -65,8 +71,10 @@ def test_a_stream_outlives_a_store_that_is_killed_and_a_killed_stream_loses_noth
                     time.sleep(chance.uniform(0, 3))
                     if done % 3 == 0:
                         break  # which kills it
-                    store.kill()
+                    if done % 3 == 2:  # as the docstring has it
+                        assert store.refuse()
                     time.sleep(chance.uniform(0, AWAY))
+                    store.kill()
                     assert store.up()
                     _moved(bucket, process, hours, env)
         with life(bucket, "--every", "200ms", env=env) as process:

@@ -11,11 +11,11 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import obstore
-from obstore.exceptions import BaseError
+from obstore.exceptions import BaseError, PermissionDeniedError
 from obstore.store import S3Store
 
 from infra.broker import HOST
@@ -80,6 +80,13 @@ class Running:
         self._process = _start(self._folder, self._ports, self.server)
         return _answers(self.server, self._process)
 
+    def refuse(self) -> bool:
+        """Kill it and start it with other keys, as when a token has expired; return whether it refuses ours."""
+        self.kill()
+        other = replace(self.server, key="another-key", is_open=False)
+        self._process = _start(self._folder, self._ports, other)
+        return _answers(self.server, self._process, refuses=True)
+
     def kill(self) -> None:
         """End it at once, as a power cut would."""
         self._process.kill()
@@ -115,8 +122,10 @@ def _start(folder: Path, ports: Mapping[str, int], server: S3Server) -> "subproc
         return subprocess.Popen([str(each) for each in command], stdout=log, stderr=log, cwd=folder)
 
 
-def _answers(server: S3Server, process: "subprocess.Popen[bytes]") -> bool:
-    """Wait until it has created the bucket, or has ended."""
+def _answers(
+    server: S3Server, process: "subprocess.Popen[bytes]", *, refuses: bool = False
+) -> bool:
+    """Wait until it has created the bucket, refuses these keys if it is to, or has ended."""
     store = S3Store(
         BUCKET,
         endpoint=server.address,
@@ -131,6 +140,10 @@ def _answers(server: S3Server, process: "subprocess.Popen[bytes]") -> bool:
         try:
             obstore.put(store, "_probe", b"")
             obstore.delete(store, "_probe")
+        except PermissionDeniedError:
+            if refuses:
+                return True
+            time.sleep(0.1)
         except BaseError:
             time.sleep(0.1)
         else:

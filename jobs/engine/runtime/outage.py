@@ -12,9 +12,16 @@ from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException
 
-from jobs.core.errors import DataError, LakeError, TransientError
+from jobs.core.errors import DataError, DefinitionError, LakeError, TransientError
 from jobs.engine.runtime.jvm import SLOW, loss, text_of
-from jobs.engine.runtime.store_away import StoreAwayError, is_silent_store, reason
+from jobs.engine.runtime.store_away import (
+    KEYS,
+    StoreAwayError,
+    StoreRefusesError,
+    is_refusing_store,
+    is_silent_store,
+    reason,
+)
 
 FULL = ("No space left on device", "Disk quota exceeded")
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -67,10 +74,15 @@ def transient(error: BaseException) -> TransientError | None:
     return loss(error) or absence(error)
 
 
-def denied(error: BaseException) -> DataError | None:
-    """Return the sentence about a file or a folder that this user may not read or write; None when that is not the cause."""
+def denied(error: BaseException) -> LakeError | None:
+    """Return the sentence about a file, a folder or a store that this user may not read or write; None when that is not the cause."""
     for each in _causes(error):
         place = None
+        if is_refusing_store(text_of(each)):
+            return DefinitionError(
+                f"the object store refuses the keys: {reason(text_of(each))}",
+                hint="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to a key that may read and write the bucket.",
+            )
         if isinstance(each, PermissionError):
             place = str(each.filename or "a file")
         elif found := DENIED.search(text_of(each)):
@@ -112,6 +124,8 @@ def _away(error: BaseException) -> TransientError | None:
         return _no_room()
     if is_silent_store(text):
         return StoreAwayError(reason(text))
+    if is_refusing_store(text) and KEYS.refused():
+        return StoreRefusesError(reason(text))
     is_silent = isinstance(error, KafkaException) and error.args[0].code() in UNREACHED
     name = next((name for name in SILENT if name in text), "")
     if is_silent or name:

@@ -1,8 +1,13 @@
-"""The error of an object store that does not answer, and how it is recognised in what its clients say.
+"""The errors of an object store that does not answer or refuses the keys, and how they are recognised in what its clients say.
 
 It is apart from the other outages (jobs/engine/runtime/outage.py), because those need PySpark, which a command without a JVM does
 not load.
 """
+
+import math
+import re
+import time
+from collections.abc import Callable
 
 from jobs.core.errors import TransientError
 
@@ -15,6 +20,18 @@ SILENT = (
 )
 """What their errors contain: Hadoop's in the JVM, and, last, those of the client that delta-rs, DuckDB and this project have, once
 it has tried again for as long as it may."""
+
+REFUSED = re.compile(
+    r"AccessDeniedException: s3a?://|\b(?:InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|TokenRefreshRequired)\b"
+    r"|\b(?:403 Forbidden|401 Unauthorized)\b"
+)
+"""What the errors of a store contain that refuses the keys: Hadoop's, the service's own codes, and those of delta-rs."""
+
+PATIENCE = 900.0
+"""Seconds for which a process believes that keys which worked will work again: whoever renews a token is late by minutes."""
+
+QUIET = 120.0
+"""Seconds without a refusal after which the next one is another; a table that waits asks more often."""
 
 
 class StoreAwayError(TransientError):
@@ -31,6 +48,55 @@ class StoreAwayError(TransientError):
         )
 
 
+class StoreRefusesError(StoreAwayError):
+    """The object store refuses keys that it has taken before in this process's life: a token has expired, or is being changed."""
+
+    def __init__(self, why: str, place: str = "") -> None:
+        """Name what it refuses, and why, as far as is known."""
+        super().__init__(why, place)
+        about = f" for {place}" if place else ""
+        self.message = f"the object store refuses the keys that it took before{about}: {why}"
+        self.hint = (
+            f"a stream waits {PATIENCE / 60:.0f} minutes for keys that were withdrawn for a while, or for a provider (a role, a "
+            "token file) that renews them, and goes on by itself; keys in the environment are read at a start: put new ones "
+            "there and type `strandline restart`. Nothing is lost."
+        )
+
+
+class Keys:
+    """Whether a refusal of this process's keys is weather: they worked before, and have not been refused for long.
+
+    Reads may be taken while writes are refused, so an accepted request does not end a refusal; a time without any does.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin with keys that have not worked yet."""
+        self._clock = clock
+        self._worked = False
+        self._since = self._last = -math.inf
+
+    def worked(self) -> None:
+        """Record that the store has taken a request."""
+        self._worked = True
+
+    def refused(self) -> bool:
+        """Record a refusal, and return whether to wait."""
+        now = self._clock()
+        if now - self._last > QUIET:
+            self._since = now
+        self._last = now
+        return self._worked and now - self._since < PATIENCE
+
+
+KEYS = Keys()
+"""Those of this process, which the JVM shares."""
+
+
+def is_refusing_store(text: str) -> bool:
+    """Return whether an error means that the store refuses the keys."""
+    return REFUSED.search(text) is not None
+
+
 def is_silent_store(text: str) -> bool:
     """Return whether an error means that the store does not answer."""
     return any(words in text for words in SILENT)
@@ -38,5 +104,5 @@ def is_silent_store(text: str) -> bool:
 
 def reason(text: str) -> str:
     """Return the line of such an error that has the reason."""
-    found = (line for line in text.splitlines() if is_silent_store(line))
+    found = (line for line in text.splitlines() if is_silent_store(line) or is_refusing_store(line))
     return next(found, text).strip().rpartition("Exception: ")[2][:300]

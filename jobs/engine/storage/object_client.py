@@ -16,7 +16,7 @@ from obstore.store import S3Store
 from jobs.core.errors import DefinitionError
 from jobs.engine.runtime.addresses import StoreOptions
 from jobs.engine.runtime.settings import S3A, store_options
-from jobs.engine.runtime.store_away import StoreAwayError
+from jobs.engine.runtime.store_away import KEYS, StoreAwayError, StoreRefusesError
 
 if TYPE_CHECKING:
     from obstore.store import RetryConfig  # it has no name at run time
@@ -67,16 +67,23 @@ def asked(path: str) -> Iterator[None]:
 
     Raises:
         DefinitionError: It refuses the credentials.
+        StoreRefusesError: It does, and has taken them before, some minutes ago.
         StoreAwayError: It does not answer.
     """
     try:
         yield
+        KEYS.worked()
     except (PermissionDeniedError, UnauthenticatedError) as error:
+        if KEYS.refused():
+            raise StoreRefusesError(_first_line(error), f"{S3A}://{path}") from error
         raise DefinitionError(
             f"the object store refuses {S3A}://{path}",
             hint="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to a key that may read and write the bucket.",
             lake=f"{S3A}://{path}",
         ) from error
     except BaseError as error:
-        reason = str(error).partition("\n")[0][:300]
-        raise StoreAwayError(reason, f"{S3A}://{path}") from error
+        raise StoreAwayError(_first_line(error), f"{S3A}://{path}") from error
+
+
+def _first_line(error: BaseError) -> str:
+    return str(error).partition("\n")[0][:300]

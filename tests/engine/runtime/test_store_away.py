@@ -9,8 +9,18 @@ from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
 from infra.broker import HOST
+from jobs.core.errors import DefinitionError
+from jobs.engine.runtime import outage
 from jobs.engine.runtime.outage import absence, skipped_in_outage
-from jobs.engine.runtime.store_away import StoreAwayError, is_silent_store, reason
+from jobs.engine.runtime.store_away import (
+    PATIENCE,
+    QUIET,
+    Keys,
+    StoreAwayError,
+    StoreRefusesError,
+    is_silent_store,
+    reason,
+)
 
 
 @pytest.fixture
@@ -57,3 +67,39 @@ def test_a_missing_object_is_no_outage() -> None:
 def test_a_heartbeat_may_be_skipped_meanwhile() -> None:
     with skipped_in_outage():
         raise StoreAwayError("connection refused", "s3a://lakes/one")
+
+
+REFUSAL = """Job aborted.
+java.nio.file.AccessDeniedException: s3a://lakes/one: getFileStatus on s3a://lakes/one: S3Exception: null (Status Code: 403)
+\tat org.apache.hadoop.fs.s3a"""
+
+
+def test_keys_that_worked_are_waited_for_and_keys_that_never_did_are_a_mistake(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(outage, "KEYS", Keys())
+    never = outage.absence(RuntimeError(REFUSAL)), outage.denied(RuntimeError(REFUSAL))
+    outage.KEYS.worked()
+    found = outage.absence(RuntimeError(REFUSAL))
+
+    assert never[0] is None
+    assert isinstance(never[1], DefinitionError)
+    assert "chmod" not in never[1].hint
+    assert isinstance(found, StoreRefusesError)
+    assert "refuses the keys that it took before" in found.message
+
+
+def test_a_refusal_is_waited_for_some_minutes_though_other_requests_are_taken() -> None:
+    now = [0.0]
+    keys = Keys(lambda: now[0])
+    keys.worked()
+    waited = 0.0
+    while keys.refused():
+        keys.worked()
+        now[0] += QUIET / 4
+        waited = now[0]
+        assert waited <= PATIENCE
+    now[0] += QUIET + 1
+
+    assert waited == PATIENCE
+    assert keys.refused(), "a refusal after a time without any is another one"

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.core.errors import DefinitionError, TransientError
+from jobs.engine.runtime.store_away import Keys, StoreRefusesError
 from jobs.engine.storage import object_client, object_files
 from jobs.engine.storage.place import Place
 from tests.support.lossy_proxy import losing
@@ -208,12 +209,17 @@ def test_a_store_that_does_not_answer_is_an_error_to_try_again(
 
 
 def test_a_wrong_key_is_refused_with_a_hint(bucket: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The secret is in no message."""
+    """The secret is in no message; and where keys have worked before, it is weather."""
+    monkeypatch.setattr(object_client, "KEYS", Keys())
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong-secret")
     object_client._client.cache_clear()  # it keeps the former key
     with pytest.raises(DefinitionError, match=f"s3a://{BUCKET}") as refused:
         (bucket / "gate.json").put("shut")
+    object_client.KEYS.worked()
+    with pytest.raises(StoreRefusesError, match=f"s3a://{BUCKET}") as weather:
+        (bucket / "gate.json").put("shut")
 
     object_client._client.cache_clear()
+    assert "wrong-secret" not in str(weather.value)
     assert "AWS_ACCESS_KEY_ID" in refused.value.hint
     assert "wrong-secret" not in str(refused.value)
