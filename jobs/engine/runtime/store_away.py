@@ -28,7 +28,7 @@ REFUSED = re.compile(
 """What the errors of a store contain that refuses the keys: Hadoop's, the service's own codes, and those of delta-rs."""
 
 PATIENCE = 900.0
-"""Seconds for which a process believes that keys which worked will work again: whoever renews a token is late by minutes."""
+"""Seconds for which a process believes that keys which worked will work again: a token is renewed late by minutes, not by hours."""
 
 QUIET = 120.0
 """Seconds without a refusal after which the next one is another; a table that waits asks more often."""

@@ -1,0 +1,302 @@
+"""An evening on call: a lake that streams all its tables, with incidents planted one after the other, and what was said and typed.
+
+Traffic goes on all the time: a minute of events, sent again and again, whose true counts the generator gives. Dagster's watchdog
+looks as its sensor does, and the runs that it requests are executed. An incident is over once the stream has read all that was
+sent, and no table fails, waits or lags; until then the lake is asked after 10, 60 and 300 seconds what it says of itself.
+"""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from dagster import AssetCheckEvaluation, SensorResult, build_sensor_context
+
+from jobs import catalog
+from jobs.cli.place import now
+from jobs.core.table import Table
+from jobs.engine.service.background_stream import Always
+from jobs.engine.service.heartbeat import heartbeat
+from jobs.engine.service.metrics_page import LakeLook
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import last_entry
+from jobs.engine.storage.place import Place
+from orchestration import on_call
+from orchestration.definitions import DEFINITIONS
+from orchestration.resources import RESOURCES, LakeResource
+from orchestration.watchdog import watchdog
+from tests.cli import typed
+from tests.cli.inside import strandline, succeeded
+from tests.faults.lives import heartbeat as beat_of
+from tests.support.instance import ephemeral
+from tests.support.modes import has_caught_up
+from tests.support.watched_lake import values
+
+FIRST = datetime(2026, 11, 1, tzinfo=UTC)
+EVENTS = 200
+HOURS = 0.15
+"""Each sending arrives within less than what counts as disorder (jobs/core/lateness.py), an hour after the one before it."""
+
+SENDS = 12.0
+LOOKS = 10.0
+ASKED = (10, 60, 300)
+LONGEST = 600.0
+"""Seconds: between two sendings, between two looks of the watchdog, when the lake is asked, and how long an incident may take."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Incident:
+    """What is done to a lake, and what the person on call types.
+
+    Args:
+        name: What happens.
+        plant: Makes it happen.
+        cure: What ends it where it does not end by itself: the broker's disk has room again, a process is continued.
+        cured_after: Seconds until then.
+        may_send: Whether events can be sent until then.
+        typed: The commands that a person types, once the lake has named the table that is ill.
+        table: The only table that it may stop; empty for an incident of the whole lake.
+    """
+
+    name: str
+    plant: Callable[[], object]
+    cure: Callable[[], object] | None = None
+    cured_after: float = 20.0
+    may_send: bool = False
+    typed: Sequence[Sequence[str]] = ()
+    table: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """How an incident went."""
+
+    incident: str
+    said: dict[int, str] = field(default_factory=dict)
+    typed: tuple[str, ...] = ()
+    healthy_after: float = 0.0
+    others_behind: float = 0.0
+    """The longest time for which another table was behind, in an incident of one table."""
+
+    def row(self) -> str:
+        """Return its line in a table of Markdown."""
+        said = " | ".join(self.said.get(at, "level again") for at in ASKED)
+        behind = f"{self.others_behind:.0f} s" if self.others_behind else "-"
+        words = "<br>".join(f"`{each}`" for each in self.typed) or "nothing"
+        return f"| {self.incident} | {said} | {words} | {self.healthy_after:.0f} s | {behind} |"
+
+
+class Evening:
+    """The lake, its stream, its traffic and its watchdog."""
+
+    def __init__(self, lake: Place, folder: Path, tables: Sequence[str], stream: Always) -> None:
+        """Send a first minute of events and start the stream.
+
+        Args:
+            lake: A lake whose broker runs.
+            folder: For the counts of the generator.
+            tables: What is streamed; all tables where there is none.
+            stream: The lake's stream.
+        """
+        self.lake, self.stream = Lake(lake), stream
+        self.outcomes: list[Outcome] = []
+        found = [catalog.find(name) for name in tables] or [*catalog.tables()]
+        self._tables = [each for each in found if not hasattr(each, "feeds")]
+        self._folder, self._numbers, self._truths = folder, count(), list[Path]()
+        self._instance, self._dagster = ephemeral(), ""
+        self._cursor: str | None = None
+        self._sent_at = self._looked_at = -LONGEST
+        self._look = LakeLook(catalog.tables(), self.lake, now, lambda _: None)
+        self.send()
+        stream.resume([*tables, "--every", "500ms"])
+        self._until(lambda: not self._behind(), "the first level", may_send=False)
+
+    def send(self) -> None:
+        """Send a minute of events, an hour after the former."""
+        number = next(self._numbers)
+        truth = self._folder / f"truth-{number}.json"
+        until = f"{FIRST + timedelta(hours=number):%Y-%m-%dT%H:%M}"
+        words = ("--events", EVENTS, "--hours", HOURS, "--seed", number + 1, "--until", until)
+        succeeded("produce", *words, "--truth", truth, "--lake", self.lake.root)
+        self._truths.append(truth)
+        self._sent_at = time.monotonic()
+
+    def meets(self, incident: Incident) -> Outcome:
+        """Plant an incident, let the person type what is to be typed, wait until all is level, and keep what was said."""
+        outcome, begun = Outcome(incident=incident.name), time.monotonic()
+        self._dagster = ""
+        incident.plant()
+        asked = [*ASKED]
+
+        def passes() -> float:
+            seconds = time.monotonic() - begun
+            if asked and seconds >= asked[0]:
+                outcome.said[asked.pop(0)] = self._said()
+            if incident.table:
+                outcome.others_behind = max(outcome.others_behind, self._others(incident.table))
+            return seconds
+
+        may_send = incident.cure is None
+        if incident.cure is not None:
+            self._until(
+                lambda: passes() > incident.cured_after, incident.name, may_send=incident.may_send
+            )
+            incident.cure()
+        if incident.typed:
+            named = lambda: passes() >= ASKED[0] and self._names(incident.table)  # noqa: E731  # shorter than a function
+            self._until(named, f"a word of {incident.table}", may_send=may_send)
+            outcome.typed = tuple(self._type(words) for words in incident.typed)
+        self.send()
+        self._until(lambda: passes() > 1 and not self._behind(), incident.name)
+        outcome.healthy_after = time.monotonic() - begun
+        self.outcomes.append(outcome)
+        print(outcome.row(), flush=True)  # noqa: T201  # shown when the test fails, or with -s
+        return outcome
+
+    def truth(self) -> dict[str, dict[str, Any]]:
+        """Return the counts of all that was sent, by table, as the ledger has them."""
+        found: dict[str, dict[str, Any]] = {}
+        for file in self._truths:
+            for table, counts in json.loads(file.read_text())["tables"].items():
+                sums = found.setdefault(table, {"good": 0, "duplicates": 0, "quarantined": {}})
+                sums["good"] += counts["good"]
+                sums["duplicates"] += counts["duplicates"]
+                held = Counter(sums["quarantined"]) + Counter(counts["quarantined"])
+                sums["quarantined"] = dict(sorted(held.items()))
+        return found
+
+    def sent(self) -> Counter[str]:
+        """Return how many records were sent to each topic."""
+        sums = Counter[str]()
+        for file in self._truths:
+            sums.update(json.loads(file.read_text())["topics"])
+        return sums
+
+    def pid(self) -> int:
+        """Return the process of the stream."""
+        return int(beat_of(self.lake.root)["pid"])
+
+    def _until(self, seen: Callable[[], bool], what: str, *, may_send: bool = True) -> None:
+        deadline = time.monotonic() + LONGEST
+        while not seen():
+            assert time.monotonic() < deadline, f"{what}: {self._said()}; behind: {self._behind()}"
+            moment = time.monotonic()
+            if may_send and moment - self._sent_at > SENDS:
+                self.send()
+            if moment - self._looked_at > LOOKS:
+                self._looks()
+            time.sleep(0.5)
+
+    def _looks(self) -> None:
+        """Let the watchdog look, execute the runs that it requests, and keep what its page shows."""
+        context = build_sensor_context(
+            instance=self._instance, definitions=DEFINITIONS, cursor=self._cursor
+        )
+        found = watchdog(context, lake=LakeResource())
+        self._looked_at = time.monotonic()
+        if not isinstance(found, SensorResult):
+            self._dagster = f"skips: {getattr(found, 'skip_message', found)}"
+            return
+        self._cursor = found.cursor
+        red = [
+            f"{each.asset_key.to_user_string()} red"
+            for each in found.asset_events
+            if isinstance(each, AssetCheckEvaluation) and not each.passed
+        ]
+        runs = [*(found.run_requests or ())]
+        checks = red if len(red) < len(self._tables) / 2 else [f"{len(red)} tables red"]
+        self._dagster = ", ".join(checks + ["a run of revive"] * len(runs))
+        for each in runs:
+            on_call.revive.execute_in_process(
+                run_config=each.run_config,
+                instance=self._instance,
+                resources=RESOURCES,
+                raise_on_error=False,
+            )
+
+    def _said(self) -> str:
+        """Return what a person would read."""
+        status = strandline("status", "--lake", self.lake.root)
+        lines = [line.strip() for line in status.out.splitlines()]
+        ill = [line for line in lines if _is_ill(line)]
+        self._look.look()
+        figures = values(self._look)
+        alarms = sorted(
+            {
+                name.removeprefix("strandline_")
+                for (name, *_), value in figures.items()
+                if name in ALARMING and value
+            }
+        )
+        parts = (
+            f"status {status.code}: {(ill or ['nothing ill'])[0][:110]}",
+            f"metrics: {', '.join(alarms) or 'nothing'}",
+            f"Dagster: {self._dagster or 'nothing'}",
+        )
+        return "<br>".join(parts).replace("|", "/").replace(str(self.lake.root), "LAKE")
+
+    def _names(self, table: str) -> bool:
+        status = strandline("status", "--lake", self.lake.root)
+        return any(table in line and _is_ill(line.strip()) for line in status.out.splitlines())
+
+    def _type(self, words: Sequence[str]) -> str:
+        """Type a command of the runbook: it may say that a person decides next (4)."""
+        done = typed.strandline(*words, "--lake", self.lake.root)
+        assert done.code in {0, 4}, done.printed
+        return f"strandline {' '.join(words)}" + (f" ({done.code})" if done.code else "")
+
+    def _behind(self) -> list[str]:
+        """Return the tables that have not read all that was sent, or that fail or wait."""
+        beat = heartbeat(self.lake, now())
+        if not beat or not beat["alive"]:
+            return ["the stream"]
+        return [each.id for each in self._tables if not self._is_level(each, beat["tables"])]
+
+    def _is_level(self, table: Table, pulses: dict[str, Any]) -> bool:
+        pulse = pulses.get(table.id, {})
+        if not pulse or any(pulse.get(name) for name in ("failing", "away", "gate", "broken")):
+            return False
+        if table.topics:
+            newest = last_entry(self.lake.table(table))
+            read = sum(end for _, end in newest[1].offsets.values()) if newest else 0
+            sent = self.sent()
+            return read >= sum(sent[topic.name] for topic in table.topics)
+        return bool(has_caught_up(self.lake, table))
+
+    def _others(self, table: str) -> float:
+        """Return for how long another table has been behind, as its heartbeat has it."""
+        beat = heartbeat(self.lake, now())
+        if not beat or not beat["alive"]:
+            return 0.0
+        since = [
+            each["behind"]
+            for name, each in beat["tables"].items()
+            if name != table and each.get("behind") and table not in str(each.get("sources"))
+        ]
+        return max(
+            ((now() - datetime.fromisoformat(at)).total_seconds() for at in since), default=0.0
+        )
+
+
+ALARMING = frozenset(
+    f"strandline_{name}"
+    for name in (
+        "process_ill",
+        "process_given_up",
+        "table_failed_attempts",
+        "table_waiting",
+        "look_failed",
+    )
+)
+
+
+def _is_ill(line: str) -> bool:
+    return any(
+        word in line
+        for word in ("waits", "failed", "silent", "not running", "gone", "damaged", "disk ")
+    )
