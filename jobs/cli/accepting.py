@@ -51,7 +51,7 @@ def accept_loss(
             "a loss is accepted for a reason",
             hint='give it: --because "the outage was longer than the topic keeps its records".',
         )
-    found, where = place.existing(lake)
+    found, where = place.existing(lake, writes=True)
     done = _accepted(table, because.strip(), found, where)
     if as_json:
         ranges = {name: list(ends) for name, ends in done.entry.lost.items()}

@@ -57,7 +57,7 @@ def backfill_(  # noqa: PLR0913, PLR0917  # each is an option of the command lin
     strandline backfill silver.device_telemetry --since 2026-11-01 --until 2026-11-02
     strandline backfill silver.device_telemetry --since 2026-11-01 --until 2026-11-02 --downstream
     """
-    found, where = place.existing(lake)
+    found, where = place.existing(lake, writes=True)
     chosen = place.derived(table, where)
     span = ranges.typed(since, until)
     refuse_open(chosen, where, span)

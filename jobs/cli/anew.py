@@ -42,7 +42,7 @@ def rebuild_(table: TableArgument, lake: LakeOption = None, as_json: JsonOption 
     strandline rebuild silver.device_telemetry
     strandline rebuild gold.device_signal_10m --json
     """
-    found, where = place.existing(lake)
+    found, where = place.existing(lake, writes=True)
     chosen = _rebuildable(table, where)
     with shadow_lake.alone(chosen, where):
         note("starting Spark …")
@@ -129,7 +129,7 @@ def _carry_out(
     as_json: bool,
 ) -> None:
     """Refuse early what cannot work, do the rest, and print the result; the words are the verb and what it has done."""
-    found, where = place.existing(named[1])
+    found, where = place.existing(named[1], writes=True)
     table = _rebuildable(named[0], where)
     refuse(table, where)
     with shadow_lake.alone(table, where):

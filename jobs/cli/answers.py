@@ -173,6 +173,7 @@ def tables_(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     strandline tables --json
     """
     _, where = place.asked(lake)
+    place.say_newer(where)
     rows, damaged = [], list[DataError]()
     for table in catalog.tables():
         try:

@@ -88,6 +88,7 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     strandline status --json
     """
     found, where = place.asked(lake)
+    place.say_newer(where)
     running = None if found.kafka else local_broker.status(where)
     beat, asked = heartbeat(where, place.now()), order(where)
     live = heartbeat(where, place.now(), where.feeds_beat)

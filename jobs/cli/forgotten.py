@@ -84,7 +84,7 @@ def forget(  # noqa: PLR0913, PLR0917  # each is an option of the command line
             "--where, --scrub and --search are three steps",
             hint="type them one after the other.",
         )
-    found, place_of_lake = place.existing(lake)
+    found, place_of_lake = place.existing(lake, writes=go)
     if text is not None:
         _search(place_of_lake, text, as_json=as_json)
     elif where is not None:

@@ -44,7 +44,7 @@ def gate_(
     strandline gate silver.device_telemetry
     strandline gate silver.device_telemetry --open "the sensors were calibrated, INC-204"
     """
-    _, where = place.existing(lake)
+    _, where = place.existing(lake, writes=open_ is not None)
     chosen = [catalog.find(table)] if table else list(catalog.tables())
     if open_ is not None:
         _open(chosen, where, open_, named=table is not None)

@@ -49,7 +49,7 @@ def rewind_(  # each is an option of the command line
     strandline rewind gold.device_signal_10m --to 2026-11-01T06:00
     strandline rewind silver.device_telemetry --to device-telemetry/2:40000 --go
     """
-    found, where = place.existing(lake)
+    found, where = place.existing(lake, writes=go)
     chosen = place.derived(table, where)
     plan = rewind(chosen, where, begin(to))
     if as_json:

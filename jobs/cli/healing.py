@@ -35,7 +35,7 @@ def replayed(  # noqa: PLR0913  # each is an option of the command line
     as_json: bool,
 ) -> None:
     """Judge open rows again, or only report what would become of them."""
-    found, where = place.existing(lake)
+    found, where = place.existing(lake, writes=not dry_run)
     span = ranges.both(*ends, "neither to judge all rows")
     chosen, choice = catalog.find(table), Choice(reason=reason, span=span)
     replay.refuse_unfit(chosen, where)
@@ -75,7 +75,7 @@ def discarded(  # noqa: PLR0913  # as above
     as_json: bool,
 ) -> None:
     """Discard open rows, or revert the last discard."""
-    found, where = place.existing(lake)
+    found, where = place.existing(lake, writes=True)
     chosen, choice = catalog.find(table), Choice(reason=reason, place=at)
     signed = Signed(who=place.login(), at=place.now(), why=because)
     if undo and not (choice.is_whole and because is None):

@@ -46,7 +46,7 @@ def mend_(
     \b
     strandline mend gold.device_signal_10m
     """
-    _, where = place.existing(lake)
+    _, where = place.existing(lake, writes=True)
     chosen = catalog.find(table)
     where.refuse_missing(chosen)
     where.open_for_writing()

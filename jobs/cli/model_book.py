@@ -96,7 +96,7 @@ def shown(name: str, version: str | None, lake: str | None, *, as_json: bool) ->
 
 def trained(name: str, ends: tuple[str, str], lake: str | None, *, as_json: bool) -> None:
     """Train a version."""
-    found, where = place.existing(lake)
+    found, where = place.existing(lake, writes=True)
     model, span = catalog.model(name), typed(*ends)
     where.refuse_missing(model.of)
     # Not imported above: MLlib takes numpy, and the other subcommands need no Spark.
@@ -115,7 +115,7 @@ def evaluated(  # each is an option of the command line
     name: str, version: str, ends: tuple[str, str], lake: str | None, *, as_json: bool
 ) -> None:
     """Evaluate a version on a range."""
-    found, where = place.existing(lake)
+    found, where = place.existing(lake, writes=True)
     model, span = catalog.model(name), typed(*ends)
     wanted = _whole(where, name, version)
     from jobs.engine.learning.train_model import evaluate  # noqa: PLC0415  # as above
@@ -133,7 +133,7 @@ def promoted(
     name: str, version: str, since: str | None, lake: str | None, *, as_json: bool
 ) -> None:
     """Promote a version."""
-    _, where = place.existing(lake)
+    _, where = place.existing(lake, writes=True)
     desk = _desk(name, where)
     done = desk.promote(_whole(where, name, version), _moment(since))
     _say(desk, done, as_json=as_json)
@@ -141,7 +141,7 @@ def promoted(
 
 def rescored(name: str, version: str, since: str, lake: str | None, *, as_json: bool) -> None:
     """Let a version score history."""
-    _, where = place.existing(lake)
+    _, where = place.existing(lake, writes=True)
     desk = _desk(name, where)
     done = desk.rescore(_whole(where, name, version), moment(since, "--from"))
     table = desk.model.of.id
@@ -152,7 +152,7 @@ def rescored(name: str, version: str, since: str, lake: str | None, *, as_json: 
 
 def rolled_back(name: str, since: str | None, lake: str | None, *, as_json: bool) -> None:
     """Roll the last promotion back."""
-    _, where = place.existing(lake)
+    _, where = place.existing(lake, writes=True)
     desk = _desk(name, where)
     _say(desk, desk.roll_back(_moment(since)), as_json=as_json)
 

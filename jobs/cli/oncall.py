@@ -95,7 +95,7 @@ def drain(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = Fa
     \b
     strandline drain --why "a new version comes"
     """
-    found, where = place.existing(lake)
+    found, where = place.existing(lake, writes=True)
     always(found, where).pause(why)
     note("the stream is stopped; reading the backlog …")
     catch_up(found, where, place.named(None), as_json=as_json)
@@ -109,7 +109,7 @@ def restart(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = 
     \b
     strandline restart
     """
-    found, where = place.existing(lake)
+    found, where = place.existing(lake, writes=True)
     place.demanded_address(found, where)
     stream = always(found, where)
     refuse_unsafe(found, where, _asked(stream, ()))

@@ -9,10 +9,12 @@ import typer
 
 from jobs import catalog
 from jobs.cli import completion
-from jobs.core.errors import DefinitionError, TransientError
+from jobs.cli.screen import note
+from jobs.core.errors import DataError, DefinitionError, TransientError
 from jobs.core.table import Ingested, Table
 from jobs.engine.kafka import admin, local_broker
 from jobs.engine.runtime.settings import Settings, settings
+from jobs.engine.storage import formats
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
 
@@ -64,15 +66,19 @@ def asked(lake: str | None) -> tuple[Settings, Lake]:
     return found, where
 
 
-def existing(lake: str | None, *, briefly: bool = False) -> tuple[Settings, Lake]:
+def existing(
+    lake: str | None, *, briefly: bool = False, writes: bool = False
+) -> tuple[Settings, Lake]:
     """Return the settings and a lake that exists.
 
     Args:
         lake: As it was typed.
         briefly: Whether to answer within seconds where the store is away.
+        writes: Whether something of it will be changed; a question is answered beside what a newer program wrote.
 
     Raises:
         DefinitionError: It does not.
+        NewerLakeError: A newer program has written it, and it is to be changed.
         TransientError: It is being restored.
     """
     found, place = asked(lake) if briefly else configured(lake)
@@ -82,7 +88,21 @@ def existing(lake: str | None, *, briefly: bool = False) -> tuple[Settings, Lake
             hint="`strandline up` and `strandline produce` make one; or name another with --lake.",
         )
     place.refuse_restoring()
+    if writes:
+        place.refuse_newer()
+    else:
+        say_newer(place)
     return found, place
+
+
+def say_newer(place: Lake) -> None:
+    """Say that a newer program has written a lake, so that an answer may lack what this one does not know."""
+    try:
+        unknown = formats.newer(place.formats)
+    except DataError as error:
+        unknown = [error.message]
+    for each in unknown:
+        note(f"a newer program has written this lake, and the answer may lack something: {each}")
 
 
 def named(names: Sequence[str] | None) -> list[Table]:

@@ -1,6 +1,6 @@
 """``preflight``: may each table's stream go on with its checkpoint? Asked by `stream` and `resume` before anything starts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Annotated
 
@@ -10,12 +10,14 @@ from pyspark.sql import SparkSession
 from jobs.cli import engine, place
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.screen import emit, note, say, show
-from jobs.core.errors import DamagedError, DefinitionError
+from jobs.core.errors import DamagedError, DefinitionError, TransientError
 from jobs.core.table import Ingested, Recomputed, Table
+from jobs.engine.kafka import admin
 from jobs.engine.pipeline import migrate as migrations
 from jobs.engine.pipeline.compare_plans import Remedy
-from jobs.engine.pipeline.preflight import Answer, Verdict, judge, needs_spark, refuse
+from jobs.engine.pipeline.preflight import Answer, Verdict, judge, needs_spark, refuse, unmade
 from jobs.engine.runtime.settings import Settings
+from jobs.engine.storage import formats
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.locks import refuse_if_taken
 
@@ -42,27 +44,61 @@ def preflight(
     The answer for each table is one of three: safe, safe after this migration, needs a new checkpoint.
     A table whose code, sources and checkpoint are as they were takes milliseconds and no Spark.
     The exit code is 0 when every table is safe, else 2; 4 when one cannot be read and the others are safe.
+    Where Kafka answers, a topic that a table is to read and that is not there is named: it is to be made first, and the
+    exit code is then 2. A lake that holds what code of before cannot read says what a roll-back to it would meet.
 
     \b
     strandline preflight
     strandline preflight gold.device_signal_10m --json
     strandline preflight gold.alerts --migrate
     """
-    found, where = place.existing(lake)
-    chosen = [table for table in place.named(tables) if where.exists(table) or tables]
+    found, where = place.existing(lake, writes=migrate)
+    chosen = [
+        table for table in place.named(tables) if where.exists(table) or tables or table.topics
+    ]
     if migrate:
         for table in chosen:
             refuse_if_taken(table, where)
     verdicts = _verdicts(found, where, chosen, migrate=migrate)
+    verdicts = [
+        verdict
+        for verdict, table in zip(_with_topics(verdicts, found, where, chosen), chosen, strict=True)
+        if tables or where.exists(table) or verdict.answer is not Answer.SAFE
+    ]
     if as_json:
         emit([asdict(each) for each in verdicts])
     else:
         _show(verdicts)
+        for each in formats.no_way_back(where.formats):
+            say(each)
     answers = {each.answer for each in verdicts}
     if answers - {Answer.SAFE, Answer.DAMAGED}:
         raise SystemExit(DefinitionError.exit_code)
     if Answer.DAMAGED in answers:
         raise SystemExit(DamagedError.exit_code)
+
+
+def _with_topics(
+    verdicts: Sequence[Verdict], found: Settings, where: Lake, tables: Sequence[Table]
+) -> Iterator[Verdict]:
+    """Yield verdicts, and of a table whose topic is not in Kafka, that it is to be made first.
+
+    A broker that is away is no verdict about a table: the stream waits for it.
+    """
+    absent: set[str] = set()
+    asked = [table for table in tables if table.topics]
+    address = place.address(found, where) if asked else None
+    if address is None and asked:
+        note("no broker is known, so it was not looked whether each topic is there")
+    elif address is not None:
+        try:
+            missing = admin.missing(address, found.kafka_options, asked)
+            absent = {topic.name for topic in missing}
+        except TransientError as error:
+            note(f"it was not looked whether each topic is there: {error.message}")
+    for table, verdict in zip(tables, verdicts, strict=True):
+        lacks = [topic.name for topic in table.topics if topic.name in absent]
+        yield unmade(verdict, lacks, at=str(address)) if lacks else verdict
 
 
 def refuse_unsafe(found: Settings, where: Lake, tables: Sequence[Table]) -> None:

@@ -148,7 +148,7 @@ def figures(found: Backtest) -> Mapping[str, object]:
 
 def undone(lake: str | None, *, as_json: bool) -> None:
     """Take the last promotion back."""
-    _, where = place.existing(lake)
+    _, where = place.existing(lake, writes=True)
     gone = rule_shelf.take_back(
         where, at=place.now().isoformat(timespec="seconds"), by=place.login()
     )

@@ -37,7 +37,7 @@ def expire_(
     strandline expire silver.device_telemetry
     strandline expire --go
     """
-    found, where = place.existing(lake)
+    found, where = place.existing(lake, writes=go)
     chosen = [table for table in place.filled(where, tables) if declares(table)]
     shown = [each for table in chosen for each in overdue(table, where, place.now())]
     if go and any(each.is_due for each in shown):

@@ -55,7 +55,7 @@ def snapshot(  # noqa: PLR0913, PLR0917  # the options of a verb
     strandline snapshot /backup/lake gold.device_signal_10m --dry-run
     strandline snapshot /backup/lake --keep 7
     """
-    _, where = place.existing(lake)
+    _, where = place.existing(lake, writes=not dry_run)
     chosen, store = place.filled(where, tables), Place.of(target)
     with _counted("files") as done:
         found = take(where, chosen, store, place.now(), note=note, progress=done, dry=dry_run)

@@ -62,7 +62,7 @@ def maintain_lake(
     strandline maintain
     strandline maintain --keep 1h --for 1m
     """
-    _, where = place.existing(lake)
+    _, where = place.existing(lake, writes=not dry_run)
     os.nice(GENTLE)
     done = []
     for each in maintain(where, place.now(), policy_of(keep, most, go=not dry_run)):

@@ -75,6 +75,7 @@ def run_tables(
     strandline run --mode batch --lake /tmp/second-opinion
     """
     found, where = place.configured(lake)
+    where.refuse_newer()
     how: Mode = Batch() if mode is RunMode.BATCH else AvailableNow(max_offsets=max_offsets)
     catch_up(found, where, place.named(tables), how, as_json=as_json)
 

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from jobs.cli import engine
 from jobs.core.errors import DefinitionError
+from jobs.engine.storage.formats import STATE
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.run_record import read_record, write_record
 from jobs.gold import device_signal_10m as gold
@@ -40,6 +41,16 @@ def test_what_is_as_it_was_needs_no_jvm(filled: Path) -> None:
     lines = [line.split() for line in answer.out.splitlines()]
     assert ["gold.device_signal_10m", "safe"] in lines
     assert ["silver.device_telemetry", "safe"] in lines
+
+
+def test_what_a_roll_back_would_meet_is_said(lake: Lake) -> None:
+    before = strandline("preflight", "--lake", lake.root)
+    lake.raise_to(STATE)
+    after = strandline("preflight", "--lake", lake.root)
+
+    assert (before.code, after.code) == (0, 0), before.printed + after.printed
+    assert "no way back" not in before.out
+    assert "no way back: the state of streams of this lake have form 1" in after.out
 
 
 def test_an_edit_is_judged_and_named(edited: Lake) -> None:

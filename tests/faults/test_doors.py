@@ -56,6 +56,7 @@ REASONS = {
     "jobs.engine.service.restore_snapshot:_marked": SNAPSHOT_ON_STORE,
     "jobs.engine.service.restore_snapshot:_removed": SNAPSHOT,
     "jobs.engine.storage.bounded_log:add_line": PROGRAM,
+    "jobs.engine.storage.formats:raise_to": "one file, put whole before what it says is written; raised again where a kill came between",
     "jobs.engine.storage.snapshot_store:_begun": SNAPSHOT_ON_STORE,
     "jobs.engine.storage.snapshot_store:_remove": SNAPSHOT,
     "jobs.engine.storage.snapshot_store:_remove_begun": SNAPSHOT,

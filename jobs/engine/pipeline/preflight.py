@@ -6,7 +6,7 @@ about its state (what only Spark knows), and sources and columns are compared wi
 The verdicts are proven against restarts in Spark (tests/engine/pipeline/test_restarts.py).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -30,6 +30,7 @@ from jobs.engine.storage.checkpoint_copy import operator_names
 from jobs.engine.storage.damage import damage
 from jobs.engine.storage.declared_table import declared_table, never_null_now
 from jobs.engine.storage.files_at_version import table_id
+from jobs.engine.storage.formats import STATE
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.place import Place
@@ -44,6 +45,9 @@ from jobs.engine.storage.spark_checkpoint import (
     source_ids,
 )
 
+FOLD = "TransformWithStateInPySpark"
+"""Spark's name of an operator whose state a fold keeps."""
+
 NO_RECORD = "what ran before was not recorded, so only what Spark keeps could be compared"
 MIXED = "rows that wait in its state were admitted by the former code"
 
@@ -54,6 +58,8 @@ class Answer(StrEnum):
     SAFE = "safe"
     MIGRATE = "safe after this migration"
     ANEW = "needs a new checkpoint"
+    UNMADE = "needs its topic first"
+    """A topic that it reads is not in Kafka; who runs the cluster makes it."""
     DAMAGED = "cannot be read"
     """A file of the table, or of one that it reads, is damaged; that ends no other table."""
 
@@ -104,7 +110,9 @@ class Cleared:
         return self.plan is None or _joins(self.plan)
 
     def record(self, table: Streamed, lake: Lake) -> None:
-        """Record what the stream runs, once its table exists."""
+        """Record what the stream runs, once its table exists, and in which form it keeps its state."""
+        if FOLD in self._operators(table, lake):
+            lake.raise_to(STATE)
         if self.former is not None and self.apart_ms is not None:
             write_record(lake.checkpoint(table), replace(self.former, apart_ms=self.apart_ms))
         if self.plan is None:
@@ -117,6 +125,13 @@ class Cleared:
             apart_ms=self.apart_ms,
         )
         write_record(lake.checkpoint(table), record)
+
+    def _operators(self, table: Streamed, lake: Lake) -> set[str]:
+        """Return the kinds of operators that keep state."""
+        if self.plan is not None:
+            return {each.kind for each in self.plan.operators}
+        found = self.former or read_record(lake.checkpoint(table))
+        return set() if found is None else {each["kind"] for each in found.plan["operators"]}
 
 
 def is_as_it_was(table: Table, lake: Lake) -> bool:
@@ -258,6 +273,22 @@ def _tight_sources(table: Streamed, lake: Lake) -> Iterator[Difference]:
             "what was written before",
             remedy=Remedy.LET_BE_NULL,
         )
+
+
+def unmade(verdict: Verdict, topics: Sequence[str], *, at: str) -> Verdict:
+    """Return the verdict of a table whose topics are not in Kafka yet; what else it asks for stays said."""
+    names = " and ".join(topics)
+    what = Difference(what=f"{names} is not at {at} yet", remedy=Remedy.NOTHING)
+    hint = (
+        f"make {names} first: `strandline up` does it on the lake's own broker, on another cluster its operator does; if it "
+        "has another name there, correct the declaration of the table or STRANDLINE_KAFKA."
+    )
+    return replace(
+        verdict,
+        answer=Answer.UNMADE if verdict.answer is Answer.SAFE else verdict.answer,
+        differences=(*verdict.differences, what),
+        hint=" ".join(filter(None, [verdict.hint, hint])),
+    )
 
 
 def needs_spark(table: Table, lake: Lake) -> bool:

@@ -57,6 +57,11 @@ class Shadow(Lake):
         return self.live.models
 
     @property
+    def formats(self) -> Place:
+        """Return the live file: what a rebuild writes is promoted."""
+        return self.live.formats
+
+    @property
     def schemas(self) -> Place:
         """Return the live folder: a rebuild reads the live bronze."""
         return self.live.schemas

@@ -125,8 +125,11 @@ def maintain(lake: Lake, now: datetime, policy: Policy) -> Iterator[Maintained]:
     """Maintain the tables of a lake, and yield what was done to each.
 
     Raises:
+        NewerLakeError: A newer program has written it.
         TransientError: Another process maintains it.
     """
+    if policy.go:
+        lake.refuse_newer()
     try:
         # A look changes nothing, and must not need room: it is typed when the disk is full.
         alone = (

@@ -9,6 +9,7 @@ from jobs.core.errors import DefinitionError, TransientError
 from jobs.core.feed import Feed
 from jobs.core.table import Judged, Table
 from jobs.engine.runtime.settings import near_folder
+from jobs.engine.storage import formats
 from jobs.engine.storage.lake_folder import refuse_folder, unwritable
 from jobs.engine.storage.ledger import is_table
 from jobs.engine.storage.place import Place
@@ -205,6 +206,11 @@ class Lake:
         return self.root / "_radar.json"
 
     @property
+    def formats(self) -> Place:
+        """Return the file with the forms in which the lake is written (jobs/engine/storage/formats.py)."""
+        return self.root / "_formats.json"
+
+    @property
     def order(self) -> Place:
         """Return the file with the desired state of the always-on stream: running or stopped."""
         return self.root / "_order.json"
@@ -274,6 +280,18 @@ class Lake:
                 lake=str(self.root),
             )
 
+    def refuse_newer(self) -> None:
+        """Refuse to change it where a newer program has written it in a form that this one does not know.
+
+        Raises:
+            NewerLakeError: One has.
+        """
+        formats.refuse_newer(self.formats)
+
+    def raise_to(self, kind: str) -> None:
+        """Say that it holds this program's form of a kind from now on (jobs/engine/storage/formats.py)."""
+        formats.raise_to(self.formats, kind, self.lease_of("_formats"))
+
     def has_room(self) -> bool:
         """Return whether a file can be written; a full disk explains a missing heartbeat."""
         return self.free_bytes() >= ROOM
@@ -300,11 +318,13 @@ class Lake:
 
         Raises:
             DefinitionError: It cannot be created or written, or its store lets writers overwrite each other.
+            NewerLakeError: A newer program has written it.
             TransientError: It is being restored.
         """
         if not self.root.is_local:
             self.refuse_restoring()
             refuse_unsafe(self.root)
+            self.refuse_newer()
             return self
         probe = self.root / f".probe-{os.getpid()}"
         try:
@@ -312,4 +332,5 @@ class Lake:
             probe.remove()
         except OSError as error:
             raise unwritable(self.root, error) from error
+        self.refuse_newer()
         return self

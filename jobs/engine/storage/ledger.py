@@ -341,6 +341,17 @@ def entry_in(info: Mapping[str, Any], path: Place, version: int) -> Entry | None
         return None  # metadata of another tool
     if not isinstance(found, dict) or found.get(MARK) is None:
         return None
+    try:
+        return _entry_of(found)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise DataError(
+            f"{commit_file(path, version).name} has a ledger entry that cannot be read: {type(error).__name__}: {error}",
+            hint="a newer version wrote it; update this one.",
+            file=str(commit_file(path, version)),
+        ) from error
+
+
+def _entry_of(found: Mapping[str, Any]) -> Entry:
     known = {f.name for f in fields(Entry)}
     values = {name: value for name, value in found.items() if name in known}
     values["failed"] = tuple(found.get("failed") or ())
@@ -357,11 +368,4 @@ def entry_in(info: Mapping[str, Any], path: Place, version: int) -> Entry | None
     }
     for ranges in ("sent", "imported", "lost"):
         values[ranges] = {name: (a, b) for name, (a, b) in found.get(ranges, {}).items()}
-    try:
-        return Entry(**values)
-    except TypeError as error:
-        raise DataError(
-            f"{commit_file(path, version).name} has a ledger entry that cannot be read: {error}",
-            hint="a newer version wrote it; update this one.",
-            file=str(commit_file(path, version)),
-        ) from error
+    return Entry(**values)

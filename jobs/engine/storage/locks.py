@@ -71,7 +71,9 @@ def lease(
 
     Raises:
         HasWriterError: Another process holds it.
+        NewerLakeError: A newer program has written the lake.
     """
+    lake.refuse_newer()
     path = lake.lease(table, role)
     if not path.is_local:
         folders = lake.books(table) if isinstance(table, Table) else (lake.table(table),)
