@@ -20,6 +20,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries, last_entry
 from jobs.gold import device_signal_10m as gold
 from jobs.silver import device_telemetry as silver
+from quality.expectations import Severity, Within
 from quality.rules import OnFail, Rule, between
 from tests.support.events import Event, frame, reading, received
 from tests.support.executions import executions
@@ -125,6 +126,31 @@ def test_a_batch_over_everything_is_judged_as_well(spark: SparkSession, poisoned
 
     assert refused.value.fields["batch"] == 0
     assert balance(silver.TABLE, other).rows == 0
+
+
+def test_a_table_of_one_kind_of_payload_shuts_its_gate_when_half_of_them_cannot_be_read(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """It is declared: a topic of several kinds is unread by half in a healthy lake, and only warns."""
+    unread = Within(name="unread", high=0.4, severity=Severity.CRITICAL)
+    table = replace(silver.TABLE, expects=(unread,))
+    received(lake, hour("g", "06:00:00", bad=0, of=60, batch=0))
+    derive(spark, lake, table)
+    broken = [
+        replace(each, payload=b"no JSON") for each in hour("b", "07:00:00", bad=0, of=40, batch=1)
+    ]
+    received(lake, [*broken, *hour("m", "07:00:00", bad=0, of=40, batch=1)])
+    other = twin(lake, "undeclared")
+
+    with pytest.raises(GateShutError, match="unread") as refused:
+        derive(spark, lake, table)
+    derive(spark, other, silver.TABLE)
+
+    assert refused.value.fields["batch"] == 1
+    assert balance(silver.TABLE, lake).waiting == 80
+    newest = last_entry(other.table(silver.TABLE))
+    assert newest is not None
+    assert (newest[1].quarantined, newest[1].failed) == ({"malformed": 40}, ("unread",))
 
 
 def test_a_rule_that_warns_keeps_the_row_and_is_reported(spark: SparkSession, lake: Lake) -> None:
