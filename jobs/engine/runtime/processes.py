@@ -22,6 +22,8 @@ ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}
 ENTER_AND_BECOME = 'cd -- "$0" && exec "$@"'
 EVERY = 0.02
 ENDING = 2.0
+LEAVING = 20.0
+"""Seconds for what a program has started to end after it."""
 
 
 def spawn(
@@ -110,13 +112,29 @@ def find(mark: str) -> int | None:
     return next((pid for pid in psutil.pids() if mark in _arguments(pid)), None)
 
 
-def stop(pid: int, mark: str, *, patience: float) -> bool:
-    """Terminate the marked process, kill it after a while, and return whether it ran."""
+def stop(pid: int, mark: str, *, patience: float, descendants: bool = False) -> bool:
+    """Terminate the marked process, kill it after a while, and return whether it ran.
+
+    Args:
+        pid: The process.
+        mark: Its mark.
+        patience: Seconds until it is killed.
+        descendants: Whether what it has started ends with it. A JVM ends by itself once its Python has gone, unless it is
+            suspended or hangs: then it kept the leases of all tables, and no successor could start.
+    """
+    theirs = family(pid) if descendants else []
     if not _send(signal.SIGTERM, pid, mark):
         return False
+    for each in theirs:  # a suspended one hears nothing, and kept its leases
+        with suppress(psutil.Error):
+            each.resume()
     if not _gone_within(patience, pid, mark):
         _send(signal.SIGKILL, pid, mark)
         _gone_within(patience, pid, mark)
+    for each in _left_after(LEAVING, theirs):
+        with suppress(psutil.Error):
+            each.kill()
+    _left_after(LEAVING, theirs)
     return True
 
 
@@ -144,6 +162,16 @@ def _gone_within(seconds: float, pid: int, mark: str) -> bool:
             return False
         time.sleep(EVERY)
     return True
+
+
+def _left_after(seconds: float, started: Sequence[psutil.Process]) -> list[psutil.Process]:
+    """Wait until processes have ended, and return those that have not; one without a parent may stay a zombie."""
+    deadline = time.monotonic() + seconds
+    while left := [each for each in started if each.is_running() and not has_ended(each.pid)]:
+        if time.monotonic() > deadline:
+            break
+        time.sleep(EVERY)
+    return left
 
 
 def _arguments(pid: int) -> list[str]:

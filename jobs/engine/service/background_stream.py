@@ -205,7 +205,9 @@ class Always:
 
     def _stop(self) -> bool:
         pid = self.pid()
-        return pid is not None and processes.stop(pid, self._mark, patience=ENDING)
+        return pid is not None and processes.stop(
+            pid, self._mark, patience=ENDING, descendants=True
+        )
 
     def _refuse_other(self) -> None:
         beat = self.heartbeat()

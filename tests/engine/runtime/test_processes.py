@@ -1,0 +1,57 @@
+"""Who is stopped takes along what it has started, suspended or deaf; a program that should outlive its starter is left."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from jobs.engine.runtime import processes
+
+CHILD = "import signal, time; signal.signal(signal.SIGHUP, signal.SIG_IGN); print('there', flush=True); time.sleep(600)"
+PARENT = f"""
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", {CHILD!r}], stdout=subprocess.PIPE, start_new_session=True)
+child.stdout.readline()
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def started(folder: Path, mark: str) -> tuple[int, psutil.Process]:
+    """Start a program with a child in a session of its own, as Python starts its JVM; return both."""
+    log = folder / "log"
+    pid = processes.spawn([sys.executable, "-X", mark, "-c", PARENT], folder=folder, log=log)
+    while not log.exists() or not log.read_text().endswith("\n"):
+        assert processes.is_ours(pid, mark), log.read_text()
+    return pid, psutil.Process(int(log.read_text()))
+
+
+@pytest.mark.parametrize("is_suspended", [False, True])
+def test_what_it_has_started_ends_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_suspended: bool
+) -> None:
+    """A suspended JVM kept the leases of all tables after its Python had been killed."""
+    monkeypatch.setattr(processes, "LEAVING", 0.2)
+    mark = f"test-mark={tmp_path}"
+    pid, child = started(tmp_path, mark)
+    if is_suspended:
+        for each in (child.pid, pid):
+            os.kill(each, signal.SIGSTOP)
+
+    assert processes.stop(pid, mark, patience=5, descendants=True)
+
+    assert not processes.is_ours(pid, mark)
+    assert processes.has_ended(child.pid)
+
+
+def test_what_should_outlive_it_is_left(tmp_path: Path) -> None:
+    mark = f"test-mark={tmp_path}"
+    pid, child = started(tmp_path, mark)
+    try:
+        assert processes.stop(pid, mark, patience=5)
+        assert not processes.has_ended(child.pid)
+    finally:
+        child.kill()
