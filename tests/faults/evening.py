@@ -54,7 +54,6 @@ class Incident:
     """What is done to a lake, and what the person on call types.
 
     Args:
-        name: What happens.
         plant: Makes it happen.
         cure: What ends it where it does not end by itself: the broker's disk has room again, a process is continued.
         cured_after: Seconds until then.
@@ -63,7 +62,6 @@ class Incident:
         table: The only table that it may stop; empty for an incident of the whole lake.
     """
 
-    name: str
     plant: Callable[[], object]
     cure: Callable[[], object] | None = None
     cured_after: float = 20.0
@@ -76,7 +74,6 @@ class Incident:
 class Outcome:
     """How an incident went."""
 
-    incident: str
     said: dict[int, str] = field(default_factory=dict)
     typed: tuple[str, ...] = ()
     healthy_after: float = 0.0
@@ -88,7 +85,7 @@ class Outcome:
         said = " | ".join(self.said.get(at, "level again") for at in ASKED)
         behind = f"{self.others_behind:.0f} s" if self.others_behind else "-"
         words = "<br>".join(f"`{each}`" for each in self.typed) or "nothing"
-        return f"| {self.incident} | {said} | {words} | {self.healthy_after:.0f} s | {behind} |"
+        return f"{said} | {words} | {self.healthy_after:.0f} s | {behind}"
 
 
 class Evening:
@@ -99,12 +96,11 @@ class Evening:
 
         Args:
             lake: A lake whose broker runs.
-            folder: For the counts of the generator.
+            folder: For the counts of the generator; its folder `disk` has the lake.
             tables: What is streamed; all tables where there is none.
             stream: The lake's stream.
         """
-        self.lake, self.stream = Lake(lake), stream
-        self.outcomes: list[Outcome] = []
+        self.lake, self.stream, self.disk = Lake(lake), stream, folder / "disk"
         found = [catalog.find(name) for name in tables] or [*catalog.tables()]
         self._tables = [each for each in found if not hasattr(each, "feeds")]
         self._folder, self._numbers, self._truths = folder, count(), list[Path]()
@@ -128,7 +124,7 @@ class Evening:
 
     def meets(self, incident: Incident) -> Outcome:
         """Plant an incident, let the person type what is to be typed, wait until all is level, and keep what was said."""
-        outcome, begun = Outcome(incident=incident.name), time.monotonic()
+        outcome, begun = Outcome(), time.monotonic()
         self._dagster = ""
         incident.plant()
         asked = [*ASKED]
@@ -144,7 +140,7 @@ class Evening:
         may_send = incident.cure is None
         if incident.cure is not None:
             self._until(
-                lambda: passes() > incident.cured_after, incident.name, may_send=incident.may_send
+                lambda: passes() > incident.cured_after, "the cure", may_send=incident.may_send
             )
             incident.cure()
         if incident.typed:
@@ -152,9 +148,8 @@ class Evening:
             self._until(named, f"a word of {incident.table}", may_send=may_send)
             outcome.typed = tuple(self._type(words) for words in incident.typed)
         self.send()
-        self._until(lambda: passes() > 1 and not self._behind(), incident.name, may_send=False)
+        self._until(lambda: passes() > 1 and not self._behind(), "a level", may_send=False)
         outcome.healthy_after = time.monotonic() - begun
-        self.outcomes.append(outcome)
         print(outcome.row(), flush=True)  # noqa: T201  # shown when the test fails, or with -s
         return outcome
 

@@ -17,7 +17,9 @@ On an object store there are no locks of files; there both are objects (jobs/eng
 
 import fcntl
 import json
+import os
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -43,6 +45,9 @@ GOING_DOWN = 20.0
 
 COMMIT_LOCK = "_commit.lock"
 """The file in a table's folder; Delta ignores names that begin with an underscore."""
+
+FLOCK = "hhqqi4x"
+"""``struct flock`` of a 64-bit Linux."""
 
 TURN = 60.0
 """Seconds to wait for another writer's commit: it takes milliseconds, or a second when Delta writes a checkpoint."""
@@ -295,6 +300,14 @@ def _retried(path: Place, attempt: Callable[[], Any]) -> Any:  # noqa: ANN401  #
     return taken
 
 
+def _locker(path: Place) -> int | None:
+    """Return the process that has the lock of a lease's file, which is the JVM and not the Python that the file names."""
+    asked = struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    with path.local.open("r+") as file:
+        kind, *_, pid = struct.unpack(FLOCK, fcntl.fcntl(file, fcntl.F_GETLK, asked))
+    return pid if kind != fcntl.F_UNLCK and pid > 0 else None
+
+
 def _holder(path: Place) -> dict[str, Any]:
     if not path.is_local:
         return store_lease.holder(path)
@@ -317,9 +330,16 @@ def described(path: Place) -> str:
 def _taken(table: Table | Feed, path: Place, role: str) -> HasWriterError:
     holder = _holder(path)
     who = described(path) or "another process"
+    hint = f"wait for it or stop it (`strandline stream` ends on Ctrl-C); a table has one {role}."
+    if path.is_local and is_there(holder) is False and (left := _locker(path)):
+        who += f", which has ended; process {left}, which it started, keeps the lease"
+        hint = (
+            f"a JVM that is suspended or hangs does not hear that its Python has ended (`ps -o stat,args {left}` shows it): "
+            f"`kill -9 {left}`, then type the same again; nothing is lost or repeated."
+        )
     return HasWriterError(
         f"{table.id} has a {role} already: {who}",
-        hint=f"wait for it or stop it (`strandline stream` ends on Ctrl-C); a table has one {role}.",
+        hint=hint,
         table=table.id,
         **{name: value for name, value in holder.items() if name != "id"},
     )

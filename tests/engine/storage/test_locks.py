@@ -1,7 +1,9 @@
 """A table has one writer, whichever process tries, also after the former one was killed."""
 
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,6 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.core.errors import TransientError
+from jobs.engine.runtime.holders import started
 from jobs.engine.storage import locks
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.locks import COMMIT_LOCK, lease, refuse_if_taken, turn
@@ -202,3 +205,28 @@ def test_a_session_that_may_write_nothing_sees_who_holds_a_lease(tmp_path: Path)
         pytest.skip("no Landlock here")
 
     assert done.stdout.split() == ["True", "False"], done.stderr
+
+
+def test_a_jvm_that_outlives_its_python_is_named_with_what_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A suspended one does not hear that its Python was killed; the file names the dead."""
+    monkeypatch.setattr(locks, "GOING_DOWN", 0.0)
+    lake = Lake(Place.of(tmp_path)).open_for_writing()
+    file = lake.lease(TABLE)
+    file.parent.make()
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as dead:
+        record = {"pid": dead.pid, "host": socket.gethostname(), "started": started(dead.pid)}
+        dead.kill()
+    with subprocess.Popen(
+        [sys.executable, "-c", TURN, str(file)], stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        file.local.write_text(json.dumps(record))
+        try:
+            with pytest.raises(TransientError, match=f"process {holder.pid}, which it") as refused:
+                refuse_if_taken(TABLE, lake)
+        finally:
+            holder.kill()
+    assert f"kill -9 {holder.pid}" in refused.value.hint
