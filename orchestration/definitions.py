@@ -6,7 +6,7 @@ asset. ``dagster dev -m orchestration.definitions`` serves it.
 
 from dagster import Definitions, in_process_executor
 
-from orchestration import vitals
+from orchestration import vitals, well
 from orchestration.alarms import alert_again, alert_of_failures
 from orchestration.alerting import alerting
 from orchestration.assets import assets
@@ -28,8 +28,8 @@ from orchestration.written import look_at_the_stream
 ALERTING = alerting()
 
 DEFINITIONS = Definitions(
-    assets=[*topics(ALERTING.sources), *assets(), *model_assets(), *ALERTING.assets],
-    asset_checks=[*vitals.checks(), *retention_checks(), *ALERTING.checks],
+    assets=[well.spec(), *topics(ALERTING.sources), *assets(), *model_assets(), *ALERTING.assets],
+    asset_checks=[well.check(), *vitals.checks(), *retention_checks(), *ALERTING.checks],
     jobs=[
         CATCH_UP,
         RE_READ,
@@ -52,6 +52,7 @@ DEFINITIONS = Definitions(
         PURGE_OFTEN,
     ],
     sensors=[
+        well.look_whether_it_is_well,
         look_at_topics,
         look_at_the_stream,
         look_at_tables,

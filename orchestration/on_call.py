@@ -4,13 +4,18 @@ They do what the command line does (jobs/cli/oncall.py). Only the watchdog launc
 incident, and a failed one asks for a person.
 """
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
 from dagster import (
+    AssetCheckEvaluation,
+    AssetCheckSeverity,
     AssetMaterialization,
     Config,
+    DagsterEvent,
+    DagsterEventType,
     Failure,
     JobDefinition,
     MetadataValue,
@@ -18,8 +23,12 @@ from dagster import (
     job,
     op,
 )
+from dagster._core.events import (  # noqa: TID251  # no public name makes such an event
+    AssetMaterializationPlannedData,
+)
 from pydantic import Field
 
+from jobs import catalog
 from jobs.cli import goback, place
 from jobs.cli.again import again
 from jobs.core.errors import LakeError
@@ -35,6 +44,7 @@ from orchestration.failures import failure
 from orchestration.keys import key
 from orchestration.resources import LakeResource, SparkResource, parent_of
 from orchestration.runbook import Alarm, page
+from orchestration.well import CHECK, KEY
 
 Start: TypeAlias = Callable[[Always], int]
 RESTARTS = "launch the job `restart` or type `strandline restart`"
@@ -61,6 +71,9 @@ class Incident(Config):
     says: str = Field(description="What is wrong, as a sentence.")
     gives_up: bool = Field(default=False, description="Whether no attempt is left.")
     tables: list[str] = Field(default=[], description="The tables that fail.")
+    days: dict[str, str] = Field(
+        default={}, description="The day of each that this run represents in the catalog."
+    )
 
 
 @op(description="Stop the stream after its running batches, and keep it stopped.")
@@ -108,6 +121,10 @@ def revive_stream(context: OpExecutionContext, config: Incident, lake: LakeResou
     if config.gives_up:
         raise given_up(_stream(context, lake), config, RESTARTS, Alarm(config.ill))
     _start(context, lambda stream: stream.again(ends=config.ill != Ill.DEAD), lake)
+    # So that the run of an incident is no plain success: its page has a check that did not pass, with why.
+    context.instance.report_dagster_event(
+        _restarted(context, config), context.run_id, logging.WARNING
+    )
 
 
 @op(
@@ -167,8 +184,41 @@ def given_up(stream: Always, incident: Incident, restarts: str, alarm: Alarm) ->
     )
 
 
+def _restarted(context: OpExecutionContext, incident: Incident) -> DagsterEvent:
+    """Return the answer to *is it well* of a stream that was restarted, as an event of this run."""
+    evaluation = AssetCheckEvaluation(
+        asset_key=KEY,
+        check_name=CHECK,
+        passed=False,
+        severity=AssetCheckSeverity.WARN,
+        description=f"{incident.says}; it was restarted, and counts as well after five minutes",
+        metadata={"runbook": MetadataValue.md(page(Alarm(incident.ill)))},
+    )
+    return DagsterEvent(
+        event_type_value=DagsterEventType.ASSET_CHECK_EVALUATION.value,
+        job_name=context.job_name,
+        step_key=context.op.name,
+        event_specific_data=evaluation,
+        message=str(evaluation.description),
+    )
+
+
+def _mark_failed(context: OpExecutionContext, days: Mapping[str, str]) -> None:
+    """Name the days that this run, which fails, did not make; the catalog shows nothing else of a partitioned table in red."""
+    for name, day in days.items():
+        planned = AssetMaterializationPlannedData(key(catalog.find(name)), partition=day)
+        context.instance.report_dagster_event(
+            DagsterEvent.build_asset_materialization_planned_event(
+                context.job_name, context.op.name, planned
+            ),
+            context.run_id,
+            logging.DEBUG,
+        )
+
+
 def _one_fails(context: OpExecutionContext, incident: Incident, lake: LakeResource) -> Failure:
     """Return the failure that alerts a person of failing tables; once, until they recover and fail again."""
+    _mark_failed(context, incident.days)
     stream = _stream(context, lake)
     asked = stream.order()
     if asked:

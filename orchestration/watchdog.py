@@ -1,4 +1,4 @@
-"""Checks the always-on stream twice a minute, and has it restarted when it died.
+"""Checks the always-on stream every ten seconds, and has it restarted when it died.
 
 It starts no stream itself: it requests a run of ``revive``, so that every incident is in the list of runs. The order in
 the lake (jobs/engine/service/desired_state.py) has the number of attempts and their delays, so that a restarted Dagster
@@ -15,6 +15,7 @@ from typing import Any
 from dagster import (
     AssetCheckEvaluation,
     AssetCheckSeverity,
+    AssetMaterialization,
     DefaultSensorStatus,
     JobDefinition,
     RunRequest,
@@ -27,7 +28,7 @@ from dagster import (
 from jobs import catalog
 from jobs.cli.place import now
 from jobs.core.errors import LakeError
-from jobs.core.table import Table
+from jobs.core.table import Ingested, Table
 from jobs.engine.kafka import local_broker
 from jobs.engine.runtime.settings import settings
 from jobs.engine.service.catch_up_time import in_words
@@ -36,6 +37,7 @@ from jobs.engine.service.heartbeat import heartbeat
 from jobs.engine.service.stream_health import (
     LOOKS,
     Act,
+    Ill,
     Look,
     Watch,
     failing,
@@ -46,12 +48,17 @@ from jobs.engine.service.stream_health import (
 )
 from jobs.engine.storage.lake import Lake
 from orchestration import on_call
+from orchestration.days import begins
 from orchestration.keys import key
 from orchestration.resources import LakeResource
 from orchestration.schedules import unfinished_run
 from orchestration.vitals import KEEPS_UP
 
-EVERY = 30
+EVERY = 10
+"""Seconds between two looks; the pauses between attempts do not depend on it."""
+
+ANSWERED_EVERY = 30
+"""Seconds after which a check is answered again although the answer is the same: Dagster keeps every event."""
 
 Looks = dict[str, list[Look]]
 
@@ -74,19 +81,53 @@ def watchdog(context: SensorEvaluationContext, lake: LakeResource) -> SensorResu
         )
     if not stream.lake.has_room():  # no heartbeat can be written, and no stream could start
         return SkipReason("the disk of the lake is full; the stream continues when there is room")
+    # Of a stream that is gone nothing is known of its tables, and those that failed may fail again.
+    over = set(asked.alerted) - failing(beat).keys() if beat and beat["alive"] else set[str]()
     if is_well(asked, beat, moment):
-        stream.note(asked.well())
-    elif over := set(asked.alerted) - failing(beat).keys():
+        asked = asked.well()
+        stream.note(asked)
+    if over:
         stream.note(replace(asked, alerted=tuple(sorted(set(asked.alerted) - over))))
     found = watch(asked, beat, moment, starting=stream.is_starting())
     seen = _seen(context.cursor, beat)
+    before: dict[str, Any] = json.loads(context.cursor or "{}")
+    failed: dict[str, str] = before.get("failed", {})
+    healed = [
+        AssetMaterialization(
+            key(catalog.find(name)), partition=failed.pop(name), description="It goes on."
+        )
+        for name in sorted(over & failed.keys())
+    ]
+    if found.act is Act.ALERT and found.ill is Ill.FAILING:
+        failed |= _newest_days(context, found.tables)
+    step = on_call.revive_stream.name
+    answers = list(_answers(found, seen))
+    said = [each.description for each in answers if not each.passed]
+    at = before.get("answered", 0.0)
+    if said == before.get("said") and 0 <= moment.timestamp() - at < ANSWERED_EVERY:
+        answers = []
+    else:
+        at = moment.timestamp()
+    news = {"failed": failed, "said": said, "answered": at}
     return SensorResult(
         run_requests=list(
-            requests(context, on_call.revive, on_call.revive_stream.name, asked, found, moment)
+            requests(context, on_call.revive, step, asked, found, moment, days=failed)
         ),
-        asset_events=list(_answers(found, seen)),
-        cursor=_cursor(seen, beat["pid"] if beat else None),
+        asset_events=[*healed, *answers],
+        cursor=_cursor(seen, beat["pid"] if beat else None, news),
     )
+
+
+def _newest_days(context: SensorEvaluationContext, tables: Sequence[str]) -> dict[str, str]:
+    """Return for each partitioned table that fails the newest day that Dagster knows of it, else the first of all."""
+    found = [catalog.find(name) for name in tables]
+    return {
+        table.id: max(
+            context.instance.get_materialized_partitions(key(table)), default=str(begins())
+        )
+        for table in found
+        if not isinstance(table, Ingested)
+    }
 
 
 def _revive_broker(context: SensorEvaluationContext, lake: Lake) -> None:
@@ -110,6 +151,7 @@ def requests(  # noqa: PLR0913, PLR0917  # who asks, for what, and why
     asked: Order,
     found: Watch,
     moment: datetime,
+    days: Mapping[str, str] | None = None,
 ) -> Iterator[RunRequest]:
     """Yield the request of the run that deals with an incident, unless one does already."""
     if found.act not in {Act.RESTART, Act.ALERT, Act.GIVE_UP}:
@@ -121,6 +163,7 @@ def requests(  # noqa: PLR0913, PLR0917  # who asks, for what, and why
         "says": found.message,
         "gives_up": found.act is Act.GIVE_UP,
         "tables": list(found.tables),
+        **({"days": {name: days[name] for name in found.tables if name in days}} if days else {}),
     }
     yield RunRequest(
         # The minute: an attempt that ended before it was counted must be repeated.
@@ -172,6 +215,6 @@ def _seen(cursor: str | None, beat: Mapping[str, Any] | None) -> Looks:
     return found
 
 
-def _cursor(seen: Looks, pid: int | None) -> str:
+def _cursor(seen: Looks, pid: int | None, news: Mapping[str, Any]) -> str:
     kept = {table: [asdict(look) for look in each] for table, each in seen.items()}
-    return json.dumps({"pid": pid, "looks": kept})
+    return json.dumps({"pid": pid, "looks": kept, **news})

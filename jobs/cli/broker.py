@@ -19,6 +19,7 @@ from jobs.engine.kafka import admin, local_broker
 from jobs.engine.pipeline import radar
 from jobs.engine.pipeline.danger import Level
 from jobs.engine.service.catch_up_time import of_pulse
+from jobs.engine.service.condition import condition
 from jobs.engine.service.desired_state import Order, order
 from jobs.engine.service.heartbeat import heartbeat
 from jobs.engine.service.receivers import receivers
@@ -93,10 +94,12 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     beat, asked = heartbeat(where, place.now()), order(where)
     live = heartbeat(where, place.now(), where.feeds_beat)
     promoted = promotions(where)
+    wellness = condition(where, place.now())
     if as_json:
         emit(
             {
                 "lake": str(where.root),
+                "condition": {"well": wellness.is_well, "says": wellness.sentence},
                 "kafka": place.address(found, where),
                 "broker_pid": running.pid if running else None,
                 "stream": beat,
@@ -110,6 +113,7 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
         _refuse_ill(beat, asked)
         return
     say(f"lake    {where.root}")
+    say(f"well    {'yes' if wellness.is_well else 'no'}: {wellness.sentence}")
     if found.kafka:
         say(f"kafka   {found.kafka} (STRANDLINE_KAFKA)")
     else:
