@@ -1,10 +1,12 @@
 """A dashboard asks the lake over JDBC, and can do nothing else: real drivers, a real server, hostile statements."""
 
 import re
+import socket
 import stat
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -207,6 +209,17 @@ def test_a_client_without_tls_is_refused(served: Served, jdbc: Driver) -> None:
     """A password is never sent in the clear."""
     with pytest.raises(SqlError), jdbc.connected(served.url, "ana", PASSWORD):
         pass
+
+
+def test_silent_connections_keep_no_client_out(served: Served, jdbc: Driver) -> None:
+    """As many as the server has threads; each took one for good, and a client was refused until the server started anew."""
+    port = int(served.url.rsplit(":", 1)[1].rstrip("/"))
+    with ExitStack() as silent:
+        for _ in range(200):
+            silent.enter_context(socket.create_connection(("127.0.0.1", port), 60))
+
+        with jdbc.connected(served.at(), "ana", PASSWORD) as connection:
+            assert connection.value("SELECT 1") == "1"
 
 
 def test_what_an_address_sets_is_dropped(served: Served, jdbc: Driver) -> None:

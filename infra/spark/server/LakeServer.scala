@@ -1,8 +1,10 @@
 package org.apache.spark.sql.hive.thriftserver
 
+import java.lang.reflect.Field
 import java.net.InetAddress
 import java.util.{HashMap => JHashMap, List => JList, Map => JMap}
-import java.util.concurrent.{CountDownLatch, LinkedBlockingQueue, TimeUnit}
+import java.util.concurrent.{CountDownLatch, LinkedBlockingQueue, RejectedExecutionException, RejectedExecutionHandler}
+import java.util.concurrent.{ThreadPoolExecutor, TimeUnit}
 
 import scala.jdk.CollectionConverters._
 
@@ -11,6 +13,9 @@ import org.apache.hive.service.cli._
 import org.apache.hive.service.cli.thrift.ThriftBinaryCLIService
 import org.apache.hive.service.rpc.thrift.{TProtocolVersion, TRowSet}
 import org.apache.hive.service.server.HiveServer2
+import org.apache.thrift.protocol.TProtocol
+import org.apache.thrift.server.{ServerContext, TServer, TServerEventHandler, TThreadPoolServer}
+import org.apache.thrift.transport.{TSaslServerTransport, TServerSocket, TSocket, TTransport}
 import strandline.{Admission, ClientError, Roots, Users}
 
 import org.apache.spark.sql.catalyst.CurrentUserContext
@@ -26,18 +31,83 @@ class LakeServer extends HiveServer2 with ReflectedCompositeService {
     val service = new LakeService(this)
     setSuperField(this, "cliService", service)
     addService(service)
-    val thrift = new ThriftBinaryCLIService(service)
+    val thrift = new LakeDoor(service)
     setSuperField(this, "thriftCLIService", thrift)
     addService(thrift)
     initCompositeService(conf)
     // Hive prefers two variables of the environment to its configuration, so the server could be open to a network without TLS.
     val host = conf.getVar(HiveConf.ConfVars.HIVE_SERVER2_THRIFT_BIND_HOST)
-    setAncestorField(thrift, 1, "hiveHost", host)
-    setAncestorField(thrift, 1, "serverIPAddress", InetAddress.getByName(host))
-    setAncestorField(thrift, 1, "portNum", Int.box(conf.getIntVar(HiveConf.ConfVars.HIVE_SERVER2_THRIFT_PORT)))
+    setAncestorField(thrift, 2, "hiveHost", host)
+    setAncestorField(thrift, 2, "serverIPAddress", InetAddress.getByName(host))
+    setAncestorField(thrift, 2, "portNum", Int.box(conf.getIntVar(HiveConf.ConfVars.HIVE_SERVER2_THRIFT_PORT)))
   }
 
   override def start(): Unit = startCompositeService()
+}
+
+/** The socket of the server. Hive's reads from a connection without an end, and each has a thread of its own: as many silent
+  * ones as there are threads kept everybody else out. One that has not shown a password is closed after some seconds; one
+  * that has may be idle for long, as the pool of a dashboard is. Where all threads are taken, those who come wait instead of
+  * being refused.
+  */
+class LakeDoor(service: CLIService) extends ThriftBinaryCLIService(service) {
+  override protected def initializeServer(): Unit = {
+    super.initializeServer()
+    set(get(server, classOf[TServer], "serverTransport_"), classOf[TServerSocket], "clientTimeout_", LakeDoor.Unknown)
+    get(server, classOf[TThreadPoolServer], "executorService_") match {
+      case threads: ThreadPoolExecutor => threads.setRejectedExecutionHandler(LakeDoor.Waits)
+      case _ =>
+    }
+    server.setServerEventHandler(new LakeDoor.Known(server.getEventHandler))
+  }
+
+  private def get(of: AnyRef, in: Class[_], name: String): AnyRef = field(in, name).get(of)
+
+  private def set(of: AnyRef, in: Class[_], name: String, value: Int): Unit = field(in, name).setInt(of, value)
+
+  private def field(in: Class[_], name: String): Field = {
+    val found = in.getDeclaredField(name)
+    found.setAccessible(true)
+    found
+  }
+}
+
+object LakeDoor {
+
+  /** Milliseconds for each read of a connection until its password was accepted; the hand-shake of a slow client has several. */
+  val Unknown = 10000
+
+  /** The same afterwards: a day. */
+  val Idle = 24 * 60 * 60 * 1000
+
+  /** Called once a connection's password was accepted, and again before each of its calls. */
+  private class Known(hives: TServerEventHandler) extends TServerEventHandler {
+    override def preServe(): Unit = hives.preServe()
+
+    override def createContext(in: TProtocol, out: TProtocol): ServerContext = {
+      socketOf(in.getTransport).foreach(_.setSocketTimeout(Idle))
+      hives.createContext(in, out)
+    }
+
+    override def processContext(context: ServerContext, in: TTransport, out: TTransport): Unit =
+      hives.processContext(context, in, out)
+
+    override def deleteContext(context: ServerContext, in: TProtocol, out: TProtocol): Unit =
+      hives.deleteContext(context, in, out)
+
+    private def socketOf(transport: TTransport): Option[TSocket] = transport match {
+      case secured: TSaslServerTransport => socketOf(secured.getUnderlyingTransport)
+      case socket: TSocket => Some(socket)
+      case _ => None
+    }
+  }
+
+  private object Waits extends RejectedExecutionHandler {
+    override def rejectedExecution(task: Runnable, threads: ThreadPoolExecutor): Unit =
+      while (!threads.getQueue.offer(task, 1, TimeUnit.SECONDS)) {
+        if (threads.isShutdown) throw new RejectedExecutionException("the server stops")
+      }
+  }
 }
 
 object LakeServer {
