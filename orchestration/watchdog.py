@@ -7,6 +7,8 @@ ends with the JVM (jobs/engine/storage/locks.py).
 """
 
 import json
+import logging
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
@@ -53,6 +55,10 @@ from orchestration.keys import key
 from orchestration.resources import LakeResource
 from orchestration.schedules import unfinished_run
 from orchestration.vitals import KEEPS_UP
+
+LOG = logging.getLogger("strandline.watchdog")
+BROKER = "the lake's broker"
+"""The thread that starts it, of which there is one at a time."""
 
 EVERY = 10
 """Seconds between two looks; the pauses between attempts do not depend on it."""
@@ -131,17 +137,25 @@ def _newest_days(context: SensorEvaluationContext, tables: Sequence[str]) -> dic
 
 
 def _revive_broker(context: SensorEvaluationContext, lake: Lake) -> None:
-    """Start the lake's own broker again if it has died, as of a full disk: without it the stream waits for ever."""
+    """Have the lake's own broker started again if it has died, as of a full disk: without it the stream waits for ever.
+
+    In a thread, because a broker may take a minute to answer, and meanwhile a stream that died is to be seen.
+    """
     if settings().kafka is not None or not local_broker.is_wanted(lake) or not lake.has_room():
         return
-    if local_broker.status(lake) is not None:
+    if local_broker.status(lake) is not None or any(
+        each.name == BROKER for each in threading.enumerate()
+    ):
         return
+    context.log.warning("the lake's broker has died; it is started again")
+    threading.Thread(target=_up, args=(lake,), name=BROKER, daemon=True).start()
+
+
+def _up(lake: Lake) -> None:
     try:
-        running = local_broker.up(lake)
-    except LakeError as error:
-        context.log.warning("the lake's broker has died and does not start: %s", error.message)
-    else:
-        context.log.warning("the lake's broker had died; it answers again at %s", running.address)
+        local_broker.up(lake)
+    except LakeError as error:  # the next look tries again
+        LOG.warning("the lake's broker does not start: %s", error.message)
 
 
 def requests(  # noqa: PLR0913, PLR0917  # who asks, for what, and why

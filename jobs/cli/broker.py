@@ -9,6 +9,7 @@ import typer
 
 from jobs import catalog
 from jobs.cli import place
+from jobs.cli.oncall import always
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, say
 from jobs.cli.stream_log import fails
@@ -94,7 +95,8 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     beat, asked = heartbeat(where, place.now()), order(where)
     live = heartbeat(where, place.now(), where.feeds_beat)
     promoted = promotions(where)
-    wellness = condition(where, place.now())
+    starting = always(found, where).is_starting()
+    wellness = condition(where, place.now(), starting=starting)
     if as_json:
         emit(
             {
@@ -110,7 +112,7 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
                 "rules": asdict(promoted[-1]) if promoted else None,
             }
         )
-        _refuse_ill(beat, asked)
+        _refuse_ill(beat, asked, starting=starting)
         return
     say(f"lake    {where.root}")
     say(f"well    {'yes' if wellness.is_well else 'no'}: {wellness.sentence}")
@@ -122,7 +124,10 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
             if running
             else "broker  not running"
         )
-    _say_stream(beat)
+    if starting:
+        say("stream  starts; its first heartbeat comes within a minute")
+    else:
+        _say_stream(beat)
     _say_order(asked)
     if live:
         _say_alerts(live)
@@ -141,12 +146,12 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
         say(f"        was restarted {len(asked.attempts)} times; given up at {asked.gave_up}")
     if where.is_short_of_room():
         say(f"disk    {where.room_left()}; `strandline doctor` says what to do")
-    _refuse_ill(beat, asked)
+    _refuse_ill(beat, asked, starting=starting)
 
 
-def _refuse_ill(beat: Mapping[str, Any] | None, asked: Order | None) -> None:
-    """Exit with 3 for a stream that should run and does not."""
-    if asked is None or not asked.runs or asked.is_suspended(place.now()):
+def _refuse_ill(beat: Mapping[str, Any] | None, asked: Order | None, *, starting: bool) -> None:
+    """Exit with 3 for a stream that should run and does not; one that starts has no heartbeat for some seconds."""
+    if starting or asked is None or not asked.runs or asked.is_suspended(place.now()):
         return
     if not beat or not beat["alive"] or _silence(beat):
         raise SystemExit(TransientError.exit_code)

@@ -40,7 +40,7 @@ def metrics(
 ) -> None:
     r"""Serve the figures of a lake for Prometheus until Ctrl-C, at /metrics: streams, lag, ledger, gates, leases, alerts.
 
-    It needs no Spark and no broker, and changes nothing.
+    It needs no Spark and no broker, and changes nothing. While no stream runs, Kafka is asked for what bronze has not read.
 
     \b
     strandline metrics
@@ -48,11 +48,18 @@ def metrics(
     strandline metrics --once
     """
     # Not imported above: it reads what Prometheus' client brings, for which no other verb should wait.
+    from jobs.engine.kafka.lag import unread_offsets  # noqa: PLC0415  # as above
     from jobs.engine.service.metrics_page import LakeLook  # noqa: PLC0415  # as above
 
-    _, where = place.configured(lake)
+    found, where = place.configured(lake)
+
+    def unread() -> dict[str, int]:
+        return unread_offsets(
+            catalog.tables(), where, place.address(found, where), found.kafka_options
+        )
+
     pause = seconds(every or (EVERY if where.root.is_local else EVERY_ON_STORE))
-    look = LakeLook(catalog.tables(), where, place.now, note)
+    look = LakeLook(catalog.tables(), where, place.now, note, unread)
     if once:
         look.look()
         record(look.text().removesuffix("\n"))

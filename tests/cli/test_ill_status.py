@@ -1,15 +1,19 @@
 """What ``status`` says of a stream that is ill: to a person in a sentence, to a program by its exit code."""
 
 import json
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from jobs.cli.oncall import always
 from jobs.cli.place import now
 from jobs.core.errors import TransientError
 from jobs.core.table import Table
 from jobs.engine.runtime.holders import own
+from jobs.engine.runtime.settings import settings
 from jobs.engine.service.desired_state import Order, write
 from jobs.engine.service.failing import failing
 from jobs.engine.storage.lake import Lake
@@ -92,3 +96,21 @@ def test_a_file_that_is_gone_has_a_remedy_that_is_not_refused(
 
     assert remedy in done.out
     assert (f"strandline rebuild {table.id}" in done.out) == (table == GOLD)
+
+
+def test_a_stream_that_starts_is_not_taken_for_a_dead_one(tmp_path: Path) -> None:
+    """``status`` ended with 3 in the seconds from ``resume`` to the first heartbeat."""
+    lake = Lake(tmp_path)
+    write(lake, Order(runs=True, at=now().isoformat(), by="on-call"))
+    assert strandline("status", "--lake", tmp_path).code == TransientError.exit_code
+    words = ["-X", f"strandline-stream={lake.root}", "-c", "import time; time.sleep(600)"]
+    with subprocess.Popen([sys.executable, *words]) as starts:
+        while always(settings(lake=str(tmp_path)), lake).pid() is None:
+            assert starts.poll() is None
+
+        done = strandline("status", "--lake", tmp_path)
+        starts.kill()
+
+    assert done.code == 0
+    assert "stream  starts" in done.out
+    assert "well    yes" in done.out

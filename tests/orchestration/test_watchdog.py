@@ -1,6 +1,9 @@
 """The watchdog asks for a run when a stream that is to run is gone, one at a time, and the check of every table names what is wrong."""
 
 import json
+import os
+import signal
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +21,7 @@ from dagster import (
 from jobs import catalog
 from jobs.cli.place import now
 from jobs.core.errors import TransientError
+from jobs.engine.kafka import local_broker
 from jobs.engine.runtime.holders import own
 from jobs.engine.runtime.log_writer import logger
 from jobs.engine.service.desired_state import DELAYS, Order, order, write
@@ -225,3 +229,30 @@ def lives(lake: Lake, failing: dict[str, Any]) -> None:
     }
     at = now().isoformat(timespec="seconds")
     lake.heartbeat.put(json.dumps({**own(), "alive": True, "at": at, "tables": tables}))
+
+
+@pytest.mark.kafka
+def test_a_broker_of_the_lake_that_died_is_started_again_and_no_look_waits_for_it(
+    lake: Lake, instance: DagsterInstance
+) -> None:
+    """It died of a full disk, and the stream waited for it until a person came."""
+    write(lake, ASKED)
+    lives(lake, {})
+    first = local_broker.up(lake)
+    try:
+        os.kill(first.pid, signal.SIGKILL)
+        while local_broker.status(lake) is not None:
+            time.sleep(0.05)
+
+        looked(instance)
+        looked(instance)  # one that is being started is not started twice
+        deadline = time.monotonic() + 120
+        while (again := local_broker.status(lake)) is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert local_broker.up(lake).pid == again.pid
+        assert again.pid != first.pid
+    finally:
+        local_broker.down(lake)
+    looked(instance)
+    assert local_broker.status(lake) is None, "a person has stopped it"

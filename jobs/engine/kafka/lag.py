@@ -1,9 +1,13 @@
 """The offsets of a table's topics, and how far the table has read them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-from jobs.core.table import Table
+from confluent_kafka import KafkaException
+
+from jobs.core.errors import LakeError
+from jobs.core.table import Ingested, Table
 from jobs.engine.kafka.slices import Backlog, Bounds, Part, name_of
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Offsets, last_entry
@@ -39,3 +43,27 @@ def ends(bounds: Bounds, read: Offsets) -> dict[Part, Ends]:
         part: Ends(first, end, read.get(name_of(part), (0, first))[1])
         for part, (first, end) in bounds.items()
     }
+
+
+def unread_offsets(
+    tables: Sequence[Table], lake: Lake, address: str | None, options: Mapping[str, str]
+) -> dict[str, int]:
+    """Return by bronze table how many offsets it has not read, where Kafka answers.
+
+    Args:
+        tables: Any tables; those that read no topic are passed over.
+        lake: The lake.
+        address: Where Kafka is; None where no broker runs.
+        options: Its other settings.
+    """
+    found: dict[str, int] = {}
+    if address is None:
+        return found
+    # A cluster that is away is away for all tables, and each would wait for it.
+    with suppress(LakeError, KafkaException):
+        for table in tables:
+            if isinstance(table, Ingested) and lake.exists(table):
+                found[table.id] = sum(
+                    part.lag for part in ends_of(table, lake, address, options).values()
+                )
+    return found

@@ -14,6 +14,9 @@ from jobs.core.errors import TransientError
 SLOW = "Python worker failed to connect back"
 """Spark's message on a machine that is too busy; seen with four Sparks on two cores."""
 
+BUSY = "the machine is too busy"
+"""How its sentence ends: it is no outage of a service."""
+
 ENDS = (
     "java.lang.OutOfMemoryError",
     "SparkOutOfMemoryError",
@@ -94,7 +97,7 @@ def loss(error: BaseException) -> TransientError | None:
                 return gone()
         if isinstance(cause, PySparkException) and SLOW in str(cause):
             return TransientError(
-                "a Python worker of Spark's did not start within ten seconds: the machine is too busy",
+                f"a Python worker of Spark's did not start within ten seconds: {BUSY}",
                 hint="type the same again: it carries on, nothing is lost or repeated. "
                 "`strandline stream` with fewer tables needs less at its start.",
             )

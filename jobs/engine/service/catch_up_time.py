@@ -18,6 +18,9 @@ OVER = 120.0
 ENOUGH = 20.0
 """Seconds without which nothing is said."""
 
+SURE = 60.0
+"""Seconds without which it is not said that a table gets no closer: in the first minute of a start its sources read first."""
+
 FEW = 1_000
 """Rows; a table that is fewer behind has caught up: they are what arrived since its last batch."""
 
@@ -52,7 +55,9 @@ class Trend:
         mean = sum(behind for _, behind in self.seen) / len(self.seen)
         above = sum((at - first - middle) * (behind - mean) for at, behind in self.seen)
         below = sum((at - first - middle) ** 2 for at, _ in self.seen)
-        return -above / below if below else None
+        falls = -above / below if below else None
+        is_short = self.seen[-1][0] - first < SURE
+        return None if falls is not None and falls <= 0 and is_short else falls
 
 
 def seconds_left(behind: int, falls: float | None) -> float | None:

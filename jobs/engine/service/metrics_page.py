@@ -6,7 +6,7 @@ object store no request. Each part of a look is read by itself: one that fails k
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from importlib.metadata import version
@@ -50,6 +50,7 @@ class LakeLook(Collector):
         lake: Lake,
         clock: Callable[[], datetime],
         on_failure: Callable[[str], None],
+        unread: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         """Prepare; nothing is read yet.
 
@@ -58,7 +59,9 @@ class LakeLook(Collector):
             lake: The lake.
             clock: Returns the time.
             on_failure: Called with why a part failed, once for each reason.
+            unread: Returns by bronze table the offsets that it has not read; asked while no stream measures them.
         """
+        self._unread = unread
         self._lake, self._clock, self._on_failure = lake, clock, on_failure
         self._ledger = LedgerFigures(tables, lake)
         self._parts: dict[str, list[Sample]] = {}
@@ -72,7 +75,7 @@ class LakeLook(Collector):
 
         def processes() -> Iterator[Sample]:
             found = Processes(lake, self._clock())
-            behind.update(found.offsets_behind)
+            behind.update(found.offsets_behind if found.measures else self._unread())
             yield from found.samples()
 
         def ledger() -> Iterator[Sample]:

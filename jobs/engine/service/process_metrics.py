@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from jobs.engine.runtime.jvm import BUSY
 from jobs.engine.service.desired_state import order
 from jobs.engine.service.heartbeat import heartbeat
 from jobs.engine.service.metric import Metric, Sample
 from jobs.engine.service.program import ALERTS, STREAM, Program
-from jobs.engine.service.stream_health import Ill, watch
+from jobs.engine.service.stream_health import Ill, is_silent, watch
 from jobs.engine.storage.lake import Lake
 
 WANTED = Metric(
@@ -44,7 +45,7 @@ TRIES = Metric(
 )
 WAITS = Metric(
     "strandline_table_waiting",
-    "1 if the table's stream waits behind a gate, or for a service that is away.",
+    "1 if the table's stream waits behind a gate, for a service that is away, or because this machine is too busy.",
     ("table", "reason"),
 )
 STATE = Metric("strandline_table_state_rows", "Rows in the state of a table's stream.", ("table",))
@@ -79,9 +80,15 @@ class Processes:
         self._orders = {each: order(lake, each.order(lake)) for each in PROGRAMS}
 
     @property
+    def measures(self) -> bool:
+        """Return whether a stream measures how far it is behind; one that is dead, or suspended as by SIGSTOP, does not."""
+        beat = self._beats[STREAM]
+        return bool(beat and beat["alive"]) and not is_silent(beat, self._now)
+
+    @property
     def offsets_behind(self) -> dict[str, int]:
         """Return by bronze table the offsets that it has not read, as its stream measures them."""
-        tables = _alive(self._beats[STREAM]).items()
+        tables = _alive(self._beats[STREAM]).items() if self.measures else ()
         return {name: each["lag"] for name, each in tables if each["lag"] is not None}
 
     def samples(self) -> Iterator[Sample]:
@@ -92,7 +99,9 @@ class Processes:
             failing = pulse.get("failing")
             yield TRIES.of(failing["tries"] if failing else 0, name)
             yield WAITS.of(bool(pulse.get("gate")), name, "gate")
-            yield WAITS.of(bool(pulse.get("away")), name, "outage")
+            away = pulse.get("away") or ""
+            yield WAITS.of(bool(away) and not away.endswith(BUSY), name, "outage")
+            yield WAITS.of(away.endswith(BUSY), name, "busy")
             yield STATE.of(pulse.get("state", 0), name)
         for name, pulse in _alive(self._beats[ALERTS]).items():
             yield FEED_READ.of(pulse["read"], name)

@@ -112,6 +112,11 @@ def watch(
     return Watch(act=_act(asked, now, is_hopeless=is_hopeless), ill=found, message=message)
 
 
+def is_silent(beat: Mapping[str, Any] | None, now: datetime) -> bool:
+    """Return whether a heartbeat is so old that what it says is no longer so."""
+    return beat is None or now - datetime.fromisoformat(beat["at"]) > SILENT
+
+
 def is_well(asked: Order, beat: Mapping[str, Any] | None, now: datetime) -> bool:
     """Return whether a stream has lived long enough since its last start for earlier failures to be forgotten.
 

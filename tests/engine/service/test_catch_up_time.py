@@ -91,3 +91,11 @@ def test_a_heartbeat_of_an_older_version_says_nothing() -> None:
     assert of_pulse({"lag": 900_000}) == ""
     pulse = {"behind_rows": 90_000, "falls": 3_000.0, "size": {"rows": 50_000, "why": "so"}}
     assert of_pulse(pulse).endswith("caught up in 30 s (batches of 50,000: so)")
+
+
+def test_in_the_first_minute_of_a_start_no_table_is_said_never_to_catch_up() -> None:
+    """Bronze reads first, and what silver has to read grows meanwhile; it was said of each table at every start."""
+    assert looks([100_000 + 1_000 * n for n in range(55)]).falls is None
+    falls = looks([100_000 + 1_000 * n for n in range(70)]).falls
+    assert falls is not None
+    assert falls < 0

@@ -1,15 +1,20 @@
 """The metrics of programs say what the watchdog finds."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from jobs import catalog
+from jobs.engine.kafka.lag import unread_offsets
+from jobs.engine.runtime.jvm import BUSY
+from jobs.engine.service.metrics_page import LakeLook
 from jobs.engine.service.process_metrics import Processes
 from jobs.engine.storage.lake import Lake
 from tests.engine.written import BRONZE, GOLD, SILVER
 from tests.infra.test_runbooks import died
-from tests.support.watched_lake import FEED, watched_lake
+from tests.support.watched_lake import FEED, values, watched_lake
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
@@ -58,3 +63,34 @@ def test_a_stream_that_died_is_not_up_and_has_no_figures(tmp_path: Path) -> None
     assert found["process_up", "stream"] == 0
     assert found["process_ill", "stream", "dead"] == 1
     assert not any(key[0].startswith("table_") for key in found)
+
+
+@pytest.mark.parametrize("minutes", [0, 2], ids=["alive", "suspended"])
+def test_while_no_stream_measures_the_lag_kafka_is_asked(tmp_path: Path, minutes: int) -> None:
+    """It was 0, or of the last heartbeat, while hundreds waited: no alarm for lag could fire."""
+    lake = watched_lake(tmp_path, NOW)
+    now = NOW + timedelta(minutes=minutes)
+    page = LakeLook(catalog.tables(), lake, lambda: now, str, lambda: {BRONZE.id: 300})
+    page.look()
+
+    lag = values(page)["strandline_table_lag_rows", BRONZE.id]
+
+    assert lag == (300 if minutes else 12)
+
+
+def test_a_cluster_that_is_away_is_no_error_of_the_metrics(tmp_path: Path) -> None:
+    lake = watched_lake(tmp_path, NOW)
+    assert unread_offsets(catalog.tables(), lake, None, {}) == {}
+    assert unread_offsets([BRONZE], lake, "127.0.0.1:9", {}) == {}
+
+
+def test_a_busy_machine_is_no_outage_of_a_service(tmp_path: Path) -> None:
+    lake = watched_lake(tmp_path, NOW)
+    beat = json.loads(lake.heartbeat.text() or "")
+    beat["tables"][SILVER.id]["away"] = f"a Python worker did not start: {BUSY}"
+    lake.heartbeat.put(json.dumps(beat))
+
+    found = seen(lake, NOW)
+
+    assert found["table_waiting", SILVER.id, "outage"] == 0
+    assert found["table_waiting", SILVER.id, "busy"] == 1
