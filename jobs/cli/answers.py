@@ -1,5 +1,6 @@
 """``ledger`` and ``tables``: verbs that only read, and need no Spark."""
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -12,6 +13,7 @@ from jobs.core.errors import DamagedError, DataError
 from jobs.core.table import Ingested, Judged, Table
 from jobs.engine.accounting.balance_sheet import Balance, balance, held_rows
 from jobs.engine.accounting.feed_balance import LIVE, feed_balances
+from jobs.engine.accounting.left_topics import said
 from jobs.engine.gates import gate_files
 from jobs.engine.pipeline.danger import Level
 from jobs.engine.pipeline.radar import last
@@ -82,6 +84,8 @@ def ledger(
     else:
         print_sheets(sheets)
         _say_recreated(where)
+        for each in left(where):
+            say(each)
     refuse_imbalance(sheets)
 
 
@@ -118,6 +122,17 @@ def print_sheets(sheets: list[Balance]) -> None:
             say(f"lost to {sheet.table}: {_lost(sheet)}")
         if sheet.imported:
             say(f"imported to {sheet.table}: {sheet.imported:,} of the rows read came from files")
+
+
+def left(where: Lake) -> Iterator[str]:
+    """Yield a sentence for each topic and each cluster that a table has left; none of one that is damaged."""
+    for table in catalog.tables():
+        if isinstance(table, Ingested) and where.exists(table):
+            try:
+                yield from said(table, where)
+            except Exception as error:
+                if damage(error, table) is None:
+                    raise
 
 
 def _say_recreated(where: Lake) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from jobs import catalog
 from jobs.cli import place
+from jobs.cli.answers import left
 from jobs.cli.oncall import always
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, say
@@ -138,6 +139,8 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     for each in receivers(where):
         _say_delivery(each)
     _say_radar(where)
+    for line in left(where):
+        say(f"feeds   {line}")
     if kept := sum(name.endswith(".json") for name in where.alarms.names()):
         say(
             f"alarms  {kept:,} not accepted yet, sent again every minute; check that STRANDLINE_WEBHOOK answers"

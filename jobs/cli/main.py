@@ -45,6 +45,8 @@ VERBS = {
     "ledger": "answers",
     "radar": "radar",
     "accept-loss": "accepting",
+    "retire": "retiring",
+    "move": "retiring",
     "import": "importing",
     "query": "asking",
     "shell": "shell",

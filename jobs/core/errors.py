@@ -2,7 +2,6 @@
 
     LakeError
     ├── DefinitionError   fix the code or the setting; trying again changes nothing
-    │   └── NewerLakeError  start newer code; this one does not know what a newer one has written
     ├── TransientError    try again; the world outside was not ready
     │   └── ReplacedError begin anew; another process does this one's work
     └── DataError         a person must look; the data contradicts itself
@@ -38,10 +37,6 @@ class DefinitionError(LakeError):
 
     exit_code: ClassVar[int] = 2
     kind: ClassVar[str] = "definition"
-
-
-class NewerLakeError(DefinitionError):
-    """A newer program has written the lake in a form that this one does not know; nothing was changed."""
 
 
 class TransientError(LakeError):

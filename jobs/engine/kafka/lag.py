@@ -8,7 +8,7 @@ from confluent_kafka import KafkaException
 
 from jobs.core.errors import LakeError
 from jobs.core.table import Ingested, Table
-from jobs.engine.kafka.slices import Backlog, Bounds, Part, name_of
+from jobs.engine.kafka.slices import Backlog, Bounds, Part, name_of, part_of
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Offsets, last_entry
 
@@ -30,9 +30,14 @@ class Ends:
 def ends_of(table: Table, lake: Lake, address: str, options: Mapping[str, str]) -> dict[Part, Ends]:
     """Return the offsets of all partitions of a table's topics, from Kafka and the ledger."""
     newest = last_entry(lake.table(table)) if lake.exists(table) else None
-    backlog = Backlog(address, options, table.topics)
+    read = newest[1].offsets if newest else {}
+    # The sums say which topics are retired; once a second the newest entry must do, which names those that it read.
+    known = {part_of(name)[0] for name in read}
+    named = {each.rpartition("@")[0] for each in newest[1].stream.split(",")} if newest else set()
+    topics = [each for each in table.topics if each.name in named or each.name not in known]
+    backlog = Backlog(address, options, topics, map(part_of, read))
     try:
-        return ends(backlog.bounds(), newest[1].offsets if newest else {})
+        return ends(backlog.bounds(), read)
     finally:
         backlog.close()
 

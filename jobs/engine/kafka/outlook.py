@@ -9,6 +9,7 @@ from jobs.engine.kafka import admin
 from jobs.engine.kafka.next_records import WAIT, written_at
 from jobs.engine.kafka.retention import Retention, retentions
 from jobs.engine.kafka.slices import Backlog, Part, Positions
+from jobs.engine.kafka.stays import number_in_kafka
 from jobs.engine.storage.window_index import EPOCH
 
 
@@ -73,7 +74,7 @@ def outlooks(
     """
     names = {topic for topic, _ in positions}
     there = names & admin.topics(address, options).keys()
-    log = Backlog(address, options, [Topic(name=name) for name in sorted(there)])
+    log = Backlog(address, options, [Topic(name=name) for name in sorted(there)], positions)
     try:
         bounds = log.bounds()
     finally:
@@ -84,7 +85,11 @@ def outlooks(
         for part, (first, end) in bounds.items()
         if end > max(positions.get(part, first), first)
     }
-    times = written_at(address, options, unread, wait)
+    asked = {(part[0], number_in_kafka(part)): at for part, at in unread.items()}
+    came = written_at(address, options, asked, wait)
+    times = {
+        part: came[key] for part in unread if (key := (part[0], number_in_kafka(part))) in came
+    }
     found = {
         part: Outlook(
             part=part,

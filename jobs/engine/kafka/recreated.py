@@ -13,7 +13,8 @@ Part = tuple[str, int]
 
 WAY = (
     "its new records would have the places of those that were read. Let its producers write to a topic of another name, "
-    "name that in the table's declaration, and the table goes on in this lake with all that it has "
+    "name that in the table's declaration, and the table goes on in this lake with all that it has; or `strandline move` "
+    "reads the new one, and another cluster, under numbers of its own "
     "(infra/runbooks/lost.md)."
 )
 

@@ -17,7 +17,7 @@ advanced. Read together they arrive in the order of their time.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from confluent_kafka import Message
@@ -25,6 +25,7 @@ from confluent_kafka import Message
 from jobs.core.lateness import SKEW, milliseconds
 from jobs.core.topic import Topic
 from jobs.engine.kafka.spoilt_index import SpoiltIndex
+from jobs.engine.kafka.stays import STAY, stays
 from jobs.engine.kafka.topic_log import Log
 from jobs.engine.storage.ledger import Offsets
 
@@ -37,9 +38,24 @@ Bounds: TypeAlias = Mapping[Part, tuple[int, int]]
 class Backlog:
     """The topics of one table as one log."""
 
-    def __init__(self, address: str, options: Mapping[str, str], topics: Sequence[Topic]) -> None:
-        """Connect; the cluster is not queried yet."""
+    def __init__(
+        self,
+        address: str,
+        options: Mapping[str, str],
+        topics: Sequence[Topic],
+        read: Iterable[Part] = (),
+    ) -> None:
+        """Connect; the cluster is not queried yet.
+
+        Args:
+            address: Where Kafka is.
+            options: Its client's options.
+            topics: Which.
+            read: The partitions that their reader knows, which say on which cluster each topic is (jobs/engine/kafka/stays.py).
+        """
         self._logs = {topic.name: Log(address, options, topic) for topic in topics}
+        known = stays(read)
+        self._first = {name: known.get(name, 0) * STAY for name in self._logs}
 
     def close(self) -> None:
         """Disconnect."""
@@ -60,10 +76,33 @@ class Backlog:
     def bounds(self) -> dict[Part, tuple[int, int]]:
         """Return for each partition the first retained offset and the one after the last."""
         return {
-            (name, number): ends
+            (name, self._first[name] + number): ends
             for name, log in self._logs.items()
             for number, ends in log.bounds().items()
         }
+
+    def in_kafka(self, positions: Positions) -> dict[Part, int]:
+        """Return positions by the numbers that their partitions have on the cluster."""
+        return {
+            (name, number): at
+            for name in self._logs
+            for number, at in self._within(positions, name).items()
+        }
+
+    @property
+    def numbers(self) -> Mapping[str, int]:
+        """Return for each topic that is not on its first cluster what its partitions' numbers are greater by in the lake."""
+        return {name: first for name, first in self._first.items() if first}
+
+    def at(self, moment: int, bounds: Bounds) -> dict[Part, int]:
+        """Return for each partition the first offset at or after a time in milliseconds, its end where there is none."""
+        found: dict[Part, int] = {}
+        for name, log in self._logs.items():
+            parts = sorted(self._within(dict.fromkeys(bounds, 0), name))
+            for number, offset in log.offsets_at(moment, parts).items():
+                part = (name, self._first[name] + number)
+                found[part] = bounds[part][1] if offset is None else offset
+        return found
 
     def slice(self, start: Positions, end: Positions, limit: int | None) -> dict[Part, int]:
         """Return the offsets to stop at, so that about ``limit`` records at most are read, all up to one time."""
@@ -109,26 +148,25 @@ class Backlog:
     def count(self, start: Positions, end: Positions) -> int:
         """Count the committed records between two positions by reading them."""
         return sum(
-            log.count(_within(start, name), _within(end, name)) for name, log in self._logs.items()
+            log.count(self._within(start, name), self._within(end, name))
+            for name, log in self._logs.items()
         )
 
     def records(self, start: Positions, end: Positions) -> Iterator[Message]:
         """Yield the committed records between two positions, topic by topic."""
         for name, log in self._logs.items():
-            yield from log.records(_within(start, name), _within(end, name))
+            yield from log.records(self._within(start, name), self._within(end, name))
 
     def _spoilt(
         self, ahead: int, start: Positions, end: Positions, waiting: Positions
     ) -> dict[Part, SpoiltIndex]:
         """Return the partitions with a record at or after a time that no record can have."""
         return {
-            (name, number): SpoiltIndex(
-                log, number, start[name, number], end[name, number], ahead=ahead
-            )
+            part: SpoiltIndex(log, number, start[part], end[part], ahead=ahead)
             for name, log in self._logs.items()
-            if (asked := sorted(_within(waiting, name)))
+            if (asked := sorted(self._within(waiting, name)))
             for number, offset in log.offsets_at(ahead, asked).items()
-            if offset is not None and offset < end[name, number]
+            if offset is not None and offset < end[part := (name, self._first[name] + number)]
         }
 
     def _until(
@@ -143,12 +181,23 @@ class Backlog:
         for part, index in spoilt.items():
             stops[part] = index.first_at(moment)
         for name, log in self._logs.items():
-            asked = [n for n in sorted(_within(waiting, name)) if (name, n) not in spoilt]
+            first = self._first[name]
+            parts = sorted(self._within(waiting, name))
+            asked = [n for n in parts if (name, first + n) not in spoilt]
             for number, offset in log.offsets_at(moment, asked).items() if asked else ():
-                part = (name, number)
+                part = (name, first + number)
                 stop = end[part] if offset is None else offset
                 stops[part] = min(max(stop, start[part]), end[part])
         return stops
+
+    def _within(self, positions: Positions, topic: str) -> dict[int, int]:
+        """Return the positions of a topic by the numbers of its partitions on the cluster."""
+        first = self._first[topic]
+        return {
+            number - first: offset
+            for (name, number), offset in positions.items()
+            if name == topic and first <= number < first + STAY
+        }
 
 
 def name_of(part: Part) -> str:
@@ -166,7 +215,3 @@ def part_of(name: str) -> Part:
 def range_ends(ranges: Offsets) -> dict[Part, int]:
     """Return the ends of the ranges of a ledger entry."""
     return {part_of(name): end for name, (_, end) in ranges.items()}
-
-
-def _within(positions: Positions, topic: str) -> dict[int, int]:
-    return {number: offset for (name, number), offset in positions.items() if name == topic}

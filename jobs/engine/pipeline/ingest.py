@@ -7,7 +7,7 @@ order (jobs/engine/kafka/slices.py), and one code path serves batch, catch-up an
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TypeAlias
 
@@ -18,10 +18,12 @@ from pyspark.sql.types import StructType
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.received import RECEIVED
 from jobs.core.table import Table
+from jobs.core.topic import Topic
 from jobs.engine.kafka import topic_log
 from jobs.engine.kafka.beyond_calendar import FEW, as_spark_reads, is_beyond, within_calendar
 from jobs.engine.kafka.recreated import WAY, RecreatedError, lost_of
 from jobs.engine.kafka.slices import Backlog, Bounds, Part, Positions, name_of, range_ends
+from jobs.engine.kafka.stays import current
 from jobs.engine.pipeline.governor import Governor
 from jobs.engine.pipeline.learn_schemas import Learner
 from jobs.engine.pipeline.newest_arrival import newest_before, newest_with
@@ -30,6 +32,7 @@ from jobs.engine.storage import create_table, delta_commit
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, is_table, last_entry
 from jobs.engine.storage.ledger_snapshot import sums_of
+from jobs.engine.storage.ledger_sums import Sums
 
 SMALL = 50_000
 """Up to this number of records a slice is written as one file; a file for each partition would be too small."""
@@ -72,11 +75,15 @@ class Intake:
             "kafka.group.id": f"strandline-{table.name}@{address}",
             **topic_log.java_options(options),
         }
-        self._log = Backlog(address, options, table.topics)
         # Read once, and then known from each commit, because the table has one writer. A batch looked for it three times, and a
         # stream at each of its triggers; each look is two requests on a store. After a commit that failed, all begins anew.
         newest = last_entry(self._path)
         self._newest = newest[1] if newest else None
+        sums = sums_of(self._path) if newest else Sums()
+        self._topics = [topic for topic in table.topics if topic.name not in sums.retired]
+        refuse_retired(table, self._topics)
+        known = range_ends(self._newest.offsets) if self._newest else {}
+        self._log = Backlog(address, options, self._topics, known)
         self._stream = identities(table.id, self._log, self._newest)
         self._refuse_another_topic()
         self._make()
@@ -118,7 +125,7 @@ class Intake:
         target = {p: end for p, (_, end) in bounds.items()}
         while not stopped():
             start = self._positions(bounds)
-            own = own_of(start, (topic.name for topic in self._table.topics))
+            own = own_of(start, (topic.name for topic in self._topics))
             topic_log.check_positions(self._table.id, own, bounds)
             limit = governor.rows if governor else None
             stops = self._log.slice(start, target, limit)
@@ -183,7 +190,7 @@ class Intake:
         span = _span(start, stops)
         commit = delta_commit.Commit(self._spark, self._path)
         seen_at, known = self._clock(), newest_before(self._newest, self._history)
-        records = received(read(start, stops, span)).select(
+        records = numbered(received(read(start, stops, span)), self._log.numbers).select(
             "*",
             F.lit(number).cast("bigint").alias("_batch"),
             F.lit(seen_at).cast("timestamp").alias("_ingested_at"),
@@ -202,7 +209,7 @@ class Intake:
             stream=self._stream,
             batch=number,
             most=most,
-            source=", ".join(topic.name for topic in self._table.topics),
+            source=", ".join(topic.name for topic in self._topics),
             offsets={name_of(part): ranges[part] for part in sorted(ranges)},
             read=written.rows,
             good=written.rows,
@@ -221,11 +228,12 @@ class Intake:
         return as_spark_reads(self._spark, self._log.records(start, stops)).coalesce(1)
 
     def _read(self, start: Positions, stops: Positions, span: int) -> DataFrame:
+        start, stops = self._log.in_kafka({p: start[p] for p in stops}), self._log.in_kafka(stops)
         records = (
             self._spark.read.format("kafka")
             .options(**self._java)
             .option("assign", json.dumps({t: sorted(ends) for t, ends in by_topic(stops).items()}))
-            .option("startingOffsets", json.dumps(by_topic({p: start[p] for p in stops})))
+            .option("startingOffsets", json.dumps(by_topic(start)))
             .option("endingOffsets", json.dumps(by_topic(stops)))
             .option("includeHeaders", "true")
             .load()
@@ -264,6 +272,31 @@ def received(records: DataFrame) -> DataFrame:
     )
 
 
+def numbered(records: DataFrame, numbers: Mapping[str, int]) -> DataFrame:
+    """Return records with the numbers that their partitions have in the lake (jobs/engine/kafka/stays.py)."""
+    partition = F.col("_partition")
+    for topic, first in numbers.items():
+        partition = F.when(F.col("_topic") == topic, F.col("_partition") + first).otherwise(
+            partition
+        )
+    return records.withColumn("_partition", partition.cast("int")) if numbers else records
+
+
+def refuse_retired(table: Table, left: Sequence[Topic]) -> None:
+    """Refuse to read a bronze table all of whose topics were retired.
+
+    Raises:
+        DefinitionError: They were.
+    """
+    if not left:
+        raise DefinitionError(
+            f"all topics of {table.id} are retired, so nothing feeds it",
+            hint=f"its rows stay, and its readers go on; `strandline retire {table.id}` retires the table itself, and "
+            f"`strandline retire {table.id} --topic NAME --undo` reads a topic again.",
+            table=table.id,
+        )
+
+
 def _span(start: Positions, stops: Positions) -> int:
     return sum(stops[part] - start[part] for part in stops)
 
@@ -274,9 +307,12 @@ def identity(topics: Mapping[str, str]) -> str:
 
 
 def own_of(offsets: Positions, topics: Iterable[str]) -> dict[Part, int]:
-    """Return the offsets of some topics; a reader whose topic was renamed has those of the former one as well."""
+    """Return the offsets of some topics where they are now.
+
+    A reader whose topic was renamed, or is on another cluster now, has those of before as well.
+    """
     known = {*topics}
-    return {part: at for part, at in offsets.items() if part[0] in known}
+    return {part: at for part, at in current(offsets).items() if part[0] in known}
 
 
 def identities(name: str, log: Backlog, newest: Entry | None) -> str:

@@ -26,6 +26,7 @@ from jobs.engine.kafka.next_records import WAIT
 from jobs.engine.kafka.outlook import outlooks
 from jobs.engine.kafka.recreated import lost_of
 from jobs.engine.kafka.slices import Backlog, Part, Positions, name_of, range_ends
+from jobs.engine.kafka.stays import current
 from jobs.engine.pipeline.danger import Danger, Level, judged, text
 from jobs.engine.pipeline.ingest import identities_in
 from jobs.engine.pipeline.readers import How, Reader, readers
@@ -193,7 +194,7 @@ def _later(one: Positions, other: Positions) -> Positions:
 
 def _read(path: Place) -> Positions:
     newest = last_entry(path) if is_table(path) else None
-    return range_ends(newest[1].offsets) if newest else {}
+    return current(range_ends(newest[1].offsets)) if newest else {}
 
 
 def _of_tables(reader: Reader, lake: Lake) -> Iterator[Danger]:

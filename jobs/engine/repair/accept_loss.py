@@ -21,12 +21,13 @@ from jobs.engine.kafka.expired import Ranges, expired
 from jobs.engine.kafka.slices import Backlog, Bounds, Part, name_of, part_of, range_ends
 from jobs.engine.kafka.topic_log import refuse_shrunk
 from jobs.engine.pipeline.feed_ledger import FeedLedger
-from jobs.engine.pipeline.ingest import identities, refuse_unlike
+from jobs.engine.pipeline.ingest import identities, own_of, refuse_unlike
 from jobs.engine.pipeline.runner import Site
 from jobs.engine.quarantine.write import Signed
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, last_entry
+from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.locks import lease
 from jobs.engine.storage.place import Place
 
@@ -94,15 +95,17 @@ def accept(table: Ingested, lake: Lake, site: Site, signed: Signed) -> Accepted:
     path = lake.table(table)
     with lease(site.spark, table, lake):
         newest = _newest(table.id, lake, table)
-        backlog = Backlog(site.kafka(table.id), site.options, table.topics)
+        read = range_ends(newest.offsets)
+        left = sums_of(path).retired
+        topics = [topic for topic in table.topics if topic.name not in left]
+        backlog = Backlog(site.kafka(table.id), site.options, topics, read)
         try:
             stream = identities(table.id, backlog, newest)
             refuse_unlike(table.id, newest.stream, stream, range_ends(newest.offsets))
             bounds = backlog.bounds()
         finally:
             backlog.close()
-        read = range_ends(newest.offsets)
-        gone = _gone(table.id, read, bounds, newest)
+        gone = _gone(table.id, own_of(read, (each.name for each in topics)), bounds, newest)
         if not gone:
             return Accepted(entry=newest, is_new=False)
         entry = Entry(

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any
 
-from jobs.core.errors import DataError, NewerLakeError
+from jobs.core.errors import DataError, DefinitionError
 from jobs.engine.storage.file_lock import hold
 from jobs.engine.storage.place import Place
 
@@ -27,6 +27,10 @@ STATE, ENTRIES = "state of streams", "ledger entries"
 """Kinds of what is stored; a newer program may have more of them."""
 
 PAGE = "infra/docs/kubernetes.md#roll-back"
+
+
+class NewerLakeError(DefinitionError):
+    """A newer program has written the lake in a form that this one does not know; nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +54,11 @@ FORMS: Mapping[str, Form] = {
     STATE: Form(
         number=1,
         what="rows that wait in the state of a table's fold lie in pieces",
+        since="2026-11-26",
+    ),
+    ENTRIES: Form(
+        number=2,
+        what="a topic that was retired, or a cluster that was left",
         since="2026-11-26",
     ),
 }

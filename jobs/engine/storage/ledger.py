@@ -84,7 +84,11 @@ class Entry:
         lost_by_function: Records read for which the table's function gave no row; any number but 0 is a fault.
         made_by_function: Rows that the function gave beyond one for each record; likewise.
         lost: Of ``offsets``, the ranges that expired in Kafka before they were read; nothing else is in such an entry.
-        accepted: Who accepted that loss, when and why.
+        accepted: Who accepted that loss, when and why; likewise of a topic that was retired, and of a cluster that was left.
+        retired: For bronze, the topics that are read no more from this entry on: the id of each, and who decided that and why; an empty
+            text takes it back.
+        moved: For bronze that goes on at another cluster, for each partition on the former one the offset up to which it was read,
+            and its end there; -1 where that was not asked. Where it begins on the new one is in ``offsets``.
         without_record: Kafka offsets that hold no record: transaction markers, aborted or compacted away.
         written: Rows in the files of this commit.
         replaced: Whether the commit replaced everything before it.
@@ -140,6 +144,8 @@ class Entry:
     made_by_function: int = 0
     lost: Offsets = field(default_factory=dict)
     accepted: str | None = None
+    retired: Mapping[str, str] = field(default_factory=dict)
+    moved: Offsets = field(default_factory=dict)
     without_record: int = 0
     written: int = 0
     replaced: bool = False
@@ -366,6 +372,6 @@ def _entry_of(found: Mapping[str, Any]) -> Entry:
         name if "/" in name else f"{source}/{name}": (a, b)
         for name, (a, b) in found["offsets"].items()
     }
-    for ranges in ("sent", "imported", "lost"):
+    for ranges in ("sent", "imported", "lost", "moved"):
         values[ranges] = {name: (a, b) for name, (a, b) in found.get(ranges, {}).items()}
     return Entry(**values)

@@ -90,6 +90,9 @@ class Sums:
         brought: How many rows imports have read, in force; no stream reads them.
         history: Of bronze, the newest arrival among the imported rows that came before any stream above had read a row, as
             text. What Kafka brings later is measured against it (jobs/engine/pipeline/newest_arrival.py).
+        retired: Of bronze, the topics that are read no more: the id that each had, then who decided that and why. All are kept:
+            a person typed each.
+        clusters: Of bronze, by partition on a cluster that was left: the offset up to which it was read, and its end there.
         history_ends: Of bronze, how many rows of files these are, by the partition of their topic.
     """
 
@@ -126,6 +129,8 @@ class Sums:
     imported: dict[str, int] = field(default_factory=dict)
     brought: int = 0
     history: str | None = None
+    retired: dict[str, str] = field(default_factory=dict)
+    clusters: dict[str, list[int]] = field(default_factory=dict)
     history_ends: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -187,6 +192,10 @@ class Sums:
             self.lost.setdefault(part, []).append([*reach])
         for part, (_, end) in entry.imported.items():
             self.imported[part] = end
+        for topic, why in entry.retired.items():
+            self.retired.pop(topic, None)
+            self.retired |= {topic: why} if why else {}
+        self.clusters |= {part: [*ends] for part, ends in entry.moved.items()}
         self._look(entry)
         if entry.is_backfill:
             self._repair(version, entry)

@@ -9,10 +9,11 @@ from jobs.engine.accounting.balance_sheet import read_until
 from jobs.engine.gates import gate_files
 from jobs.engine.kafka import admin
 from jobs.engine.kafka.lag import ends
-from jobs.engine.kafka.slices import Backlog, Bounds
+from jobs.engine.kafka.slices import Backlog, Bounds, part_of
 from jobs.engine.storage.import_marks import is_imported
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import last_entry
+from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.trace.locate import Spot, offsets_read, rows_per_second, rows_since
 from jobs.engine.trace.verdict import Finding, Verdict, World, make_finding
 
@@ -100,7 +101,10 @@ def unread_in_kafka(tables: Sequence[Table], world: World) -> int | str:
     for bronze in tables:
         newest = last_entry(world.lake.table(bronze))
         read = newest[1].offsets if newest else {}
+        left = sums_of(world.lake.table(bronze)).retired if newest else {}
         for topic in bronze.topics:
+            if topic.name in left:
+                continue
             asked = _kafka_bounds(bronze, topic.name, world)
             if isinstance(asked, str):
                 return asked
@@ -114,8 +118,12 @@ def _kafka_bounds(bronze: Table, topic: str, world: World) -> Bounds | str:
         return "no broker is known; `strandline up` starts ours"
     try:
         admin.check_reachable(world.address, world.options)
+        newest = last_entry(world.lake.table(bronze))
         backlog = Backlog(
-            world.address, world.options, [each for each in bronze.topics if each.name == topic]
+            world.address,
+            world.options,
+            [each for each in bronze.topics if each.name == topic],
+            map(part_of, newest[1].offsets if newest else ()),
         )
         try:
             return backlog.bounds()

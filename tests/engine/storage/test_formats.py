@@ -8,13 +8,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.bronze import device_telemetry as bronze
-from jobs.core.errors import DataError, NewerLakeError
+from jobs.core.errors import DataError
 from jobs.core.received import RECEIVED
 from jobs.engine.pipeline.preflight import FOLD, Cleared
 from jobs.engine.pipeline.shadow_lake import Shadow
 from jobs.engine.pipeline.stateful_plan import Operator, StatefulPlan
 from jobs.engine.storage import formats
-from jobs.engine.storage.formats import STATE, Form
+from jobs.engine.storage.formats import STATE, Form, NewerLakeError
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entry_at
 from jobs.engine.storage.locks import lease

@@ -1,0 +1,55 @@
+"""What a bronze table is no longer fed from: topics that were retired, or are not declared any more, and clusters that it left.
+
+It is read from the ledger alone: no Spark, no broker (jobs/engine/repair/leave_topic.py writes it).
+"""
+
+from collections.abc import Mapping
+
+from jobs.core.table import Ingested
+from jobs.engine.kafka.slices import Part, range_ends
+from jobs.engine.kafka.stays import current, stays
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import last_entry
+from jobs.engine.storage.ledger_snapshot import sums_of
+
+UNKNOWN = -1
+"""The end of a partition that was not asked for."""
+NO_ID = "-"
+"""For the id of a topic that the declaration did not name any more when it was retired."""
+
+
+def said(table: Ingested, lake: Lake) -> list[str]:
+    """Return a sentence for each topic and each cluster that a table has left."""
+    path = lake.table(table)
+    newest = last_entry(path)
+    if newest is None:
+        return []
+    sums, read = sums_of(path), range_ends(newest[1].offsets)
+    declared = {topic.name for topic in table.topics}
+    undecided = sorted({*stays(read)} - {*sums.retired} - declared)
+    return [
+        *(
+            f"retired from {table.id}: {topic}, read up to {_at(read, topic)}, by {decided(why)}"
+            for topic, why in sorted(sums.retired.items())
+        ),
+        *(
+            f"no longer fed: {topic}, which the declaration of {table.id} does not name any more, read up to "
+            f"{_at(read, topic)}; `strandline retire {table.id} --topic {topic}` asks whether it has more, and signs it"
+            for topic in undecided
+        ),
+        *(
+            f"moved to another cluster: {name} of {table.id}, read up to offset {at}, "
+            + ("its end was not asked" if end == UNKNOWN else f"which ended at {end}")
+            for name, (at, end) in sorted(sums.clusters.items())
+        ),
+    ]
+
+
+def decided(why: str) -> str:
+    """Return who decided something and why, without the id of the topic."""
+    return why.partition(" ")[2]
+
+
+def _at(read: Mapping[Part, int], topic: str) -> str:
+    parts = sorted((part, at) for part, at in current(read).items() if part[0] == topic)
+    return " and ".join(f"offset {at} of partition {number}" for (_, number), at in parts)
