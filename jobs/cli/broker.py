@@ -139,8 +139,7 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     for each in receivers(where):
         _say_delivery(each)
     _say_radar(where)
-    for line in left(where):
-        say(f"feeds   {line}")
+    _say_left(where)
     if kept := sum(name.endswith(".json") for name in where.alarms.names()):
         say(
             f"alarms  {kept:,} not accepted yet, sent again every minute; check that STRANDLINE_WEBHOOK answers"
@@ -150,6 +149,12 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     if where.is_short_of_room():
         say(f"disk    {where.room_left()}; `strandline doctor` says what to do")
     _refuse_ill(beat, asked, starting=starting)
+
+
+def _say_left(where: Lake) -> None:
+    """Say which topics and clusters feed a table no more."""
+    for line in left(where):
+        say(f"feeds   {line}")
 
 
 def _refuse_ill(beat: Mapping[str, Any] | None, asked: Order | None, *, starting: bool) -> None:
