@@ -1,5 +1,6 @@
 """``up``, ``status``, ``down``: the broker of a lake, and the stream."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -20,10 +21,13 @@ from jobs.core.topic import Topic
 from jobs.engine.kafka import admin, local_broker
 from jobs.engine.pipeline import radar
 from jobs.engine.pipeline.danger import Level
+from jobs.engine.runtime.holders import is_there
+from jobs.engine.runtime.settings import Settings
+from jobs.engine.runtime.store_away import StoreAwayError
 from jobs.engine.service.catch_up_time import of_pulse
 from jobs.engine.service.condition import condition
 from jobs.engine.service.desired_state import Order, order
-from jobs.engine.service.heartbeat import heartbeat
+from jobs.engine.service.heartbeat import heartbeat, near
 from jobs.engine.service.receivers import receivers
 from jobs.engine.service.stream_health import SILENT
 from jobs.engine.storage.lake import Lake
@@ -84,13 +88,53 @@ def _listed(found: Sequence[Topic]) -> str:
 def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     r"""Show whether the broker and the stream of this lake are alive.
 
-    Exits with 3 when the stream should run and does not, or writes no heartbeat any more.
+    Exits with 3 when the stream should run and does not, or writes no heartbeat any more. Where the object store does not
+    answer, what is known on this machine is shown within five seconds, with since when nothing more is.
 
     \b
     strandline status
     strandline status --json
     """
-    found, where = place.asked(lake)
+    found, where = place.asked(lake, small=True)
+    try:
+        _show(found, where, as_json=as_json)
+    except StoreAwayError as error:
+        _show_near(where, error, as_json=as_json)
+        raise SystemExit(error.exit_code) from error
+
+
+def _show_near(where: Lake, error: StoreAwayError, *, as_json: bool) -> None:
+    """Show what this machine has of a lake whose store does not answer: the copy of the heartbeat, which is written first."""
+    kept = near(where, where.heartbeat).text()
+    beat: dict[str, Any] | None = json.loads(kept) if kept else None
+    lives = bool(beat and beat["alive"] and is_there(beat))
+    since = beat["at"] if beat else None
+    if as_json:
+        emit(
+            {
+                "lake": str(where.root),
+                "condition": {"well": False, "says": error.message},
+                "known_since": since,
+                "stream": {**beat, "alive": lives} if beat else None,
+            }
+        )
+        return
+    say(f"lake    {where.root}")
+    say(f"well    no: {error.message}")
+    if beat is None:
+        say("stream  no stream has written a heartbeat on this machine; of others nothing is known")
+    else:
+        runs = f"process {beat['pid']} runs" if lives else "not running"
+        say(
+            f"stream  {runs} on this machine, last heartbeat at {since}; more is not known since then"
+        )
+        for name, pulse in beat["tables"].items():
+            if waits := pulse.get("away") or pulse.get("gate"):
+                say(f"        {name} waits: {waits}")
+    say(f"hint    {error.hint}")
+
+
+def _show(found: Settings, where: Lake, *, as_json: bool) -> None:
     place.say_newer(where)
     running = None if found.kafka else local_broker.status(where)
     beat, asked = heartbeat(where, place.now()), order(where)

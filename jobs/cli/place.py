@@ -56,13 +56,18 @@ def configured(lake: str | None) -> tuple[Settings, Lake]:
     return found, Lake(Place.of(found.lake))
 
 
-def asked(lake: str | None) -> tuple[Settings, Lake]:
-    """Return the same for a question of a person, who wants to know within seconds where the store is away."""
+def asked(lake: str | None, *, small: bool = False) -> tuple[Settings, Lake]:
+    """Return the same for a question of a person, who wants to know within seconds where the store is away.
+
+    Args:
+        lake: As it was typed.
+        small: Whether only small files are read for it.
+    """
     found, where = configured(lake)
     if not where.root.is_local:
         from jobs.engine.storage.object_client import be_brief  # noqa: PLC0415  # few lakes are on a store, and its import takes time
 
-        be_brief()
+        be_brief(small=small)
     return found, where
 
 

@@ -19,7 +19,7 @@ from jobs.engine.runtime.settings import S3A, store_options
 from jobs.engine.runtime.store_away import KEYS, StoreAwayError, StoreRefusesError
 
 if TYPE_CHECKING:
-    from obstore.store import RetryConfig  # it has no name at run time
+    from obstore.store import ClientConfig, RetryConfig  # they have no names at run time
 
 PATIENCE: "RetryConfig" = {
     # The number alone ended it after two seconds: the pauses are drawn, and the first are short.
@@ -34,9 +34,21 @@ BRIEF = timedelta(seconds=3)
 """The same for a question of a person, who wants to know within seconds that the store is away."""
 
 
-def be_brief() -> None:
-    """Wait for a store that does not answer for as long as a person does; called before the first request."""
+CLIENT: "ClientConfig" = {}
+"""What else each client has."""
+
+
+def be_brief(*, small: bool = False) -> None:
+    """Wait for a store that does not answer for as long as a person does; called before the first request.
+
+    Args:
+        small: Whether only small files are read, so that a request that takes longer has no answer: a store may accept a
+            connection and be silent.
+    """
     PATIENCE["retry_timeout"] = BRIEF
+    CLIENT["connect_timeout"] = BRIEF
+    if small:
+        CLIENT["timeout"] = BRIEF
 
 
 def bucket_of(name: str) -> S3Store:
@@ -48,7 +60,7 @@ def bucket_of(name: str) -> S3Store:
 def _client(name: str, options: StoreOptions) -> S3Store:
     return S3Store(
         name,
-        client_options={"allow_http": options.is_plain},
+        client_options={"allow_http": options.is_plain, **CLIENT},
         retry_config=PATIENCE,
     )
 

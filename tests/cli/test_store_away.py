@@ -1,0 +1,81 @@
+"""A store that does not answer: what is known on this machine is said within seconds, and since when not more."""
+
+import json
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from jobs.cli.place import now
+from jobs.core.errors import TransientError
+from jobs.engine.runtime.holders import own
+from jobs.engine.service.heartbeat import near
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
+from tests.cli.typed import strandline
+from tests.engine.written import SILVER
+
+LAKE = "s3a://a-bucket/lake"
+SECONDS = 29.0
+"""Five are promised, of a quiet machine; each request that waited as before would take thirty."""
+
+
+@contextmanager
+def silent() -> Iterator[int]:
+    """Accept connections and never answer, as a store does behind a firewall that drops what it says."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listens:
+        yield int(listens.getsockname()[1])
+
+
+@contextmanager
+def closed() -> Iterator[int]:
+    """Keep a port that nothing listens at."""
+    with socket.socket() as kept:
+        kept.bind(("127.0.0.1", 0))
+        yield int(kept.getsockname()[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Away:
+    """A lake whose store does not answer, and the settings with which it is asked for."""
+
+    lake: Lake
+    env: Mapping[str, str]
+
+
+@pytest.fixture(params=[silent, closed], ids=["silent", "closed"])
+def away(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[Away]:
+    with request.param() as port:
+        env = {
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_REGION": "eu-west-1",
+            "HOME": str(tmp_path),
+            "XDG_STATE_HOME": str(tmp_path),
+        }
+        for name, value in env.items():
+            monkeypatch.setenv(name, value)
+        yield Away(Lake(Place.of(LAKE)), env)
+
+
+def test_status_says_what_this_machine_knows_and_since_when_not_more(away: Away) -> None:
+    """It waited for 31 seconds and said nothing."""
+    at = now().isoformat(timespec="seconds")
+    beat = {**own(), "alive": True, "at": at, "tables": {SILVER.id: {"away": "the store is away"}}}
+    near(away.lake, away.lake.heartbeat).put(json.dumps(beat))
+
+    begun = time.monotonic()
+    done = strandline("status", "--lake", LAKE, env=away.env)
+    took = time.monotonic() - begun
+
+    assert done.code == TransientError.exit_code
+    assert took < SECONDS
+    assert f"last heartbeat at {at}; more is not known since then" in done.out
+    assert f"{SILVER.id} waits: the store is away" in done.out
