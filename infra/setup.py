@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from infra import archives, jars, java, object_store
+from infra import archives, jars, java, linear, object_store
 from infra.clone import CONSTRAINTS, Place, python_version
 from infra.home import setup_command
 from infra.installed import Installed, here
@@ -127,16 +127,27 @@ def compile_log_store(place: Place, run: Runner) -> None:  # noqa: ARG001  # a s
     object_store.class_path(place.venv)
 
 
+def compile_linear(place: Place, run: Runner) -> None:  # noqa: ARG001  # as above
+    """Fetch and compile the functions with which rules search texts."""
+    linear.class_path(place.venv)
+
+
 def steps_of(place: Place) -> tuple[Step, ...]:
     """Return what a clone needs, in order."""
     chosen = Step(
         name="java", is_done=lambda place: bool(java.recorded(place.venv)), do=choose_java
+    )
+    searches = Step(
+        name="linear",
+        is_done=lambda place: bool(linear.complete(place.venv)),
+        do=compile_linear,
     )
     if isinstance(place, Installed):  # its environment and packages are pip's
         archive = Step(name="archive", is_done=archives.has_both, do=archives.make)
         return (
             chosen,
             *(fetch_jars(name) for name in jars.SETS),
+            searches,
             *(() if place.lean else (archive,)),
         )
     first = (
@@ -150,9 +161,9 @@ def steps_of(place: Place) -> tuple[Step, ...]:
             is_done=lambda place: bool(object_store.complete(place.venv)),
             do=compile_log_store,
         )
-        return (*first, fetch_jars("spark"), log_store)
+        return (*first, fetch_jars("spark"), searches, log_store)
     archive = Step(name="archive", is_done=archives.is_made, do=archives.make)
-    return (*first, *(fetch_jars(name) for name in jars.SETS), archive)
+    return (*first, *(fetch_jars(name) for name in jars.SETS), searches, archive)
 
 
 def state(place: Place | None = None) -> list[Check]:
@@ -164,6 +175,7 @@ def state(place: Place | None = None) -> list[Check]:
         "java": str(java.recorded(place.venv) or "none"),
         **{f"{name} jars": f"{len(jars.jars(name, place.venv))} jars" for name in jars.SETS},
         "archive": "JVMs start fast" if archives.has_any(place) else "none, so JVMs start slowly",
+        "linear": f"{len(linear.complete(place.venv))} jars",
         "object store": f"{len(object_store.complete(place.venv))} jars",
     }
     own = ".".join(map(str, sys.version_info[:3]))

@@ -33,7 +33,7 @@ def alert_lines(lake: Lake) -> Mapping[str, MetadataValue]:
     rows = newest_alerts(lake, SHOWN)
     if not rows:
         return {}
-    rules = {rule.id: rule for rule in rule_book(tries=False).rules.values()}
+    rules = {rule.id: rule for rule in rule_book().rules.values()}
     where = report_server.address(lake)
     short = [_short(row, rules.get(row["rule_id"]), where) for row in rows]
     lines = [_line(row, rules.get(row["rule_id"]), where) for row in rows]

@@ -60,7 +60,7 @@ def alerting() -> Alerting:
     from orchestration.rule_book import rule_book  # noqa: PLC0415  # as above
 
     (topic,) = alerts.TABLE.topics
-    book = rule_book(tries=False)
+    book = rule_book()
     keys = rule_assets.named(book)
     rules = {name: book.rules[each] for each, name in keys.items() if each in book.rules}
     feeds = live_feeds.live_feeds(rules)

@@ -44,7 +44,7 @@ def folder_check(topic: AssetKey, keys: Mapping[str, AssetKey]) -> AssetChecksDe
 
     @asset_check(asset=topic, name=READABLE, description=ABOUT)
     def every_rule_runs() -> AssetCheckResult:
-        return of_folder(topic, rule_book(tries=True), keys)
+        return of_folder(topic, rule_book(), keys)
 
     return every_rule_runs
 
@@ -63,7 +63,7 @@ def look_at_rules(topic: AssetKey, keys: Mapping[str, AssetKey]) -> SensorDefini
         files = sha256(repr(sorted(state(rule_folder()).items())).encode()).hexdigest()
         if seen.get("files") == files and time.time() - seen["at"] < OLD:
             return SkipReason("no file of the folder has changed")
-        book = rule_book(tries=True)
+        book = rule_book()
         reasons = {origin: why_not(origin, book) for origin in keys}
         events = [evaluation(of_folder(topic, book, keys))]
         events += list(_answers(reasons, seen["reasons"], keys))

@@ -54,17 +54,13 @@ def rule_folder() -> Path:
     return live_folder(found, Lake(Place.of(found.lake)))
 
 
-def rule_book(*, tries: bool) -> RuleBook:
-    """Read the folder.
-
-    Args:
-        tries: Whether regular expressions are tried on hostile texts, in a program of their own.
-    """
+def rule_book() -> RuleBook:
+    """Read the folder."""
     folder = rule_folder()
     if not folder.is_dir():
         return RuleBook(rules={}, refused={}, problem=f"there is no folder {folder}")
     try:
-        found = read_folder(folder) if tries else read_folder(folder, patience=None)
+        found = read_folder(folder)
     except (UnreadableError, OSError) as error:
         return RuleBook(rules={}, refused={}, problem=str(error))
     rules = found.every

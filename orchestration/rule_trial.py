@@ -26,7 +26,7 @@ def tried(
         Failure: Nothing of their tables is closed, or the folder cannot be read.
         RetryRequested: History cannot be read at the moment, and retries are left.
     """
-    book = rule_book(tries=True)
+    book = rule_book()
     folder = chosen(book, wanted)
     for origin, name in wanted.items():
         if origin not in book.rules:

@@ -146,7 +146,7 @@ def shares(rules: Sequence[Rule]) -> tuple[Share, ...]:
     return tuple(
         Share(
             name=rule.name,
-            predicate=rule.predicate,
+            predicate=rule.asked,
             allowed=rule.allowed,
             few=rule.few,
             severity=rule.weight,

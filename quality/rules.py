@@ -20,6 +20,8 @@ from typing import TypedDict, Unpack
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from quality.linear import Flavour, linear
+
 FEW = 10
 """The number of rows that a quarantine rule may always hold back: half of a batch of two proves nothing."""
 
@@ -77,6 +79,7 @@ class Rule:
         about: The purpose, in a sentence.
         ok: Columns of a row that satisfies it, as a test; a text is cast to the column's type.
         bad: Columns of a row that breaks it.
+        runs_as: What Spark is asked instead of ``holds``, where that says the same in a way that a text cannot make expensive.
     """
 
     name: str
@@ -89,6 +92,12 @@ class Rule:
     about: str = ""
     ok: Mapping[str, object] | None = field(default=None, hash=False)
     bad: Mapping[str, object] | None = field(default=None, hash=False)
+    runs_as: str = ""
+
+    @property
+    def asked(self) -> str:
+        """Return the predicate as Spark is asked; it is no part of the fingerprint, as it changes no answer."""
+        return f"coalesce(({self.runs_as or self.holds}), {str(self.null_ok).lower()})"
 
     @property
     def predicate(self) -> str:
@@ -150,8 +159,20 @@ def one_of(column: str, values: Sequence[str], **options: Unpack[Options]) -> Ru
 
 
 def matches(column: str, pattern: str, **options: Unpack[Options]) -> Rule:
-    """Demand a text in which a regular expression of Java's is found; anchor it to demand the whole text."""
-    return Rule(name=f"no_match:{column}", holds=f"`{column}` RLIKE {_literal(pattern)}", **options)
+    """Demand a text in which a regular expression is found; anchor it to demand the whole text.
+
+    It is written as for Java, and run by RE2 (quality/linear.py), so that no text makes it expensive.
+
+    Raises:
+        RefusedError: RE2 has no word for what it asks.
+    """
+    return Rule(
+        name=f"no_match:{column}",
+        # As Java was asked before: certificates and the histories of rules know the rule by this text.
+        holds=f"`{column}` RLIKE {_literal(pattern)}",
+        runs_as=f"linear_match(`{column}`, {_literal(linear(pattern, flavour=Flavour.JAVA).text)})",
+        **options,
+    )
 
 
 def no_unknown_fields(**options: Unpack[Options]) -> Rule:
@@ -196,7 +217,7 @@ def broken(rules: Sequence[Rule], *others: Column) -> Column:
         rules: The rules.
         others: Further names, or NULL, that come after them.
     """
-    names = [*(F.when(~F.expr(rule.predicate), F.lit(rule.name)) for rule in rules), *others]
+    names = [*(F.when(~F.expr(rule.asked), F.lit(rule.name)) for rule in rules), *others]
     if not names:
         return F.array().cast("array<string>")
     # Not `array_compact`: Spark interprets its function for every row, and compiles nothing of the projection around it.

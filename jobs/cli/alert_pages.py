@@ -18,7 +18,7 @@ def alert_pages(found: Settings, lake: Lake) -> AlertPage:
         from jobs.rules.sigma.folder import read_folder  # noqa: PLC0415  # as above
         from quality.report.alert_page import page  # noqa: PLC0415  # as above
 
-        folder = read_folder(live_folder(found, lake), patience=None)
+        folder = read_folder(live_folder(found, lake))
         rules = {rule.id: rule for rule in folder.every}
         alert = alert_found(lake, alert_id, day, rules, now())
         return page(alert) if alert else None

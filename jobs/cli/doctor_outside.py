@@ -122,7 +122,7 @@ def _rules(folder: str) -> Check:
         hint = "correct `rules`, or make the folder."
         return Check(name="rules", ok=False, detail=f"there is no folder {folder}", hint=hint)
     try:
-        read = read_folder(Path(folder), patience=None)
+        read = read_folder(Path(folder))
     except (UnreadableError, OSError) as error:
         return Check(name="rules", ok=False, detail=str(error), hint="correct `rules`.")
     refused = len(read.refused)

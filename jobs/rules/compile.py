@@ -35,10 +35,8 @@ from jobs.rules.condition import (
 )
 from jobs.rules.evaluate import DIGITS, SCALE
 from jobs.rules.glob_regex import as_regex
-from jobs.rules.literals import required_literal
-from jobs.rules.regex.parse import parse
-from jobs.rules.regex.write import Engine, written
 from jobs.rules.sources import Source
+from quality.linear import linear
 
 LOWER = "_lower_"
 ADDRESS = "_address_"
@@ -97,8 +95,8 @@ def prepared(conditions: Iterable[Condition]) -> Prepared:
                 case Text(column, glob) if not glob.cased:
                     lower.add(column)
                 case Matches(column, pattern, flags):
-                    read = parse(pattern, flags)
-                    if "i" in read.flags and required_literal(read):
+                    read = linear(pattern, flags)
+                    if read.ignores_case and read.literal:
                         lower.add(column)
                 case Same(column, other):
                     lower |= {column, other}
@@ -157,13 +155,12 @@ def _clause(clause: Clause, source: Source) -> str:  # noqa: PLR0911  # a kind o
 def _matches(clause: Matches) -> str:
     """Return the search, behind a look for a text without which it finds nothing."""
     text = f"CAST({named(clause.column)} AS STRING)"
-    read = parse(clause.pattern, clause.flags)
-    search = f"{text} RLIKE {quoted(written(read, Engine.JAVA))}"
-    needed = required_literal(read)
-    if needed is None:
+    read = linear(clause.pattern, clause.flags)
+    search = f"linear_match({text}, {quoted(read.text)})"
+    if read.literal is None:
         return search
-    where = named(LOWER + clause.column) if "i" in read.flags else text
-    return f"(contains({where}, {quoted(needed)}) AND {search})"
+    where = named(LOWER + clause.column) if read.ignores_case else text
+    return f"(contains({where}, {quoted(read.literal)}) AND {search})"
 
 
 def _glob(text: str, glob: Glob) -> str:  # a shape of text each

@@ -19,7 +19,7 @@ from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network
 from typing import TypeAlias
 
-from jobs.rules.regex.parse import parse
+from quality.linear import linear
 
 
 class Wild(StrEnum):
@@ -120,7 +120,7 @@ class Matches:
     """A regular expression finds something in a column.
 
     Raises:
-        RefusedError: The expression is not of Sigma's flavour.
+        RefusedError: The expression is not of Sigma's flavour, or RE2 has no word for it.
     """
 
     column: str
@@ -128,7 +128,7 @@ class Matches:
     flags: str = ""
 
     def __post_init__(self) -> None:
-        parse(self.pattern, self.flags)
+        linear(self.pattern, self.flags)
 
     def __str__(self) -> str:
         return f"{self.column} matches /{self.pattern}/{self.flags}"

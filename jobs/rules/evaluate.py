@@ -27,8 +27,7 @@ from jobs.rules.condition import (
     TimePart,
 )
 from jobs.rules.glob_regex import as_regex
-from jobs.rules.regex.parse import parse
-from jobs.rules.regex.write import Engine, written
+from quality.linear import linear
 
 Row = Mapping[str, object]
 
@@ -61,8 +60,7 @@ def _clause(clause: Clause, row: Row) -> bool:  # noqa: PLR0911  # a kind of cla
             text = str(value) if glob.cased else str(value).lower()
             return re.search(as_regex(glob.folded), text) is not None
         case Matches(_, pattern, flags):
-            found = re.search(written(parse(pattern, flags), Engine.PYTHON), str(value))
-            return found is not None
+            return linear(pattern, flags).found(str(value))
         case Number(_, order, number):
             found_number = _number(value)
             return found_number is not None and _compares(found_number, order, number)

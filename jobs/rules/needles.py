@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from jobs.rules.condition import AllOf, AnyOf, Condition, Matches, Text, Wild
-from jobs.rules.literals import SHORTEST, required_literal
-from jobs.rules.regex.parse import parse
+from quality.linear import SHORTEST, linear
 
 Needle: TypeAlias = tuple[str, str]
 """A column, and a text in lower case that the column, in lower case, contains."""
@@ -41,8 +40,8 @@ def needles(condition: Condition) -> frozenset[Needle] | None:
             plain = [part for part in glob.folded.parts if not isinstance(part, Wild)]
             return _needle(column, max(plain, key=len, default=""), is_lower=not glob.cased)
         case Matches(column, pattern, flags):
-            read = parse(pattern, flags)
-            return _needle(column, required_literal(read) or "", is_lower="i" in read.flags)
+            read = linear(pattern, flags)
+            return _needle(column, read.literal or "", is_lower=read.ignores_case)
         case _:
             return None
 

@@ -76,7 +76,7 @@ def looked(keys: dict[str, AssetKey], cursor: str | None = None) -> Any:  # noqa
 def test_a_rule_says_who_answers_how_bad_it_is_and_what_to_do(folder: Path) -> None:
     (folder / "odd name.yml").write_text(ODD)
 
-    found = specs(rule_book(tries=False))
+    found = specs(rule_book())
 
     certutil = found["process_certutil_decodes_a_file"]
     assert [dep.asset_key for dep in certutil.deps] == [key(silver.TABLE)]
@@ -92,7 +92,7 @@ def test_a_file_that_cannot_be_read_is_an_asset_with_the_reason(folder: Path) ->
     (folder / "broken.yml").write_text("title: [x")
     (folder / "field.yml").write_text(about("Colour", "red"))
 
-    found = specs(rule_book(tries=False))
+    found = specs(rule_book())
 
     assert "no YAML" in str(found["broken"].description)
     assert "Colour" in str(found["field"].description)
@@ -104,7 +104,7 @@ def test_a_folder_that_is_gone_has_no_assets_and_one_failed_check(
 ) -> None:
     monkeypatch.setenv("STRANDLINE_RULES", str(tmp_path / "nowhere"))
 
-    assert specs(rule_book(tries=False)) == {}
+    assert specs(rule_book()) == {}
     (answer,) = looked({}).asset_events
     assert (answer.check_name, answer.passed) == (READABLE, False)
     assert "there is no folder" in answer.description
@@ -122,7 +122,7 @@ def test_of_too_many_rules_the_broken_and_the_most_severe_are_shown(folder: Path
     (folder / "mild.yml").write_text(
         rule("{a: {Image: y}, condition: a}", head="title: x\nlevel: low")
     )
-    book = rule_book(tries=False)
+    book = rule_book()
     mild = book.rules["mild.yml"]
     many = {f"{n}.yml": replace(mild, origin=f"{n}.yml") for n in range(MOST)}
 
@@ -133,7 +133,7 @@ def test_of_too_many_rules_the_broken_and_the_most_severe_are_shown(folder: Path
 
 
 def test_a_rule_that_is_broken_later_fails_its_check_once(folder: Path) -> None:
-    keys = named(rule_book(tries=False))
+    keys = named(rule_book())
     first = looked(keys)
     calm = looked(keys, first.cursor)
     (folder / "never.yml").write_text("title: [x")
@@ -156,12 +156,12 @@ def test_chosen_rules_are_tried_on_history_and_answer_every_check(
 ) -> None:
     """One that fires, one that never does, one with a wrong example, and one that broke after the load."""
     monkeypatch.setenv("STRANDLINE_LAKE", str(lake.root))
-    early = materialised(rule_book(tries=False))
+    early = materialised(rule_book())
     copied(lake, "starts of programs, judged", lambda seed: judged(spark, seed))
     wrong = about("Image", "x") + "strandline: {fires_on: [{Image: y}], quiet_on: [{Image: z}]}\n"
     (folder / "wrong.yml").write_text(wrong)
     (folder / "breaks.yml").write_text(about("Image", "later.exe"))
-    book = rule_book(tries=False)
+    book = rule_book()
     keys = named(book)
     (folder / "breaks.yml").write_text("title: [x")
 

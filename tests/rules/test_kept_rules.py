@@ -13,7 +13,7 @@ from jobs.rules.kept_rules import Kept, decoded, encoded
 from jobs.rules.live import feeds, handover, stages_of
 from jobs.rules.sigma.folder import STARTER, read_folder
 
-STARTERS = read_folder(STARTER, patience=None).every
+STARTERS = read_folder(STARTER).every
 PLACE = ("process-events", 0)
 ENDS: Mapping[str, Offsets] = {"live.process_events": {PLACE: 12}}
 
@@ -30,7 +30,7 @@ detection: {{a: {{Image|endswith: "{words}"}}, condition: a}}
 def rule(folder: Path, words: str, title: str = "t", level: str = "low") -> Rule:
     """Return a rule as it is read from a file."""
     (folder / "one.yml").write_text(RULE.format(words=words, title=title, level=level))
-    (found,) = read_folder(folder, patience=None).every
+    (found,) = read_folder(folder).every
     return found
 
 

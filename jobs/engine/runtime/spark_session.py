@@ -17,8 +17,9 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from infra import jars, java
+from infra import jars, java, linear
 from infra.home import setup_command
+from infra.logged import SetupError
 from jobs.core.errors import DefinitionError
 from jobs.engine.runtime import jvm_names, spark_on_cluster, spark_on_store, submitted
 from jobs.engine.runtime.holders import own
@@ -85,7 +86,9 @@ TUNED = {
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.extensions": f"io.delta.sql.DeltaSparkSessionExtension,{linear.FUNCTIONS}",
+    # A row on which a function of a table overflows the stack fails its task; by default the JVM ends, and all tables with it.
+    "spark.executor.killOnFatalError.depth": "0",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 
@@ -124,10 +127,10 @@ def start(
     os.environ["JAVA_HOME"] = str(_java_home())
     os.environ.setdefault("SPARK_LOCAL_IP", chosen["spark.driver.host"])
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    if last := [*(spark_on_store.jars() if found.is_on_store else ()), *added.jars]:
-        # At the end of the class path: the archive of classes fits every class path that begins with its own, and Spark's own
-        # setting puts jars at the begin. (`spark.jars` is too late: file systems are loaded before.)
-        os.environ[LAST_JARS] = ":".join(map(str, last))
+    last = [*_beside(found), *added.jars]
+    # At the end of the class path: the archive of classes fits every class path that begins with its own, and Spark's own
+    # setting puts jars at the begin. (`spark.jars` is too late: file systems are loaded before.)
+    os.environ[LAST_JARS] = ":".join(map(str, last))
     if found.master:
         os.environ.update(spark_on_cluster.environment(found, os.environ))
     with _own_interrupts():
@@ -162,7 +165,20 @@ def class_path(found: Settings) -> list[str]:
     own = jars.spark_jars()
     if not own:
         raise DefinitionError("Spark's jars are missing", hint=f"run `{setup_command()}`.")
-    return [str(jar) for jar in [*own, *(spark_on_store.jars() if found.is_on_store else ())]]
+    return [str(jar) for jar in [*own, *_beside(found)]]
+
+
+def _beside(found: Settings) -> list[Path]:
+    """Return the jars that set-up has compiled, with those that they need.
+
+    Raises:
+        DefinitionError: They cannot be had.
+    """
+    try:
+        functions = linear.class_path()
+    except SetupError as error:
+        raise DefinitionError(error.message, hint=error.hint) from error
+    return [*functions, *(spark_on_store.jars() if found.is_on_store else ())]
 
 
 def _launched(conf: SparkConf, log: Path) -> Any:  # noqa: ANN401  # py4j's objects have no types

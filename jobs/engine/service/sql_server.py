@@ -168,8 +168,6 @@ class SqlServer:
             # Otherwise '${env:AWS_SECRET_ACCESS_KEY}' in a query is the key.
             "spark.sql.variable.substitute": "false",
             "spark.sql.thriftServer.queryTimeout": f"{terms.timeout}s",
-            # A query that wants more memory than there is fails alone; by default the JVM ends with it.
-            "spark.executor.killOnFatalError.depth": "0",
             # Results of twenty clients are in memory at once.
             "spark.driver.maxResultSize": "128m",
             # EXPLAIN shows neither the salt of the masks nor where the lake is.

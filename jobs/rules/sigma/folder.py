@@ -6,10 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from jobs.rules.alert_rule import AlertRule
-from jobs.rules.condition import Matches, clauses
-from jobs.rules.regex.ambiguous import run_away
-from jobs.rules.regex.parse import parse
-from jobs.rules.regex.trial import PATIENCE, too_slow
 from jobs.rules.sigma.files import files
 from jobs.rules.sigma.read_correlation import names_of, parts_alone, read_correlation
 from jobs.rules.sigma.read_rule import read_rule
@@ -42,12 +38,11 @@ class Folder:
         return [*self.rules, *self.thresholds]
 
 
-def read_folder(folder: Path, *, patience: float | None = PATIENCE) -> Folder:
+def read_folder(folder: Path) -> Folder:
     """Read every rule of a folder.
 
     Args:
         folder: Where the YAML files are, also in folders inside it.
-        patience: Seconds that a regular expression may take on hostile texts; None to try none, which starts no program.
 
     Raises:
         UnreadableError: It has too many files.
@@ -57,10 +52,6 @@ def read_folder(folder: Path, *, patience: float | None = PATIENCE) -> Folder:
     for origin, document in documents:
         if CORRELATION not in document:
             read.rule(document, origin)
-    if patience is not None:
-        for rule, slow in _slow(tuple(read.rules.values()), patience):
-            read.refuse(rule.origin, slow)
-            del read.rules[rule.id]
     for origin, document in documents:
         if CORRELATION in document:
             read.threshold(document, origin)
@@ -95,7 +86,6 @@ class _Reading:
         """Read a pattern rule."""
         try:
             rule = read_rule(document, origin)
-            _refuse_run_away(rule)
         except UnsupportedError as error:
             self.refuse(origin, str(error))
             return
@@ -127,35 +117,3 @@ class _Reading:
     def refuse(self, origin: str, reason: str) -> None:
         """Note why a rule does not run."""
         self.refused.append(RefusedRule(origin, reason))
-
-
-def _refuse_run_away(rule: AlertRule) -> None:
-    for clause in _expressions(rule):
-        read = parse(clause.pattern, clause.flags)
-        reason = run_away(read.tree, ignores_case="i" in read.flags)
-        if reason:
-            raise UnsupportedError(f"the regular expression {_short(clause.pattern)} has {reason}")
-
-
-def _slow(rules: tuple[AlertRule, ...], patience: float) -> list[tuple[AlertRule, str]]:
-    """Return the rules with a regular expression that is too slow on hostile texts."""
-    expressions = list({(e.pattern, e.flags): None for rule in rules for e in _expressions(rule)})
-    if not expressions:
-        return []
-    slow = {expressions[number] for number in too_slow(expressions, patience)}
-    return [
-        (
-            rule,
-            f"the regular expression {_short(clause.pattern)} takes more than {patience:g} s on a hostile text",
-        )
-        for rule in rules
-        if (clause := next((e for e in _expressions(rule) if (e.pattern, e.flags) in slow), None))
-    ]
-
-
-def _expressions(rule: AlertRule) -> list[Matches]:
-    return [clause for clause in clauses(rule.when) if isinstance(clause, Matches)]
-
-
-def _short(pattern: str) -> str:
-    return f"/{pattern[:60]}{'…' if len(pattern) > 60 else ''}/"  # noqa: PLR2004  # a line's worth

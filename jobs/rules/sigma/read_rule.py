@@ -27,9 +27,9 @@ from sigma.rule import SigmaLogSource, SigmaRule
 from jobs.core.errors import DefinitionError
 from jobs.rules import sources
 from jobs.rules.alert_rule import AlertRule, Event, Severity
-from jobs.rules.regex.parse import RefusedError
 from jobs.rules.sigma.tree import UnsupportedError, condition
 from jobs.rules.sources import Source
+from quality.linear import RefusedError
 
 
 class _Quiet(RE2RegexEngine):
