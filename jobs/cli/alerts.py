@@ -126,7 +126,7 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
 
         sources = _sources(rules_at(), also())
         how = MODES[mode](every=seconds(every or EVERY[mode]))
-        asked = stopping.asked()  # from here on, also while Spark starts
+        asked = stopping.asked(within=stopping.AT_LAST)  # from here on, also while Spark starts
         for feed in sources:
             refuse_if_taken(feed, where)
         site = _ready(found, where, how)

@@ -33,6 +33,9 @@ from jobs.engine.service.stream_health import SILENT
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.rule_shelf import promotions
 
+UNMOVED = 60
+"""Seconds from which on a batch that does not move is named."""
+
 
 def register(app: typer.Typer) -> None:
     """Add the verbs."""
@@ -249,6 +252,8 @@ def _say_stream(beat: Mapping[str, Any] | None) -> None:
                 say(f"        {name} waits: {waits}")
             elif said := of_pulse(pulse):
                 say(f"        {name}: {said}")
+            if (unmoved := pulse.get("unmoved") or 0) >= UNMOVED:
+                say(f"        {name}: {pulse['running']} has not moved for {unmoved:,} s")
             if broken := pulse.get("broken"):
                 say(f"        {name}: {broken}")
                 say(f"        hint: {_remedy(name)}")

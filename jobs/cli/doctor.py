@@ -15,6 +15,7 @@ from jobs.core.errors import DefinitionError, LakeError
 from jobs.engine.kafka import admin
 from jobs.engine.kafka.recreated import WAY
 from jobs.engine.pipeline.radar import recreated, topic_readers
+from jobs.engine.runtime.open_files import allowed, carried, refuse_too_many
 from jobs.engine.runtime.settings import choose_profile, chosen_profile, settings
 from jobs.engine.service import dagster_database
 from jobs.engine.storage.store_probe import refuse_unsafe
@@ -66,12 +67,20 @@ def doctor(
 
 
 def _tables() -> setup.Check:
-    """Check that every module of a table can be imported; no verb of the lake works while one cannot."""
+    """Check that every module of a table can be imported, without which no verb works, and that a stream carries them all."""
     try:
         found = catalog.tables()
     except LakeError as error:
         return setup.Check(name="tables", ok=False, detail=error.message, hint=error.hint)
-    return setup.Check(name="tables", ok=True, detail=f"{len(found)} are declared", hint="")
+    files = allowed()
+    says = (
+        f"{len(found):,} are declared; {files:,} open files carry {carried(files):,} in one stream"
+    )
+    try:
+        refuse_too_many(len(found))
+    except LakeError as error:
+        return setup.Check(name="tables", ok=False, detail=says, hint=error.hint)
+    return setup.Check(name="tables", ok=True, detail=says, hint="")
 
 
 def _settings(lake: place.LakeOption) -> setup.Check:

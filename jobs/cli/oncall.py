@@ -13,6 +13,7 @@ from jobs.cli.screen import emit, note, say
 from jobs.cli.streaming import EVERY
 from jobs.cli.work import MaxOffsets, catch_up
 from jobs.core.table import Table
+from jobs.engine.runtime.open_files import refuse_too_many
 from jobs.engine.runtime.settings import Settings, environment
 from jobs.engine.service.background_stream import Always
 from jobs.engine.service.stream_options import EVERY as EVERY_OPTION
@@ -61,10 +62,11 @@ def resume(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         *((MAX_OFFSETS, str(max_offsets)) if max_offsets else ()),
     ]
     found, where = place.configured(lake)
-    where.open_for_writing()
-    place.demanded_address(found, where)
     stream = always(found, where)
     asked = place.named(None) if everything else _asked(stream, tables or ())
+    refuse_too_many(len(asked))
+    where.open_for_writing()
+    place.demanded_address(found, where)
     refuse_unsafe(found, where, asked)
     note("starting the stream …")
     pid = stream.resume(words, why, everything=everything)
@@ -112,7 +114,9 @@ def restart(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = 
     found, where = place.existing(lake, writes=True)
     place.demanded_address(found, where)
     stream = always(found, where)
-    refuse_unsafe(found, where, _asked(stream, ()))
+    asked = _asked(stream, ())
+    refuse_too_many(len(asked))
+    refuse_unsafe(found, where, asked)
     pid = stream.restart(why)
     if as_json:
         emit({"pid": pid})

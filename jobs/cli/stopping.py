@@ -11,17 +11,39 @@ import sys
 import threading
 from contextlib import suppress
 
+import psutil
+
+from jobs.core.errors import TransientError
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 EXIT_CODE = 130
 """The exit code by which a shell knows that Ctrl-C ended a program."""
 
+UNENDED = (
+    "error: not ended {:.0f} s after it was asked to, and killed with its JVM\n\n"
+    "hint: nothing is lost or repeated; the same command continues. `strandline logs --of spark` shows what Spark did."
+)
 STOPPED = "stopped; nothing is lost or repeated, and the same command continues"
 
 
-def asked() -> threading.Event:
-    """Return an event that the first signal from here on sets."""
+AT_LAST = 100.0
+"""Seconds from the signal after which a program that waits for its batches ends whatever they do; `pause` kills it after 120."""
+
+_DEAF = threading.Event()
+
+
+def asked(*, within: float | None = None) -> threading.Event:
+    """Return an event that the first signal from here on sets.
+
+    Args:
+        within: Seconds after the event within which the program must be at its end, or is ended. A program that waits inside the
+            JVM hears the signal and cannot leave.
+    """
     event = threading.Event()
+    if within is not None:
+        _DEAF.clear()
+        threading.Thread(target=_end_at_last, args=(event, within), daemon=True).start()
     for name in SIGNALS:
         signal.signal(name, lambda *_: event.set())
     return event
@@ -29,6 +51,7 @@ def asked() -> threading.Event:
 
 def deaf() -> None:
     """Ignore further signals: a program that is ending must keep its exit code."""
+    _DEAF.set()
     for name in SIGNALS:
         signal.signal(name, signal.SIG_IGN)
 
@@ -58,3 +81,16 @@ def end() -> None:
     with suppress(OSError):
         os.write(2, f"{STOPPED}\n".encode())
     os._exit(EXIT_CODE)
+
+
+def _end_at_last(event: threading.Event, within: float) -> None:
+    """End the program and what it has started, unless it has come to its end by itself."""
+    event.wait()
+    if _DEAF.wait(within):
+        return
+    with suppress(OSError):
+        os.write(2, f"{UNENDED.format(within)}\n".encode())
+    for each in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            each.kill()
+    os._exit(TransientError.exit_code)

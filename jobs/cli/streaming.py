@@ -19,7 +19,9 @@ from jobs.core.table import Ingested, Table
 from jobs.engine.kafka import local_broker
 from jobs.engine.pipeline.preflight import judge, needs_spark, refuse
 from jobs.engine.pipeline.runner import Site
+from jobs.engine.runtime.jvm import kill
 from jobs.engine.runtime.log_files import bound
+from jobs.engine.runtime.open_files import refuse_too_many
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.service.stream_host import Host
 from jobs.engine.storage.lake import Lake
@@ -55,7 +57,7 @@ def stream(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         found, where = place.configured(lake)
         chosen = place.named(tables)
         mode = MicroBatch(every=seconds(every), max_offsets=max_offsets)
-        asked = stopping.asked()  # from here on, also while Spark starts
+        asked = stopping.asked(within=stopping.AT_LAST)  # from here on, also while Spark starts
         for table in chosen:
             refuse_if_taken(table, where)
         host = Host(chosen, mode, where, _ready_to_stay(found, where, chosen, patient), asked)
@@ -93,6 +95,8 @@ def _serve(host: Host, look: Callable[[Host], None]) -> None:
     try:
         host.serve(look)
     finally:
+        if host.hung:
+            kill(host.spark)
         stopping.deaf()
 
 
@@ -115,6 +119,7 @@ def logged(*, as_json: bool) -> Iterator[Log]:
 def _ready_to_stay(found: Settings, where: Lake, chosen: list[Table], patient: bool) -> Site:  # noqa: FBT001  # an option
     """Do the same for a stream: the lake's own broker is located whenever it is needed."""
     refuse_early(where, chosen)
+    refuse_too_many(len(chosen))
 
     def locate() -> str | None:
         return place.address(found, where) or local_broker.remembered(where)

@@ -65,6 +65,14 @@ def test_the_time_of_the_next_attempt_and_all_that_wait_are_named(tmp_path: Path
     assert f"{SILVER.id} waits: the gate is shut" in done.out
 
 
+def test_a_batch_that_does_not_move_is_named(tmp_path: Path) -> None:
+    beats(Lake(tmp_path), seconds_ago=1, running="batch 7", unmoved=75)
+
+    assert f"{GOLD.id}: batch 7 has not moved for 75 s" in (
+        strandline("status", "--lake", tmp_path).out
+    )
+
+
 def test_a_disk_that_is_nearly_full_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

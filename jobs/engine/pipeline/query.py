@@ -113,6 +113,7 @@ def follow(
     writer: Writer,
     stopped: Callable[[], bool],
     beside: Callable[[], None] = lambda: None,
+    poll: float = POLL,
 ) -> None:
     """Wait for a query without blocking inside py4j, so that a signal is heard at once.
 
@@ -128,7 +129,7 @@ def follow(
         except BaseException:
             query.stop()  # or it would write on without a lease
             raise
-        time.sleep(POLL)
+        time.sleep(poll)
     try:
         failure = query.exception()
     except StreamingQueryException as error:
@@ -143,12 +144,13 @@ def follow_again(
     writer: Writer,
     stopped: Callable[[], bool],
     beside: Callable[[StreamingQuery], None] = lambda _: None,
+    poll: float = POLL,
 ) -> None:
     """Start a query and follow it, and again with another limit whenever a batch was withdrawn."""
     while True:
         query = begin()
         try:
-            return follow(query, writer, stopped, partial(beside, query))
+            return follow(query, writer, stopped, partial(beside, query), poll)
         except ReplanError:
             writer.error = None
             if stopped():

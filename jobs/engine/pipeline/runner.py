@@ -1,13 +1,14 @@
 """The one verb: ``run(table, mode, lake)``. The only module in which a mode decides anything."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import assert_never
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from jobs.core.errors import DefinitionError, LakeError
@@ -27,6 +28,7 @@ from jobs.engine.pipeline.query import follow_again, start
 from jobs.engine.pipeline.recompute_windows import Afresh
 from jobs.engine.pipeline.run_recorder import Recorder, Wrote, unrecorded
 from jobs.engine.pipeline.run_summary import Report
+from jobs.engine.pipeline.running import Lookout, Running
 from jobs.engine.pipeline.shadow_lake import refuse_half_done
 from jobs.engine.pipeline.state_size import weighing
 from jobs.engine.pipeline.strangers import refuse_without_source
@@ -47,7 +49,8 @@ class Site:
     """What a run needs from outside: Spark, a clock, and for bronze an address of Kafka.
 
     ``locate`` finds Kafka again where there is no ``address``: the lake's own broker may return at another port.
-    ``record`` records runs for a catalog of lineage.
+    ``record`` records runs for a catalog of lineage. ``poll`` are the seconds between two looks at a table: beside two hundred
+    others a look costs as much as its work.
     """
 
     spark: SparkSession
@@ -56,6 +59,7 @@ class Site:
     locate: Callable[[], str | None] = lambda: None
     options: Mapping[str, str] = field(default_factory=dict)
     record: Recorder = unrecorded
+    poll: float = POLL
 
     def kafka(self, name: str) -> str:
         """Return the address of Kafka, which a table or a feed reads.
@@ -96,12 +100,14 @@ class _Job:
     waits: Callable[[LakeError | None], None]
     holds: Callable[[int], None]
     patience: Patience
+    gives_way: Callable[[], bool]
+    running: Running
 
     def governor(self, fixed: int | None) -> Governor:
         return Governor(self.table, self.lake, Heap(self.site.spark), fixed=fixed)
 
 
-def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and four callbacks
+def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and five callbacks
     table: Table,
     mode: Mode,
     lake: Lake,
@@ -111,6 +117,8 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and four
     stopped: Callable[[], bool] = lambda: False,
     waits: Callable[[LakeError | None], None] = lambda _: None,
     holds: Callable[[int], None] = lambda _: None,
+    gives_way: Callable[[], bool] = lambda: False,
+    running: Running | None = None,
 ) -> Report:
     """Run a table in a mode.
 
@@ -123,6 +131,8 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and four
         stopped: Asked between batches.
         waits: Called with the reason when an always-on table waits, for a gate or an outage, and with None when it works.
         holds: Called from time to time with the number of rows in the state of an always-on table.
+        gives_way: Asked whether the next batch of an always-on table that reads Kafka is to wait.
+        running: Is kept to what the table is at.
 
     Returns:
         What was done.
@@ -134,8 +144,10 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and four
     report = Report(table=table.id, mode=mode.name)
     patience = Patience(waits, stopped)
     recorded: list[Wrote] = []
+    at = running or Running()
 
     def committed(entry: Entry) -> None:
+        at.moved()
         report.add(entry)
         patience.well()
         for wrote in recorded:
@@ -148,7 +160,7 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and four
 
     refuse_without_source(table, lake)
     refuse_half_done(table, lake)
-    job = _Job(table, lake, site, committed, stopped, waits, weighed, patience)
+    job = _Job(table, lake, site, committed, stopped, waits, weighed, patience, gives_way, at)
     if isinstance(table, Ingested):
         work = partial(_take_in, job, mode)
     else:
@@ -227,13 +239,23 @@ def _always(job: _Job, every: float, work: Callable[[], int]) -> None:
     """Work until stopped, beginning every so many seconds."""
     while not job.stopped():
         due = time.monotonic() + every
-        commits = work()
+        with _running(job):
+            commits = work()
         job.patience.well()
         if not commits:
             # Asking again without a pause would take Python from the queries beside this one.
             due = max(due, time.monotonic() + POLL)
-        while time.monotonic() < due and not job.stopped():
-            time.sleep(POLL)
+        while (time.monotonic() < due or job.gives_way()) and not job.stopped():
+            time.sleep(job.site.poll)
+
+
+@contextmanager
+def _running(job: _Job, batch: int | None = None) -> Iterator[None]:
+    job.running.begins(batch)
+    try:
+        yield
+    finally:
+        job.running.ends()
 
 
 def _derive(job: _Job, table: Computed, mode: Mode) -> None:
@@ -268,7 +290,12 @@ def _stream(job: _Job, table: Streamed, mode: AvailableNow | MicroBatch, guard: 
     limit = TriggerLimit(table, lake, job.governor(mode.max_offsets))
     writer = Writer(table, lake, mode.name, job.on_commit, guard, limit)
     again = Again(spark, table, lake)
-    begin = partial(start, spark, table, lake, writer, files=limit.files)
+
+    def write(rows: DataFrame, number: int) -> None:
+        with _running(job, number):
+            writer(rows, number)
+
+    begin = partial(start, spark, table, lake, write, files=limit.files)
     match mode:
         case AvailableNow():
             limit.begin_large()
@@ -276,15 +303,20 @@ def _stream(job: _Job, table: Streamed, mode: AvailableNow | MicroBatch, guard: 
             _look_again(job, writer, again)
         case MicroBatch(every=every):
             due, weigh = time.monotonic(), weighing(job.holds)
+            lookout = Lookout(spark, job.running)
 
             def beside(query: StreamingQuery) -> None:
                 nonlocal due
                 if time.monotonic() >= due:
-                    due = time.monotonic() + lake.pause(POLL)
+                    due = time.monotonic() + lake.pause(job.site.poll)
                     _look_again(job, writer, again)
                 weigh(query)
+                lookout.look(query)
 
-            follow_again(lambda: begin(every), writer, job.stopped, beside)
+            try:
+                follow_again(lambda: begin(every), writer, job.stopped, beside, job.site.poll)
+            finally:
+                job.running.ends()
         case _:
             assert_never(mode)
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import traceback
+from contextlib import suppress
 from typing import Any
 
 import psutil
@@ -51,6 +52,24 @@ def running_tasks(spark: SparkSession, pool: str) -> int:
     return 0 if found is None else int(found.runningTasks())
 
 
+def moves(spark: SparkSession, group: str) -> tuple[int, ...]:
+    """Return figures of a group of jobs that change whenever it does something: its last job, and the tasks that have ended."""
+    tracker = spark.sparkContext.statusTracker()
+    last = sorted(tracker.getJobIdsForGroup(group))[-1:]
+    found = [tracker.getJobInfo(job) for job in last]
+    stages = [
+        tracker.getStageInfo(each) for job in found if job is not None for each in job.stageIds
+    ]
+    return (*last, *(stage.numCompletedTasks for stage in stages if stage is not None))
+
+
+def kill(spark: SparkSession) -> None:
+    """Kill the JVM, which may answer to nothing any more; it would keep the locks of the tables."""
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001  # as above
+    with suppress(OSError, psutil.Error):
+        gateway.proc.kill()
+
+
 def executors(spark: SparkSession) -> int:
     """Return how many executors have registered beside the driver."""
     return int(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1  # noqa: SLF001  # as above
@@ -81,6 +100,26 @@ def has_ended(spark: SparkSession) -> bool:
     ):  # a child, and the JVM of spark-submit
         return False
     return True
+
+
+def is_deaf(spark: SparkSession) -> bool:
+    """Return whether the JVM reaches Python no more, so that no batch will ever be handed over.
+
+    The thread that takes its calls ends for good when a call cannot be taken, for want of a descriptor or of a thread.
+    """
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001  # as above
+    server = gateway.__dict__.get("_callback_server")
+    thread = getattr(server, "thread", None)
+    return server is not None and (thread is None or not thread.is_alive())
+
+
+def deaf() -> TransientError:
+    """Return the error of a process whose JVM reaches Python no more."""
+    return TransientError(
+        "Spark's JVM reaches Python no more, so no batch would ever be written: too many files or threads are open",
+        hint="type the same again: it carries on, nothing is lost or repeated. `strandline doctor` says how many tables a stream "
+        "carries here; share more of them out over several streams.",
+    )
 
 
 def loss(error: BaseException) -> TransientError | None:

@@ -14,7 +14,7 @@ import pyspark
 from pyspark import SparkConf
 from pyspark.core.context import SparkContext
 from pyspark.errors import PySparkRuntimeError
-from pyspark.java_gateway import launch_gateway
+from pyspark.java_gateway import ensure_callback_server_started, launch_gateway
 from pyspark.sql import SparkSession
 
 from infra import jars, java, linear
@@ -24,6 +24,7 @@ from jobs.core.errors import DefinitionError
 from jobs.engine.runtime import jvm_names, spark_on_cluster, spark_on_store, submitted
 from jobs.engine.runtime.holders import own
 from jobs.engine.runtime.jvm import hadoop, jvm
+from jobs.engine.runtime.open_files import raise_limit
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.runtime.spark_added import NOTHING, Added
 
@@ -133,9 +134,13 @@ def start(
     os.environ[LAST_JARS] = ":".join(map(str, last))
     if found.master:
         os.environ.update(spark_on_cluster.environment(found, os.environ))
+    raise_limit()  # the JVM and its workers inherit it
     with _own_interrupts():
         SparkContext._ensure_initialized(gateway=gateway or _launched(conf, log), conf=conf)  # noqa: SLF001  # the only way to hand over a gateway
         session = SparkSession.builder.config(conf=conf).getOrCreate()
+    # Spark would start it at the first batch, when the sockets of many tables are open: its `select` cannot take a descriptor
+    # above 1,023, its thread dies without a word, and no batch is ever handed to Python.
+    ensure_callback_server_started(session.sparkContext._gateway)  # type: ignore[no-untyped-call]  # noqa: SLF001  # PySpark has neither
     _write_no_sidecars(session)
     jvm_names.remember(session)
     if found.master:

@@ -193,6 +193,12 @@ def ill(
             minutes = since // timedelta(minutes=1)
             message = f"{table} has {pulse['lag']:,} rows to read and committed none for {minutes} minutes"
             return Ill.STUCK, message
+        # Whatever it has to read: a batch may have none, and one that hangs while its broker is away hangs all the same.
+        if (unmoved := pulse.get("unmoved") or 0) > patience.total_seconds():
+            return (
+                Ill.STUCK,
+                f"{pulse['running']} of {table} has not come back for {unmoved // 60} minutes",
+            )
     return _fenced(beat, now)
 
 

@@ -11,12 +11,14 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import partial
 
-from jobs.core.errors import DefinitionError, LakeError
-from jobs.core.modes import Mode
+from pyspark.sql import SparkSession
+
+from jobs.core.errors import DefinitionError, LakeError, TransientError
+from jobs.core.modes import MicroBatch, Mode
 from jobs.core.table import Ingested, Table
 from jobs.engine.accounting.close_ledger import Closed, close
 from jobs.engine.gates.gate_files import GateShutError
@@ -24,10 +26,12 @@ from jobs.engine.kafka.lag_gauge import Gauge
 from jobs.engine.kafka.local_broker import bound_log
 from jobs.engine.pipeline.governor import chosen_size
 from jobs.engine.pipeline.runner import Site, run
+from jobs.engine.pipeline.running import Running
 from jobs.engine.pipeline.shadow_lake import Shadow
 from jobs.engine.runtime.holders import own
-from jobs.engine.runtime.jvm import gone, has_ended, loss
+from jobs.engine.runtime.jvm import deaf, gone, has_ended, is_deaf, loss
 from jobs.engine.runtime.outage import skipped_in_outage
+from jobs.engine.service.back_pressure import BackPressure
 from jobs.engine.service.book_closer import BookCloser
 from jobs.engine.service.catch_up_time import Trend
 from jobs.engine.service.failing import Failing, failing
@@ -46,6 +50,16 @@ LOOK = 1.0
 RATE_OVER = 10.0
 LOOK_AT_FILES = 5
 """Rounds of a minute from one look at the tables' files to the next."""
+POLL_EACH = 0.002
+"""Seconds between two looks at a table, for each table: 205 threads that look twenty times a second take a core."""
+ENDS = 60.0
+"""Seconds that running batches have to end once the stream is asked to; one that hangs would keep it for ever."""
+AT_ONCE = 24
+"""Tables that start at the same time: with 68 of them on two busy cores none had committed a batch after ten minutes."""
+STARTING = 600.0
+"""Seconds after which a table that starts no longer keeps others from it."""
+NAMED = 3
+"""Tables that a sentence names; the others are counted."""
 HANDED = 0.5
 """Seconds between two looks whether a process asks for a table."""
 
@@ -78,6 +92,12 @@ class Pulse:
     behind: str | None = None
     """The time since which it has had rows to read and committed none, though it waits for nothing."""
     at: str | None = None
+    gives_way: bool = False
+    """Whether its next batch, which would be of few rows, gives way to tables that are behind."""
+    running: str | None = None
+    """The batch that it is at."""
+    unmoved: int | None = None
+    """The seconds for which that has not moved."""
     behind_rows: int | None = None
     """The rows that it and its sources have not read."""
     falls: float | None = None
@@ -100,7 +120,8 @@ class Host:
         self._tables = tables
         self._mode = mode
         self._lake = lake
-        self._site = site
+        self._poll = max(POLL, POLL_EACH * len(tables))
+        self._site = replace(site, poll=max(site.poll, POLL_EACH * len(tables)))
         self._stop = stop
         self._ended_by: BaseException | None = None
         self.errors: dict[str, Exception] = {}
@@ -124,6 +145,19 @@ class Host:
         self._books = OpenBooks(tables, lake)
         self.closer = BookCloser(self._keep_house)
         self._rounds = 0
+        self._running = {table.id: Running() for table in tables}
+        every = mode.every if isinstance(mode, MicroBatch) else 0.0
+        self._pressure = BackPressure(tables, every)
+        self._starting: dict[str, float] = {}
+        """When each table that starts, and whose first trigger has not ended, began to."""
+        self._turn = threading.Lock()
+        self.hung: list[str] = []
+        """The tables whose batch did not end when the stream was asked to."""
+
+    @property
+    def spark(self) -> SparkSession:
+        """Return the session in which the tables run."""
+        return self._site.spark
 
     def serve(self, look: Callable[["Host"], None]) -> None:
         """Run until stopped; ``look`` is called about once a second, on a store more rarely.
@@ -139,9 +173,9 @@ class Host:
             thread.start()
         self._gauge.start()
         self.closer.start()
-        due = 0.0
+        due, last = 0.0, None
         try:
-            while any(thread.is_alive() for thread in threads):
+            while left := [thread.name for thread in threads if thread.is_alive()]:
                 if time.monotonic() >= due:
                     with skipped_in_outage():
                         self._measure()
@@ -149,15 +183,37 @@ class Host:
                         look(self)
                     due = time.monotonic() + self._lake.pause(LOOK)
                 self._end_without_any()
+                if is_deaf(self._site.spark):
+                    self._hangs(left, deaf())
+                    break  # no batch ends any more, so there is nothing to wait for
+                if self._stop.is_set():
+                    last = last or time.monotonic() + ENDS
+                    if time.monotonic() > last:
+                        self._hangs(left, self._hanging(left))
+                        break
                 time.sleep(POLL)
         finally:
             self.closer.end()
             with skipped_in_outage():
                 self._beat(is_alive=False)
-        left = [self._ended_by, *self.errors.values()]
-        for error in left:
+        for error in (self._ended_by, *self.errors.values()):
             if error is not None:
                 raise error
+
+    def _hangs(self, tables: list[str], error: TransientError) -> None:
+        self.hung = tables
+        self._end(error)
+
+    def _hanging(self, tables: list[str]) -> TransientError:
+        """Return the error of a stream that cannot wait for its batches any longer."""
+        named = [f"{self._running[name]} of {name}" for name in tables]
+        more = f" and {len(named) - NAMED:,} others" if len(named) > NAMED else ""
+        return TransientError(
+            f"{', '.join(named[:NAMED])}{more} did not come back within {ENDS:.0f} s of the request to end, and Spark was killed",
+            hint="nothing is lost or repeated: the next start does those batches again. `strandline logs --of spark` shows what "
+            "Spark did; a function that waits for something outside must bound its wait.",
+            tables=tables,
+        )
 
     def _keep(self, table: Table) -> None:
         try:
@@ -165,8 +221,12 @@ class Host:
                 try:
                     self._await_sources(table)
                     self._await_return(table)
+                    self._await_turn(table)
+                    if self._stop.is_set():
+                        return
                     self._run(table)
                 except Exception as error:
+                    self._starting.pop(table.id, None)
                     if self._ends_all(table, error):
                         raise
                     if not isinstance(error, LakeError) and has_ended(self._site.spark):
@@ -209,7 +269,7 @@ class Host:
         while absent := [each.id for each in table.upstream if not self._lake.exists(each)]:
             self._waiting_for_sources.add(table.id)
             pulse.sources = f"for {' and '.join(absent)}, which does not exist yet"
-            if self._stop.wait(POLL):
+            if self._stop.wait(self._poll):
                 return
         pulse.sources = None
         self._waiting_for_sources.discard(table.id)
@@ -224,6 +284,24 @@ class Host:
                 return
             self._looked_at.pop(table.id, None)
         pulse.away = None
+
+    def _await_turn(self, table: Table) -> None:
+        """Wait until so few other tables start that this one and they get somewhere."""
+        pulse = self.pulses[table.id]
+        while not self._may_start(table):
+            pulse.away = f"for its turn to start; {AT_ONCE} tables do at once"
+            if self._stop.wait(self._poll):
+                return
+        pulse.away = None
+
+    def _may_start(self, table: Table) -> bool:
+        with self._turn:
+            now = time.monotonic()
+            others = [at for at in self._starting.values() if now - at < STARTING]
+            if len(others) >= AT_ONCE:
+                return False
+            self._starting[table.id] = now
+            return True
 
     def _asker(self, table: Table) -> str | None:
         """Return who asks for a table; looked for so rarely that an idle table costs nothing."""
@@ -248,6 +326,8 @@ class Host:
             stopped=partial(self._leaves, table),
             waits=partial(self._waits, table),
             holds=partial(self._holds, table),
+            gives_way=partial(self._gives_way, table),
+            running=self._running[table.id],
         )
 
     def _ends_all(self, table: Table, error: Exception) -> bool:
@@ -278,6 +358,7 @@ class Host:
         self._stop.set()
 
     def _waits(self, table: Table, error: LakeError | None) -> None:
+        self._starting.pop(table.id, None)
         pulse = self.pulses[table.id]
         is_gate = isinstance(error, GateShutError)
         pulse.gate = error.message if error and is_gate else None
@@ -289,7 +370,13 @@ class Host:
     def _holds(self, table: Table, rows: int) -> None:
         self.pulses[table.id].state = rows
 
+    def _gives_way(self, table: Table) -> bool:
+        found = self._pressure.gives_way(table.id)
+        self.pulses[table.id].gives_way = found
+        return found
+
     def _committed(self, table: Table, entry: Entry) -> None:
+        self._pressure.committed(table.id, entry.duration_ms / 1000)
         pulse = self.pulses[table.id]
         pulse.batch = entry.batch
         pulse.batches += 1
@@ -343,7 +430,9 @@ class Host:
             pulse.recent = [(at, rows) for at, rows in pulse.recent if now - at < RATE_OVER]
             pulse.rate = sum(rows for _, rows in pulse.recent) / RATE_OVER
             pulse.lag = self._lag(table)
-            if not pulse.lag or pulse.gate or pulse.away or pulse.failing:
+            waits = bool(pulse.gate or pulse.away or pulse.failing)
+            self._pressure.measured(table.id, pulse.lag, waits=waits)
+            if not pulse.lag or waits:
                 pulse.behind = None
             else:
                 pulse.behind = pulse.behind or self._site.clock().isoformat(timespec="seconds")
@@ -369,6 +458,10 @@ class Host:
 
     def _beat(self, *, is_alive: bool) -> None:
         at: datetime = self._site.clock()
+        for name, running in self._running.items():
+            idle = running.idle
+            self.pulses[name].running = None if idle is None else str(running)
+            self.pulses[name].unmoved = None if idle is None else int(idle)
         tables = {
             name: {k: v for k, v in asdict(pulse).items() if k != "recent"}
             for name, pulse in self.pulses.items()

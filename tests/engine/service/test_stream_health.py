@@ -106,6 +106,18 @@ def test_a_table_that_has_rows_to_read_and_commits_none_is_stuck() -> None:
     assert watch(again, beat(now=later, lag=7), later).ill is None, "it was started just now"
 
 
+def test_a_batch_that_does_not_come_back_is_stuck_whatever_it_has_to_read() -> None:
+    """It was known by its unread rows alone, and a batch may have none."""
+    seconds = int(STUCK.total_seconds())
+    moving = {"running": "batch 7", "unmoved": seconds}
+
+    found = watch(ASKED, beat(lag=0, **{**moving, "unmoved": seconds + 60}), NOON)
+    assert found.ill is Ill.STUCK
+    assert found.message == f"batch 7 of {TABLE} has not come back for 11 minutes"
+    assert watch(ASKED, beat(lag=0, **moving), NOON).ill is None
+    assert watch(ASKED, beat(lag=0, running=None, unmoved=None), NOON).ill is None
+
+
 @pytest.mark.parametrize("why", ["gate", "away"])
 def test_a_table_that_waits_for_others_is_not_stuck(why: str) -> None:
     """Half an hour without a broker is no fault of the stream, and uses up no attempt."""
