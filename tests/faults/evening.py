@@ -21,6 +21,7 @@ from jobs import catalog
 from jobs.cli.place import now
 from jobs.core.table import Table
 from jobs.engine.service.background_stream import Always
+from jobs.engine.service.condition import condition
 from jobs.engine.service.heartbeat import heartbeat
 from jobs.engine.service.metrics_page import LakeLook
 from jobs.engine.storage.lake import Lake
@@ -231,7 +232,7 @@ class Evening:
         parts = (
             f"status {status.code}: {(ill or ['nothing ill'])[0][:110]}",
             f"metrics: {', '.join(alarms) or 'nothing'}",
-            f"Dagster: {self._dagster or 'nothing'}",
+            f"Dagster: {condition(self.lake, now()).sentence[:110]}; watchdog: {self._dagster or 'nothing'}",
         )
         return "<br>".join(parts).replace("|", "/").replace(str(self.lake.root), "LAKE")
 
