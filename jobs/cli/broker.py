@@ -15,7 +15,7 @@ from jobs.cli.oncall import always
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, say
 from jobs.cli.stream_log import fails
-from jobs.core.errors import TransientError
+from jobs.core.errors import LakeError, TransientError
 from jobs.core.kind import Layer
 from jobs.core.topic import Topic
 from jobs.engine.kafka import admin, local_broker
@@ -23,7 +23,7 @@ from jobs.engine.pipeline import radar
 from jobs.engine.pipeline.danger import Level
 from jobs.engine.runtime.holders import is_there
 from jobs.engine.runtime.settings import Settings
-from jobs.engine.runtime.store_away import StoreAwayError
+from jobs.engine.runtime.store_away import KeysRefusedError, StoreAwayError
 from jobs.engine.service.catch_up_time import of_pulse
 from jobs.engine.service.condition import condition
 from jobs.engine.service.desired_state import Order, order
@@ -101,12 +101,12 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     found, where = place.asked(lake, small=True)
     try:
         _show(found, where, as_json=as_json)
-    except StoreAwayError as error:
+    except (StoreAwayError, KeysRefusedError) as error:
         _show_near(where, error, as_json=as_json)
-        raise SystemExit(error.exit_code) from error
+        raise SystemExit(TransientError.exit_code) from error
 
 
-def _show_near(where: Lake, error: StoreAwayError, *, as_json: bool) -> None:
+def _show_near(where: Lake, error: LakeError, *, as_json: bool) -> None:
     """Show what this machine has of a lake whose store does not answer: the copy of the heartbeat, which is written first."""
     kept = near(where, where.heartbeat).text()
     beat: dict[str, Any] | None = json.loads(kept) if kept else None

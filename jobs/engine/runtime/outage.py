@@ -12,10 +12,11 @@ from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException
 
-from jobs.core.errors import DataError, DefinitionError, LakeError, TransientError
+from jobs.core.errors import DataError, LakeError, TransientError
 from jobs.engine.runtime.jvm import SLOW, loss, text_of
 from jobs.engine.runtime.store_away import (
     KEYS,
+    KeysRefusedError,
     StoreAwayError,
     StoreRefusesError,
     is_refusing_store,
@@ -78,11 +79,8 @@ def denied(error: BaseException) -> LakeError | None:
     """Return the sentence about a file, a folder or a store that this user may not read or write; None when that is not the cause."""
     for each in _causes(error):
         place = None
-        if is_refusing_store(text_of(each)):
-            return DefinitionError(
-                f"the object store refuses the keys: {reason(text_of(each))}",
-                hint="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to a key that may read and write the bucket.",
-            )
+        if KEYS.is_asked and is_refusing_store(text_of(each)):
+            return KeysRefusedError(reason(text_of(each)))
         if isinstance(each, PermissionError):
             place = str(each.filename or "a file")
         elif found := DENIED.search(text_of(each)):
@@ -124,7 +122,7 @@ def _away(error: BaseException) -> TransientError | None:
         return _no_room()
     if is_silent_store(text):
         return StoreAwayError(reason(text))
-    if is_refusing_store(text) and KEYS.refused():
+    if KEYS.is_asked and is_refusing_store(text) and KEYS.refused():
         return StoreRefusesError(reason(text))
     is_silent = isinstance(error, KafkaException) and error.args[0].code() in UNREACHED
     name = next((name for name in SILENT if name in text), "")

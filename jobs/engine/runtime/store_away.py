@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Callable
 
-from jobs.core.errors import TransientError
+from jobs.core.errors import DefinitionError, TransientError
 
 SILENT = (
     "Unable to execute HTTP request",
@@ -22,10 +22,12 @@ SILENT = (
 it has tried again for as long as it may."""
 
 REFUSED = re.compile(
-    r"AccessDeniedException: s3a?://|\b(?:InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|TokenRefreshRequired)\b"
-    r"|\b(?:403 Forbidden|401 Unauthorized)\b"
+    r"AccessDeniedException: s3a?://\S+: "
+    r"|(?:S3Exception|AwsServiceException|Generic S3 error|Error performing).*\b(?:InvalidAccessKeyId|SignatureDoesNotMatch"
+    r"|ExpiredToken|TokenRefreshRequired|403 Forbidden|401 Unauthorized|Status Code: 40[13])\b"
 )
-"""What the errors of a store contain that refuses the keys: Hadoop's, the service's own codes, and those of delta-rs."""
+"""What a line of an error has where a store refuses the keys: Hadoop's words, and those of the clients of S3 with their codes. A
+code alone is in the rows of many a log, which errors cite."""
 
 PATIENCE = 900.0
 """Seconds for which a process believes that keys which worked will work again: a token is renewed late by minutes, not by hours."""
@@ -63,21 +65,40 @@ class StoreRefusesError(StoreAwayError):
         )
 
 
+class KeysRefusedError(DefinitionError):
+    """The object store refuses keys that never worked, as far as this process knows."""
+
+    def __init__(self, why: str, place: str = "") -> None:
+        """Say what is refused, and why, as far as is known."""
+        super().__init__(
+            f"the object store refuses {place or 'the keys'}" + (f": {why}" if why else ""),
+            hint="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to a key that may read and write the bucket.",
+            **({"lake": place} if place else {}),
+        )
+
+
 class Keys:
     """Whether a refusal of this process's keys is weather: they worked before, and have not been refused for long.
 
-    Reads may be taken while writes are refused, so an accepted request does not end a refusal; a time without any does.
+    A key may be one that only reads, so only an accepted write shows that it works, and no accepted request ends a refusal: a
+    time without any does.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Begin with keys that have not worked yet."""
         self._clock = clock
+        self.is_asked = False
+        """Whether this process has asked a store at all: what an error says of keys is no store's otherwise."""
         self._worked = False
         self._since = self._last = -math.inf
 
+    def asked(self) -> None:
+        """Record that a store is asked."""
+        self.is_asked = True
+
     def worked(self) -> None:
-        """Record that the store has taken a request."""
-        self._worked = True
+        """Record that the store has taken a write."""
+        self.is_asked = self._worked = True
 
     def refused(self) -> bool:
         """Record a refusal, and return whether to wait."""

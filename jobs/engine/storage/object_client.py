@@ -13,10 +13,9 @@ from obstore.exceptions import BaseError, PermissionDeniedError, Unauthenticated
 from obstore.fsspec import FsspecStore
 from obstore.store import S3Store
 
-from jobs.core.errors import DefinitionError
 from jobs.engine.runtime.addresses import StoreOptions
 from jobs.engine.runtime.settings import S3A, store_options
-from jobs.engine.runtime.store_away import KEYS, StoreAwayError, StoreRefusesError
+from jobs.engine.runtime.store_away import KEYS, KeysRefusedError, StoreAwayError, StoreRefusesError
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig  # they have no names at run time
@@ -74,27 +73,29 @@ def file_system() -> FsspecStore:
 
 
 @contextmanager
-def asked(path: str) -> Iterator[None]:
+def asked(path: str, *, writes: bool = False) -> Iterator[None]:
     """Say what the reader does about a refusal of the store.
 
+    Args:
+        path: What is asked for.
+        writes: Whether it is written, which shows that the keys work.
+
     Raises:
-        DefinitionError: It refuses the credentials.
+        KeysRefusedError: It refuses the credentials.
         StoreRefusesError: It does, and has taken them before, some minutes ago.
         StoreAwayError: It does not answer.
     """
+    KEYS.asked()
     try:
         yield
-        KEYS.worked()
     except (PermissionDeniedError, UnauthenticatedError) as error:
         if KEYS.refused():
             raise StoreRefusesError(_first_line(error), f"{S3A}://{path}") from error
-        raise DefinitionError(
-            f"the object store refuses {S3A}://{path}",
-            hint="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to a key that may read and write the bucket.",
-            lake=f"{S3A}://{path}",
-        ) from error
+        raise KeysRefusedError("", f"{S3A}://{path}") from error
     except BaseError as error:
         raise StoreAwayError(_first_line(error), f"{S3A}://{path}") from error
+    if writes:
+        KEYS.worked()
 
 
 def _first_line(error: BaseError) -> str:

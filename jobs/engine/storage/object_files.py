@@ -142,7 +142,7 @@ def written(path: str) -> BinaryIO:
 def put(path: str, content: bytes) -> None:
     """Write an object; a reader sees the old content or the new."""
     store, key = _split(path)
-    with asked(path):
+    with asked(path, writes=True):
         obstore.put(store, key, content)
 
 
@@ -154,7 +154,7 @@ def create(path: str, content: bytes) -> bool:
 def create_tagged(path: str, content: bytes) -> str | None:
     """Write an object that does not exist; return its tag, or None where another writer has created it."""
     store, key = _split(path)
-    with asked(path):
+    with asked(path, writes=True):
         try:
             return str(obstore.put(store, key, content, mode="create")["e_tag"])
         except AlreadyExistsError:
@@ -165,7 +165,7 @@ def create_tagged(path: str, content: bytes) -> str | None:
 def replace(path: str, content: bytes, tag: str) -> str | None:
     """Write an object that has not changed since it had a tag; return its new tag, or None where it has changed."""
     store, key = _split(path)
-    with asked(path):
+    with asked(path, writes=True):
         try:
             return str(obstore.put(store, key, content, mode={"e_tag": tag})["e_tag"])
         except (PreconditionError, FileNotFoundError):
@@ -190,7 +190,7 @@ def copy(path: str, to: str) -> None:
     """Copy an object; within a bucket the server does it."""
     store, key = _split(path)
     other, target = _split(to)
-    with asked(path):
+    with asked(path, writes=True):
         if other is store:
             obstore.copy(store, key, target)
         else:

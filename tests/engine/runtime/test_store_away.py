@@ -78,6 +78,7 @@ def test_keys_that_worked_are_waited_for_and_keys_that_never_did_are_a_mistake(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(outage, "KEYS", Keys())
+    outage.KEYS.asked()
     never = outage.absence(RuntimeError(REFUSAL)), outage.denied(RuntimeError(REFUSAL))
     outage.KEYS.worked()
     found = outage.absence(RuntimeError(REFUSAL))
@@ -103,3 +104,15 @@ def test_a_refusal_is_waited_for_some_minutes_though_other_requests_are_taken() 
 
     assert waited == PATIENCE
     assert keys.refused(), "a refusal after a time without any is another one"
+
+
+def test_what_a_row_of_a_log_says_is_no_word_of_a_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Errors of Spark cite values; on a disk no store was asked at all."""
+    cited = "[CAST_INVALID_INPUT] The value 'GET /login 403 Forbidden ExpiredToken' of the type STRING cannot be cast"
+    monkeypatch.setattr(outage, "KEYS", Keys())
+    on_a_disk = outage.denied(RuntimeError(cited)), outage.absence(RuntimeError(REFUSAL))
+    outage.KEYS.worked()
+
+    assert on_a_disk == (None, None)
+    assert outage.denied(RuntimeError(cited)) is None
+    assert outage.absence(RuntimeError(cited)) is None
