@@ -43,3 +43,12 @@ def lost_of(topic: str, read: Mapping[Part, int]) -> str:
     parts = [(number, at) for (name, number), at in sorted(read.items()) if name == topic]
     from_where = " and ".join(f"offset {at} of partition {number}" for number, at in parts)
     return f"what the former one had from {from_where or 'where it was read'} on is lost"
+
+
+def identities_in(stream: str) -> dict[str, str]:
+    """Return the ids of topics by their names, as a ledger entry has them.
+
+    >>> identities_in("orders@f3,readings@a1")
+    {'orders': 'f3', 'readings': 'a1'}
+    """
+    return dict(topic.rsplit("@", 1) for topic in stream.split(",") if "@" in topic)

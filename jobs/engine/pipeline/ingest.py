@@ -21,7 +21,7 @@ from jobs.core.table import Table
 from jobs.core.topic import Topic
 from jobs.engine.kafka import topic_log
 from jobs.engine.kafka.beyond_calendar import FEW, as_spark_reads, is_beyond, within_calendar
-from jobs.engine.kafka.recreated import WAY, RecreatedError, lost_of
+from jobs.engine.kafka.recreated import WAY, RecreatedError, identities_in, lost_of
 from jobs.engine.kafka.slices import Backlog, Bounds, Part, Positions, name_of, range_ends
 from jobs.engine.kafka.stays import current
 from jobs.engine.pipeline.governor import Governor
@@ -352,11 +352,6 @@ def refuse_unlike(name: str, before: str, now: str, read: Positions | None = Non
     for topic, known in identities_in(before).items():
         if found.get(topic, known) != known:
             raise RecreatedError(name, topic, read or {})
-
-
-def identities_in(stream: str) -> dict[str, str]:
-    """Return the ids of topics by their names, as an entry has them."""
-    return dict(topic.rsplit("@", 1) for topic in stream.split(",") if "@" in topic)
 
 
 def by_topic(positions: Positions) -> dict[str, dict[int, int]]:

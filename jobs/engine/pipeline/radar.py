@@ -24,11 +24,10 @@ from jobs.core.topic import Topic
 from jobs.engine.kafka import admin
 from jobs.engine.kafka.next_records import WAIT
 from jobs.engine.kafka.outlook import outlooks
-from jobs.engine.kafka.recreated import lost_of
+from jobs.engine.kafka.recreated import identities_in, lost_of
 from jobs.engine.kafka.slices import Backlog, Part, Positions, name_of, range_ends
 from jobs.engine.kafka.stays import current
 from jobs.engine.pipeline.danger import Danger, Level, judged, text
-from jobs.engine.pipeline.ingest import identities_in
 from jobs.engine.pipeline.readers import How, Reader, readers
 from jobs.engine.storage.commit_log import commit_file, is_commit
 from jobs.engine.storage.commit_time import committed_at

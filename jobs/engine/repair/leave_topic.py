@@ -21,9 +21,10 @@ from jobs.core.table import Ingested
 from jobs.core.topic import Topic
 from jobs.engine.accounting.left_topics import NO_ID, UNKNOWN, decided
 from jobs.engine.kafka.expired import count, described
+from jobs.engine.kafka.recreated import identities_in
 from jobs.engine.kafka.slices import Backlog, Bounds, Part, name_of, part_of, range_ends
 from jobs.engine.kafka.stays import STAY, stays
-from jobs.engine.pipeline.ingest import identities_in, identity, own_of
+from jobs.engine.pipeline.ingest import identity, own_of
 from jobs.engine.pipeline.runner import Site
 from jobs.engine.quarantine.write import Signed
 from jobs.engine.storage import delta_commit
