@@ -1,14 +1,14 @@
 """The offsets of a table's topics, and how far the table has read them."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaException
 
-from jobs.core.errors import LakeError
+from jobs.core.errors import TransientError
 from jobs.core.table import Ingested, Table
 from jobs.engine.kafka.slices import Backlog, Bounds, Part, name_of, part_of
+from jobs.engine.kafka.topic_log import consumer
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Offsets, last_entry
 
@@ -27,15 +27,29 @@ class Ends:
         return self.end - self.read
 
 
-def ends_of(table: Table, lake: Lake, address: str, options: Mapping[str, str]) -> dict[Part, Ends]:
-    """Return the offsets of all partitions of a table's topics, from Kafka and the ledger."""
+def ends_of(
+    table: Table,
+    lake: Lake,
+    address: str,
+    options: Mapping[str, str],
+    asks: Consumer | None = None,
+) -> dict[Part, Ends]:
+    """Return the offsets of all partitions of a table's topics, from Kafka and the ledger.
+
+    Args:
+        table: The table.
+        lake: The lake.
+        address: Where Kafka is.
+        options: Its client's options.
+        asks: The client to ask with, which stays open; one for each topic when absent.
+    """
     newest = last_entry(lake.table(table)) if lake.exists(table) else None
     read = newest[1].offsets if newest else {}
     # The sums say which topics are retired; once a second the newest entry must do, which names those that it read.
     known = {part_of(name)[0] for name in read}
     named = {each.rpartition("@")[0] for each in newest[1].stream.split(",")} if newest else set()
     topics = [each for each in table.topics if each.name in named or each.name not in known]
-    backlog = Backlog(address, options, topics, map(part_of, read))
+    backlog = Backlog(address, options, topics, map(part_of, read), asks)
     try:
         return ends(backlog.bounds(), read)
     finally:
@@ -55,6 +69,8 @@ def unread_offsets(
 ) -> dict[str, int]:
     """Return by bronze table how many offsets it has not read, where Kafka answers.
 
+    A table of which that cannot be known, as one whose topic was deleted, is left out, and hides no other.
+
     Args:
         tables: Any tables; those that read no topic are passed over.
         lake: The lake.
@@ -64,11 +80,20 @@ def unread_offsets(
     found: dict[str, int] = {}
     if address is None:
         return found
-    # A cluster that is away is away for all tables, and each would wait for it.
-    with suppress(LakeError, KafkaException):
+    try:
+        asks = consumer(address, options)
+    except KafkaException:  # its options are wrong, for all tables alike
+        return found
+    try:
         for table in tables:
-            if isinstance(table, Ingested) and lake.exists(table):
-                found[table.id] = sum(
-                    part.lag for part in ends_of(table, lake, address, options).values()
-                )
+            try:
+                if isinstance(table, Ingested) and lake.exists(table):
+                    parts = ends_of(table, lake, address, options, asks)
+                    found[table.id] = sum(part.lag for part in parts.values())
+            except (TransientError, KafkaException):
+                break  # a cluster that is away is away for all tables, and each would wait for it
+            except Exception:  # noqa: BLE001, S112  # one table's damage is its own; it is reported with its books
+                continue
+    finally:
+        asks.close()
     return found

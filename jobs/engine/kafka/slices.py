@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from confluent_kafka import Message
+from confluent_kafka import Consumer, Message
 
 from jobs.core.lateness import SKEW, milliseconds
 from jobs.core.topic import Topic
@@ -44,6 +44,7 @@ class Backlog:
         options: Mapping[str, str],
         topics: Sequence[Topic],
         read: Iterable[Part] = (),
+        asks: Consumer | None = None,
     ) -> None:
         """Connect; the cluster is not queried yet.
 
@@ -52,8 +53,9 @@ class Backlog:
             options: Its client's options.
             topics: Which.
             read: The partitions that their reader knows, which say on which cluster each topic is (jobs/engine/kafka/stays.py).
+            asks: A client that others use as well, and close.
         """
-        self._logs = {topic.name: Log(address, options, topic) for topic in topics}
+        self._logs = {topic.name: Log(address, options, topic, asks) for topic in topics}
         known = stays(read)
         self._first = {name: known.get(name, 0) * STAY for name in self._logs}
 

@@ -37,29 +37,25 @@ Answer = TypeVar("Answer")
 class Log:
     """A topic, read by ranges of offsets."""
 
-    def __init__(self, address: str, options: Mapping[str, str], topic: Topic) -> None:
-        """Connect; the cluster is not queried yet."""
+    def __init__(
+        self,
+        address: str,
+        options: Mapping[str, str],
+        topic: Topic,
+        asks: Consumer | None = None,
+    ) -> None:
+        """Connect, unless with a client that others use as well, and close; the cluster is not queried yet."""
         self.address = address
         self.topic = topic
         self._options = options
-        self._client = {
-            "bootstrap.servers": address,
-            "log_level": 0,
-            **{k: v for k, v in options.items() if not k.startswith("ssl.truststore")},
-        }
-        self._reading = {
-            **self._client,
-            "group.id": "strandline",
-            "enable.auto.commit": "false",
-            "isolation.level": "read_committed",
-            "auto.offset.reset": "error",
-            "enable.partition.eof": "true",
-        }
-        self._consumer = Consumer(self._reading)
+        self._reading = _reading(address, options)
+        self._is_shared = asks is not None
+        self._consumer = asks or Consumer(self._reading)
 
     def close(self) -> None:
         """Disconnect."""
-        self._consumer.close()
+        if not self._is_shared:
+            self._consumer.close()
         if "_looker" in self.__dict__:
             self._looker.close()
 
@@ -289,6 +285,24 @@ def java_options(options: Mapping[str, str]) -> dict[str, str]:
             "kafka.ssl.truststore.location": authority,
         }
     return translated
+
+
+def consumer(address: str, options: Mapping[str, str]) -> Consumer:
+    """Return a client to ask a cluster of several topics; its maker closes it."""
+    return Consumer(_reading(address, options))
+
+
+def _reading(address: str, options: Mapping[str, str]) -> dict[str, str | int]:
+    return {
+        "bootstrap.servers": address,
+        "log_level": 0,
+        **{k: v for k, v in options.items() if not k.startswith("ssl.truststore")},
+        "group.id": "strandline",
+        "enable.auto.commit": "false",
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "error",
+        "enable.partition.eof": "true",
+    }
 
 
 def admin(address: str, options: Mapping[str, str]) -> AdminClient:

@@ -3,16 +3,20 @@
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 
 from jobs import catalog
+from jobs.core.table import Ingested
+from jobs.engine.kafka import topic_log
 from jobs.engine.kafka.lag import unread_offsets
 from jobs.engine.runtime.jvm import BUSY
 from jobs.engine.service.metrics_page import LakeLook
 from jobs.engine.service.process_metrics import Processes
 from jobs.engine.storage.lake import Lake
-from tests.engine.written import BRONZE, GOLD, SILVER
+from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, written
 from tests.infra.test_runbooks import died
 from tests.support.watched_lake import FEED, values, watched_lake
 
@@ -76,6 +80,76 @@ def test_while_no_stream_measures_the_lag_kafka_is_asked(tmp_path: Path, minutes
     lag = values(page)["strandline_table_lag_rows", BRONZE.id]
 
     assert lag == (300 if minutes else 12)
+
+
+def test_a_dead_stream_is_seen_also_where_its_lag_cannot_be_asked(tmp_path: Path) -> None:
+    """One folder of another user, and the metrics said for ever that the stream was up."""
+    lake = watched_lake(tmp_path, NOW)
+    failures: list[str] = []
+
+    def refused() -> dict[str, int]:
+        raise PermissionError(13, "Permission denied", "bronze")
+
+    page = LakeLook(catalog.tables(), lake, lambda: NOW, failures.append, refused)
+    page.look()
+    assert values(page)["strandline_process_up", "stream"] == 1
+    beat = json.loads(lake.heartbeat.text() or "")
+    lake.heartbeat.put(json.dumps({**beat, "alive": False}))
+
+    page.look()
+
+    found = values(page)
+    assert found["strandline_process_up", "stream"] == 0
+    assert found["strandline_process_ill", "dead", "stream"] == 1
+    assert found["strandline_look_failed", "unread"] == 1
+    assert [each.partition(":")[0] for each in failures] == ["unread"]
+
+
+class Cluster:
+    """A cluster on which one topic was deleted and each other has one partition of 300 records."""
+
+    made: ClassVar[list["Cluster"]] = []
+    deleted = ""
+
+    def __init__(self, _: object) -> None:
+        """Connect."""
+        self.is_open = True
+        self.made.append(self)
+
+    def list_topics(self, name: str, timeout: float) -> SimpleNamespace:
+        """Return the partitions of a topic."""
+        assert timeout
+        error = "no such topic" if name == self.deleted else None
+        return SimpleNamespace(topics={name: SimpleNamespace(error=error, partitions={0: None})})
+
+    def get_watermark_offsets(self, _: object, timeout: float) -> tuple[int, int]:
+        """Return the ends of a partition."""
+        assert timeout
+        return 0, 300
+
+    def close(self) -> None:
+        """Disconnect."""
+        self.is_open = False
+
+
+def test_a_table_that_cannot_be_asked_hides_the_lag_of_no_other_and_one_client_asks_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first had no topic any more, and the lag of all was unknown: no alarm for lag could fire."""
+    lake = Lake(tmp_path)
+    deleted, torn, *others = (each for each in catalog.tables() if isinstance(each, Ingested))
+    for table in (deleted, torn, *others):
+        written(lake.table(table), numbers(3), entry(table).encoded())
+    commits = (lake.table(torn).local / "_delta_log").glob("*.json")
+    max(commits).write_text('{"add": {"pa')
+    monkeypatch.setattr(topic_log, "Consumer", Cluster)
+    monkeypatch.setattr(Cluster, "made", [])
+    monkeypatch.setattr(Cluster, "deleted", deleted.topics[0].name)
+
+    found = unread_offsets(catalog.tables(), lake, "127.0.0.1:9", {})
+
+    assert found == {table.id: 300 * len(table.topics) for table in others}
+    assert [each.is_open for each in Cluster.made] == [False]
 
 
 def test_a_cluster_that_is_away_is_no_error_of_the_metrics(tmp_path: Path) -> None:
