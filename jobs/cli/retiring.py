@@ -11,6 +11,7 @@ from jobs.cli.ranges import moment
 from jobs.cli.screen import emit, note, say
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Ingested
+from jobs.engine.accounting.left_topics import NOT_ASKED
 from jobs.engine.pipeline.runner import Site
 from jobs.engine.quarantine.write import Signed
 from jobs.engine.repair import leave_topic
@@ -58,8 +59,9 @@ def retire(  # noqa: PLR0913, PLR0917  # each is an option of the command line
 
     Its rows stay readable, every table above goes on, and the ledger and `status` say up to which offset it was read, by
     whose decision and why. Type it before the topic is deleted: it asks the cluster whether there is more, and refuses while
-    records are unread; then take the topic out of the table's `reads`. It is refused beside a running stream of the table:
-    `strandline pause` first. --undo reads the topic on from where it ended.
+    records are unread or the topic cannot be asked; --leave-unread goes on all the same. Then take the topic out of the
+    table's `reads`. The last topic of a table is not retired: name another one there first. It is refused beside a running
+    stream of the table: `strandline pause` first. --undo reads the topic on from where it ended.
 
     \b
     strandline retire bronze.device_telemetry --topic device-telemetry-v1 --because "the last of the old devices is gone"
@@ -81,6 +83,8 @@ def retire(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         emit(_figures(entry))
         return
     say(f"{table}: {topic} is {'read again from where it ended' if undo else 'retired'}")
+    if entry.retired[topic].endswith(NOT_ASKED):
+        note(f"what {topic} had beyond what was read is not known: {NOT_ASKED}")
     if not undo and topic in {each.name for each in chosen.topics}:
         note(f"take {topic} out of the `reads` of {table}; until then it is passed over")
 

@@ -15,6 +15,7 @@ from jobs.engine.storage.ledger_snapshot import sums_of
 
 UNKNOWN = -1
 """The end of a partition that was not asked for."""
+NOT_ASKED = "its end was not asked"
 NO_ID = "-"
 """For the id of a topic that the declaration did not name any more when it was retired."""
 
@@ -45,7 +46,7 @@ def said(table: Ingested, lake: Lake) -> list[str]:
         ),
         *(
             f"moved to another cluster: {name} of {table.id}, read up to offset {at}, "
-            + ("its end was not asked" if end == UNKNOWN else f"which ended at {end}")
+            + (NOT_ASKED if end == UNKNOWN else f"which ended at {end}")
             for name, (at, end) in sorted(sums.clusters.items())
         ),
     ]

@@ -291,8 +291,8 @@ def refuse_retired(table: Table, left: Sequence[Topic]) -> None:
     if not left:
         raise DefinitionError(
             f"all topics of {table.id} are retired, so nothing feeds it",
-            hint=f"its rows stay, and its readers go on; `strandline retire {table.id}` retires the table itself, and "
-            f"`strandline retire {table.id} --topic NAME --undo` reads a topic again.",
+            hint="its rows stay, and its readers go on. Name the topic that is to feed it in its `reads`, or "
+            f'`strandline retire {table.id} --topic NAME --undo --because "…"` reads one again.',
             table=table.id,
         )
 

@@ -33,6 +33,7 @@ from jobs.engine.storage.commit_log import commit_file, is_commit
 from jobs.engine.storage.commit_time import committed_at
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_table, last_entry, latest_version
+from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.spark_checkpoint import kafka_ends
 
@@ -60,11 +61,16 @@ class TopicReader:
 def topic_readers(lake: Lake) -> list[TopicReader]:
     """Return the bronze tables that have read something, and the feeds that ran in the last process."""
     tables = (table for table in catalog.tables() if isinstance(table, Ingested))
-    found = ((table.id, lake.table(table)) for table in tables)
-    bronze = [
-        TopicReader(name=name, positions=_read(path), stream=_stream(path)) for name, path in found
-    ]
+    bronze = [_bronze(table.id, lake.table(table)) for table in tables]
     return [*(each for each in bronze if each.positions), *_feeds(lake)]
+
+
+def _bronze(name: str, path: Place) -> TopicReader:
+    positions, stream = _read(path), _stream(path)
+    if positions and not identities_in(stream):  # all are retired, or it was read before ids were
+        left = sums_of(path).retired
+        positions = {part: at for part, at in positions.items() if part[0] not in left}
+    return TopicReader(name=name, positions=positions, stream=stream)
 
 
 def table_dangers(lake: Lake) -> list[Danger]:

@@ -15,11 +15,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from jobs.core.errors import DataError, DefinitionError
+from jobs.core.errors import DataError, DefinitionError, TransientError
 from jobs.core.feed import Feed
 from jobs.core.table import Ingested
 from jobs.core.topic import Topic
-from jobs.engine.accounting.left_topics import NO_ID, UNKNOWN, decided
+from jobs.engine.accounting.left_topics import NO_ID, NOT_ASKED, UNKNOWN, decided
 from jobs.engine.kafka.expired import count, described
 from jobs.engine.kafka.recreated import identities_in
 from jobs.engine.kafka.slices import Backlog, Bounds, Part, name_of, part_of, range_ends
@@ -36,6 +36,11 @@ from jobs.engine.storage.locks import lease
 
 RETIRE = "retire topic"
 MOVE = "move cluster"
+
+WITHOUT = (
+    "name the cluster that was read until now with --from; if that is gone for good, or the topic was deleted or made anew "
+    "there, --leave-unread goes on without asking it, and the ledger says so."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +62,7 @@ def retire(table: Ingested, topic: str, lake: Lake, site: Site, leaving: Leaving
     """Read a topic no more.
 
     Raises:
-        DefinitionError: The table never read it, or it is retired already.
+        DefinitionError: The table never read it, or it is retired already, or no other one feeds the table.
         DataError: It has records that were not read, or cannot be asked.
     """
     with lease(site.spark, table, lake):
@@ -77,6 +82,7 @@ def retire(table: Ingested, topic: str, lake: Lake, site: Site, leaving: Leaving
                 table=table.id,
                 topic=topic,
             )
+        _refuse_last(table, topic, known)
         read = own_of(range_ends(newest.offsets), (topic,))
         ends = _asked(leaving, site, [Topic(name=topic)], newest, read)
         left = _left(table, read, ends, leaving)
@@ -89,7 +95,7 @@ def retire(table: Ingested, topic: str, lake: Lake, site: Site, leaving: Leaving
             newest,
             mode=RETIRE,
             stream=identity(ids),
-            retired={topic: f"{own_id} {_words(leaving.signed)}"},
+            retired={topic: f"{own_id} {_words(leaving.signed)}{'' if ends else f'; {NOT_ASKED}'}"},
             lost=left,
             accepted=_words(leaving.signed),
         )
@@ -224,29 +230,58 @@ def move_back(table: Ingested, lake: Lake, site: Site, signed: Signed) -> Entry:
         )
 
 
+def _refuse_last(table: Ingested, topic: str, retired: Mapping[str, str]) -> None:
+    """Refuse to retire the last topic that feeds a table: without one it would fail at each start.
+
+    Raises:
+        DefinitionError: It is the last one.
+    """
+    if not {each.name for each in table.topics} - {topic, *retired}:
+        raise DefinitionError(
+            f"{topic} is the last topic that feeds {table.id}, so it is not retired",
+            hint=f"if its producers write to another topic now, name that in the `reads` of {table.id} first; if it was made "
+            f"anew, or is on another cluster, `strandline move {table.id}` reads it on. A topic to which nothing comes "
+            "any more costs nothing: leave it as it is.",
+            table=table.id,
+            topic=topic,
+        )
+
+
 def _asked(
     leaving: Leaving, site: Site, topics: Sequence[Topic], newest: Entry, read: Mapping[Part, int]
 ) -> dict[Part, int]:
-    """Return the ends of the topics that are left; none where they cannot be asked any more.
+    """Return the ends of the topics that are left; none of one that cannot be asked any more, where that was decided.
 
     Raises:
-        DefinitionError: Another topic has the name at that address.
+        DefinitionError: One is not at that address, or another topic has its name there.
+        TransientError: No broker answers there.
     """
-    if leaving.address is None:
-        return {}
-    backlog = Backlog(leaving.address, site.options, topics, read)
-    try:
-        ids, known = backlog.identities(), identities_in(newest.stream)
-        if other := sorted(name for name, id_ in ids.items() if known.get(name, id_) != id_):
-            raise DefinitionError(
-                f"{' and '.join(other)} at {leaving.address} is another topic than the one that was read",
-                hint="name the cluster that was read until now with --from; if it is gone, or the topic was made anew there, "
-                "--leave-unread goes on without it.",
-                address=leaving.address,
-            )
-        return {part: end for part, (_, end) in backlog.bounds().items()}
-    finally:
-        backlog.close()
+    ends: dict[Part, int] = {}
+    for topic in topics if leaving.address is not None else ():
+        backlog = Backlog(str(leaving.address), site.options, [topic], read)
+        try:
+            _refuse_another(backlog.identities(), newest, str(leaving.address))
+            ends |= {part: end for part, (_, end) in backlog.bounds().items()}
+        except (DefinitionError, TransientError) as error:
+            if leaving.leaves_unread:
+                continue
+            # What makes a missing topic is no way on: a new one would have the places of what was read.
+            is_away = isinstance(error, TransientError)
+            hint = f"{error.hint} {WITHOUT}".strip() if is_away else WITHOUT
+            raise type(error)(error.message, hint=hint, **error.fields) from error
+        finally:
+            backlog.close()
+    return ends
+
+
+def _refuse_another(ids: Mapping[str, str], newest: Entry, address: str) -> None:
+    known = identities_in(newest.stream)
+    if other := sorted(name for name, id_ in ids.items() if known.get(name, id_) != id_):
+        raise DefinitionError(
+            f"{' and '.join(other)} at {address} is another topic than the one that was read",
+            hint=WITHOUT,
+            address=address,
+        )
 
 
 def _left(

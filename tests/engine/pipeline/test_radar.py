@@ -146,6 +146,18 @@ def test_readers_of_topics_are_what_was_read_and_feeds_that_run(tmp_path: Path) 
     assert feed not in _positions(topic_readers(lake))
 
 
+def test_a_topic_that_was_retired_is_read_by_none(lake: Lake) -> None:
+    """A table whose last topic was retired before that was refused; its entry names no topic as read."""
+    read = entry(BRONZE, stream="x@a1", offsets={"x/0": (0, 9)})
+    left = entry(BRONZE, stream="", offsets={"x/0": (9, 9)}, retired={"x": "a1 ann: gone"})
+    write_log(lake.table(BRONZE), [read])
+    assert _positions(topic_readers(lake)) == {BRONZE.id: {("x", 0): 9}}
+
+    write_log(lake.table(BRONZE), [left], first=1)
+
+    assert topic_readers(lake) == []
+
+
 def test_what_a_paused_stream_holds_back_is_shown_and_what_is_gone_is_lost(lake: Lake) -> None:
     write_log(lake.table(BRONZE), [entry(BRONZE, batch=n) for n in range(9)])
     write_log(lake.table(SILVER), [entry(SILVER)])
