@@ -3,19 +3,24 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from jobs.cli import place
 from jobs.cli.oncall import always
 from jobs.cli.place import now
 from jobs.core.errors import TransientError
 from jobs.core.table import Table
 from jobs.engine.runtime.holders import own
 from jobs.engine.runtime.settings import settings
-from jobs.engine.service.desired_state import Order, write
+from jobs.engine.service.background_stream import STARTING
+from jobs.engine.service.desired_state import Order, order, write
 from jobs.engine.service.failing import failing
+from jobs.engine.service.stream_health import Act, watch
 from jobs.engine.storage.lake import Lake
 from tests.cli.inside import strandline
 from tests.engine.written import BRONZE, GOLD, SILVER
@@ -111,14 +116,73 @@ def test_a_stream_that_starts_is_not_taken_for_a_dead_one(tmp_path: Path) -> Non
     lake = Lake(tmp_path)
     write(lake, Order(runs=True, at=now().isoformat(), by="on-call"))
     assert strandline("status", "--lake", tmp_path).code == TransientError.exit_code
-    words = ["-X", f"strandline-stream={lake.root}", "-c", "import time; time.sleep(600)"]
-    with subprocess.Popen([sys.executable, *words]) as starts:
-        while always(settings(lake=str(tmp_path)), lake).pid() is None:
-            assert starts.poll() is None
-
+    with silent_process(lake):
         done = strandline("status", "--lake", tmp_path)
-        starts.kill()
 
     assert done.code == 0
     assert "stream  starts" in done.out
     assert "well    yes" in done.out
+
+
+@pytest.mark.parametrize("hangs", ["in its start", "in its end"])
+def test_a_stream_that_hangs_starts_for_three_minutes_and_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hangs: str
+) -> None:
+    """``all is well; the stream runs`` was said for nine hours, with 0, and the watchdog waited as long."""
+    lake = Lake(tmp_path)
+    write(lake, Order(runs=True, at=now().isoformat(), by="on-call"))
+    with silent_process(lake) as pid:
+        if hangs == "in its end":
+            beat = {**own(), "pid": pid, "alive": False, "at": now().isoformat(), "tables": {}}
+            lake.heartbeat.put(json.dumps(beat))
+        later = now() + timedelta(seconds=STARTING + 1)
+        monkeypatch.setattr(place, "now", lambda: later)
+
+        done = strandline("status", "--lake", tmp_path)
+        stream = always(settings(lake=str(tmp_path)), lake)
+        found = watch(stream.order(), stream.heartbeat(), later, starting=stream.is_starting())
+
+    assert done.code == TransientError.exit_code
+    assert "well    no: the stream is not running" in done.out
+    assert found.act is Act.RESTART
+
+
+def test_a_stream_that_was_suspended_starts_though_its_order_is_old(tmp_path: Path) -> None:
+    """No new order is given when a promotion lets it go on."""
+    lake = Lake(tmp_path)
+    write(lake, Order(runs=True, at=(now() - timedelta(hours=9)).isoformat(), by="on-call"))
+    with silent_process(lake):
+        done = strandline("status", "--lake", tmp_path)
+
+    assert done.code == 0
+    assert "stream  starts" in done.out
+
+
+@pytest.mark.parametrize(("minutes", "is_well"), [(4, False), (6, True)])
+def test_a_stream_that_was_restarted_is_well_after_five_minutes_without_a_watchdog_too(
+    tmp_path: Path, minutes: int, *, is_well: bool
+) -> None:
+    """It was said for nine days that it counts as well after five minutes: only a watchdog forgets attempts."""
+    lake = Lake(tmp_path)
+    beats(lake, seconds_ago=1)
+    asked = order(lake)
+    assert asked is not None
+    write(lake, asked.tried(now() - timedelta(minutes=minutes)))
+
+    done = strandline("status", "--lake", tmp_path)
+
+    assert done.code == 0
+    assert ("had died and was restarted" in done.out) == (not is_well)
+
+
+@contextmanager
+def silent_process(lake: Lake) -> Iterator[int]:
+    """Have a process of a stream that writes no heartbeat for the length of the block."""
+    words = ["-X", f"strandline-stream={lake.root}", "-c", "import time; time.sleep(600)"]
+    with subprocess.Popen([sys.executable, *words]) as process:
+        try:
+            while always(settings(lake=str(lake.root)), lake).pid() is None:
+                assert process.poll() is None
+            yield process.pid
+        finally:
+            process.kill()

@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
@@ -110,6 +111,14 @@ def is_ours(pid: int, mark: str) -> bool:
 def find(mark: str) -> int | None:
     """Return a process that has the mark as one of its arguments."""
     return next((pid for pid in psutil.pids() if mark in _arguments(pid)), None)
+
+
+def started_at(pid: int) -> datetime | None:
+    """Return when a process was started, by the clock as it is now; None when it is gone."""
+    try:
+        return datetime.fromtimestamp(psutil.Process(pid).create_time(), UTC)
+    except psutil.Error:
+        return None
 
 
 def stop(pid: int, mark: str, *, patience: float, descendants: bool = False) -> bool:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from jobs.core.errors import DefinitionError, TransientError
@@ -89,9 +89,12 @@ class Always:
             TransientError: As for ``resume``.
         """
         with self._alone():
-            self._stop()
             last = self.order()
-            return self._resumed(last.words if last else (), why)
+            words = last.words if last else ()
+            # The request comes first, so that what ends and starts meanwhile is not taken for dead.
+            self._write(self._order(runs=True, why=why, words=words))
+            self._stop()
+            return self._resumed(words, why)
 
     def again(self, *, ends: bool) -> int:
         """Restart a stream that is not well, and count the attempt.
@@ -154,9 +157,19 @@ class Always:
             self._started(last.words)
 
     def is_starting(self) -> bool:
-        """Return whether its process exists and has written no heartbeat yet."""
+        """Return whether its process exists and has written no heartbeat yet, for no longer than a start may take.
+
+        One that hangs for longer, in its start or in its end, is as good as gone.
+        """
         pid = self.pid()
-        return pid is not None and not self._lives(pid)
+        return pid is not None and not self._lives(pid) and self._is_new(pid)
+
+    def _is_new(self, pid: int) -> bool:
+        """Return whether the stream was requested, restarted or, as after a suspension, just started within ``STARTING``."""
+        asked, now = self.order(), self.clock()
+        texts = [asked.at, *asked.attempts[-1:]] if asked else []
+        moments = [processes.started_at(pid), *map(datetime.fromisoformat, texts)]
+        return any(each and abs(now - each) < timedelta(seconds=STARTING) for each in moments)
 
     def note(self, asked: Order) -> None:
         """Record a change of a request, unless there was another request meanwhile."""

@@ -16,7 +16,7 @@ from jobs.engine.pipeline.danger import Level
 from jobs.engine.service.desired_state import Order, order
 from jobs.engine.service.heartbeat import heartbeat
 from jobs.engine.service.program import ALERTS, STREAM
-from jobs.engine.service.stream_health import Ill, failing, ill
+from jobs.engine.service.stream_health import Ill, failing, ill, is_well
 from jobs.engine.storage.damage import damage
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import between, latest_version
@@ -81,7 +81,7 @@ def condition(lake: Lake, now: datetime, *, starting: bool = False) -> Condition
     Args:
         lake: The lake.
         now: The present time.
-        starting: Whether the stream's process is there and has written no heartbeat yet.
+        starting: Whether the stream's process is there, is new, and has written no heartbeat yet.
     """
     asked, beat = order(lake), heartbeat(lake, now)
     found = [
@@ -131,7 +131,7 @@ def _of_stream(
         tried = f"; restarted {_times(asked)}" if asked.attempts else ""
         more = f"{tried}, given up at {asked.gave_up}" if asked.gave_up else tried
         yield Trouble(what=what, says=says + more, page=what)
-    elif asked.attempts:
+    elif asked.attempts and not is_well(asked, beat, now):
         yield Trouble(
             what=RESTARTED,
             says=f"the stream had died and was restarted {_times(asked)}, the last time at {asked.attempts[-1]}; "

@@ -9,12 +9,11 @@ copy on this machine is read, so a store that is away restarts no pod.
 import json
 import socket
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-import psutil
-
 from jobs.core.errors import TransientError
+from jobs.engine.runtime import processes
 from jobs.engine.runtime.holders import is_there
 from jobs.engine.service.heartbeat import near
 from jobs.engine.service.program import Program
@@ -50,8 +49,5 @@ def _own_beat(program: Program, lake: Lake) -> dict[str, Any] | None:
 
 def _begun(beat: Mapping[str, Any]) -> str:
     """Return when a process was started; of one that has just gone, its last sign of life."""
-    try:
-        created = psutil.Process(beat["pid"]).create_time()
-    except psutil.Error:
-        return str(beat["at"])
-    return datetime.fromtimestamp(created, UTC).isoformat(timespec="seconds")
+    created = processes.started_at(beat["pid"])
+    return created.isoformat(timespec="seconds") if created else str(beat["at"])
