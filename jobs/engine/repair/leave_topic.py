@@ -24,7 +24,7 @@ from jobs.engine.kafka.expired import count, described
 from jobs.engine.kafka.recreated import identities_in
 from jobs.engine.kafka.slices import Backlog, Bounds, Part, name_of, part_of, range_ends
 from jobs.engine.kafka.stays import STAY, stays
-from jobs.engine.pipeline.ingest import identity, own_of
+from jobs.engine.pipeline.ingest import identity, own_of, refuse_retired
 from jobs.engine.pipeline.runner import Site
 from jobs.engine.quarantine.write import Signed
 from jobs.engine.storage import delta_commit
@@ -135,7 +135,7 @@ def take_back(table: Ingested, topic: str, lake: Lake, site: Site, signed: Signe
 def move(
     table: Ingested, lake: Lake, site: Site, leaving: Leaving, since: datetime | None = None
 ) -> Entry:
-    """Read a table's topics on from the cluster of the settings.
+    """Read a table's topics on from the cluster of the settings; one that is there the topic that was read stays as it is.
 
     Args:
         table: The table.
@@ -145,7 +145,7 @@ def move(
         since: The arrival at which to begin there; what it has when absent. For a cluster that got copies of older records.
 
     Raises:
-        DefinitionError: The topics are those that were read before.
+        DefinitionError: All topics are those that were read before.
         DataError: The former cluster has records that were not read, or cannot be asked.
     """
     with lease(site.spark, table, lake):
@@ -154,20 +154,24 @@ def move(
         topics = [
             each for each in table.topics if each.name not in sums_of(lake.table(table)).retired
         ]
-        names = [each.name for each in topics]
-        before, own = identities_in(newest.stream), own_of(read, names)
-        backlog = Backlog(site.kafka(table.id), site.options, topics, _next_stay(read, names))
-        try:
-            ids, bounds = backlog.identities(), backlog.bounds()
-            begins = _begins(backlog, bounds, since)
-        finally:
-            backlog.close()
-        if same := sorted(name for name, id_ in ids.items() if before.get(name) == id_):
+        refuse_retired(table, topics)
+        before, ids = identities_in(newest.stream), _ids(table, site, topics)
+        same = {name for name, id_ in ids.items() if before.get(name) == id_}
+        if same:  # the cluster that is read already: of the others, those that were made anew there
+            topics = [each for each in topics if each.name in before.keys() - same]
+        if not topics:
             raise DefinitionError(
-                f"{' and '.join(same)} at {site.kafka(table.id)} is the topic that {table.id} reads already",
+                f"{' and '.join(sorted(same))} at {site.kafka(table.id)} is the topic that {table.id} reads already",
                 hint="set STRANDLINE_KAFKA to the new cluster; --from names the former one.",
                 table=table.id,
             )
+        names = [each.name for each in topics]
+        own = own_of(read, names)
+        backlog = Backlog(site.kafka(table.id), site.options, topics, _next_stay(read, names))
+        try:
+            begins = _begins(backlog, backlog.bounds(), since)
+        finally:
+            backlog.close()
         ends = _asked(leaving, site, topics, newest, own)
         left = _left(table, own, ends, leaving)
         return _commit(
@@ -176,7 +180,7 @@ def move(
             site,
             newest,
             mode=MOVE,
-            stream=identity({**before, **ids}),
+            stream=identity({**before, **{name: ids[name] for name in names}}),
             moved={name_of(part): (at, ends.get(part, UNKNOWN)) for part, at in own.items()},
             begins=begins,
             lost=left,
@@ -228,6 +232,14 @@ def move_back(table: Ingested, lake: Lake, site: Site, signed: Signed) -> Entry:
             begins=begins,
             accepted=_words(signed),
         )
+
+
+def _ids(table: Ingested, site: Site, topics: Sequence[Topic]) -> dict[str, str]:
+    backlog = Backlog(site.kafka(table.id), site.options, topics)
+    try:
+        return backlog.identities()
+    finally:
+        backlog.close()
 
 
 def _refuse_last(table: Ingested, topic: str, retired: Mapping[str, str]) -> None:

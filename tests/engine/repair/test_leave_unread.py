@@ -24,7 +24,7 @@ from jobs.engine.pipeline.ingest import refuse_retired
 from jobs.engine.pipeline.runner import Site
 from jobs.engine.quarantine.write import Signed
 from jobs.engine.repair import leave_topic
-from jobs.engine.repair.leave_topic import Leaving, retire
+from jobs.engine.repair.leave_topic import Leaving, move, move_back, retire
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, last_entry
@@ -52,9 +52,9 @@ class Clusters:
 
     topics: dict[str, dict[str, tuple[str, int]]] = field(default_factory=dict)
 
-    def log(self, address: str, options: object, topic: Topic) -> "Reader":
+    def log(self, address: str, options: object, topic: Topic, asks: object = None) -> "Reader":
         """Return a topic of a cluster, as a backlog asks for it."""
-        del options
+        del options, asks
         return Reader(self, address, topic)
 
 
@@ -202,6 +202,52 @@ def test_the_last_topic_of_a_table_is_not_retired(
     newest = last_entry(read.table(TABLE))
     assert newest is not None
     assert newest[1].stream == f"{A}@a1"
+
+
+def test_of_two_topics_the_one_that_was_made_anew_is_moved(
+    clusters: Clusters, read: Lake, site: Site
+) -> None:
+    """The other is the topic that is read already, and was a reason to move neither."""
+    made_anew(clusters)
+    clusters.topics[HERE]["joins"] = ("j1", 3)
+    joined = replace(TABLE, reads=(*TABLE.topics, Topic(name="joins")))
+
+    done = move(joined, read, site, Leaving(signed=SIGNED, address=None, leaves_unread=True))
+
+    assert done.moved == {f"{B}/0": (4, -1)}
+    assert {name: end for name, (_, end) in done.offsets.items()} == {
+        f"{A}/0": 7,
+        f"{B}/0": 4,
+        f"{B}/1000000": 0,
+    }
+    assert done.stream == f"{A}@a1,{B}@b2"
+    back = move_back(TABLE, read, site, SIGNED)
+    assert (back.stream, back.offsets[f"{A}/0"]) == (READ.stream, (7, 7))
+    assert {name.partition("/")[0] for name in back.moved} == {B}
+
+
+def test_topics_that_are_read_already_are_not_moved_beside_one_that_joins(
+    clusters: Clusters, read: Lake, site: Site
+) -> None:
+    clusters.topics[HERE]["joins"] = ("j1", 3)
+    joined = replace(TABLE, reads=(*TABLE.topics, Topic(name="joins")))
+
+    for table in (TABLE, joined):
+        with pytest.raises(DefinitionError, match=f"{A} and {B} at {HERE} .* reads already"):
+            move(table, read, site, Leaving(signed=SIGNED, address=HERE))
+
+
+def test_both_topics_move_to_another_cluster_and_begin_at_a_moment(
+    clusters: Clusters, read: Lake, site: Site
+) -> None:
+    clusters.topics[THERE] = {A: ("a9", 5), B: ("b9", 5)}
+
+    done = move(
+        TABLE, read, replace(site, address=THERE), Leaving(signed=SIGNED, address=HERE), NOON
+    )
+
+    assert done.moved == {f"{A}/0": (7, 7), f"{B}/0": (4, 4)}
+    assert {done.offsets[f"{name}/1000000"] for name in (A, B)} == {(1, 1)}
 
 
 def test_a_table_without_a_topic_names_a_command_that_there_is() -> None:
