@@ -47,6 +47,7 @@ from orchestration.keys import model_key, topic_key
 from orchestration.resources import LakeResource
 from orchestration.rule_book import Rule
 from orchestration.watchdog import requests
+from orchestration.well import without_figures
 
 EVERY = 30
 OBSERVED_EVERY = 60
@@ -230,7 +231,8 @@ def _news(
     """Return what is to be reported, and what to remember of it."""
     at = moment.timestamp()
     said = {
-        "/".join(each.asset_key.path): [each.passed, each.description or ""] for each in answers
+        "/".join(each.asset_key.path): [each.passed, without_figures(each.description or "")]
+        for each in answers
     }
     shown = {
         "/".join(each.asset_key.path): {

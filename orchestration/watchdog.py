@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from dagster import (
@@ -55,6 +55,7 @@ from orchestration.keys import key
 from orchestration.resources import LakeResource
 from orchestration.schedules import unfinished_run
 from orchestration.vitals import KEEPS_UP
+from orchestration.well import without_figures
 
 LOG = logging.getLogger("strandline.watchdog")
 BROKER = "the lake's broker"
@@ -65,6 +66,9 @@ EVERY = 10
 
 ANSWERED_EVERY = 30
 """Seconds after which a check is answered again although the answer is the same: Dagster keeps every event."""
+
+TREND_EVERY = timedelta(seconds=30)
+"""Time between two remembered looks at a table: ten of them show five minutes, in which a batch of a slow ``--every`` ends."""
 
 Looks = dict[str, list[Look]]
 
@@ -108,7 +112,7 @@ def watchdog(context: SensorEvaluationContext, lake: LakeResource) -> SensorResu
         failed |= _newest_days(context, found.tables)
     step = on_call.revive_stream.name
     answers = list(_answers(found, seen))
-    said = [each.description for each in answers if not each.passed]
+    said = [without_figures(each.description or "") for each in answers if not each.passed]
     at = before.get("answered", 0.0)
     if said == before.get("said") and 0 <= moment.timestamp() - at < ANSWERED_EVERY:
         answers = []
@@ -217,7 +221,7 @@ def _answer(
 
 
 def _seen(cursor: str | None, beat: Mapping[str, Any] | None) -> Looks:
-    """Return the last looks at each table, including this one; looks at an earlier process do not count."""
+    """Return the last looks at each table, with this one if it is due; looks at an earlier process do not count."""
     before = json.loads(cursor) if cursor else {}
     if not beat or not beat["alive"]:
         return {}
@@ -225,8 +229,17 @@ def _seen(cursor: str | None, beat: Mapping[str, Any] | None) -> Looks:
     found: Looks = {}
     for table, look in looks(beat).items():
         earlier = [Look(**each) for each in before["looks"].get(table, ())] if same else []
-        found[table] = [*earlier, look][-LOOKS:]
+        found[table] = [*earlier, look][-LOOKS:] if _is_due(earlier, look) else earlier
     return found
+
+
+def _is_due(earlier: Sequence[Look], look: Look) -> bool:
+    if not earlier:
+        return True
+    # Neither order of the two is assumed: a clock may be set back.
+    return (
+        abs(datetime.fromisoformat(look.at) - datetime.fromisoformat(earlier[-1].at)) >= TREND_EVERY
+    )
 
 
 def _cursor(seen: Looks, pid: int | None, news: Mapping[str, Any]) -> str:

@@ -162,10 +162,12 @@ def _torn(lake: LakeResource) -> list[dict[str, Any]]:
     ]
 
 
+def without_figures(says: str) -> str:
+    """Return of a sentence what must differ to be new: its figures, such as seconds, change at every look."""
+    return "".join(each for each in says if not each.isdigit())
+
+
 def _kinds(said: Sequence[Sequence[str]] | None) -> list[str] | None:
-    """Return what must differ to be new: figures of a sentence, such as seconds, change at every look."""
     if said is None:
         return None
-    return sorted(
-        f"{what} {''.join(each for each in says if not each.isdigit())}" for what, says in said
-    )
+    return sorted(f"{what} {without_figures(says)}" for what, says in said)
