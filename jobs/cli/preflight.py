@@ -10,12 +10,12 @@ from pyspark.sql import SparkSession
 from jobs.cli import engine, place
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.screen import emit, note, say, show
-from jobs.core.errors import DamagedError, DefinitionError, TransientError
+from jobs.core.errors import DamagedError, DefinitionError, LakeError
 from jobs.core.table import Ingested, Recomputed, Table
 from jobs.engine.kafka import admin
 from jobs.engine.pipeline import migrate as migrations
 from jobs.engine.pipeline.compare_plans import Remedy
-from jobs.engine.pipeline.preflight import Answer, Verdict, judge, needs_spark, refuse, unmade
+from jobs.engine.pipeline.preflight import Answer, Verdict, judge, needs_spark, refuse, with_topics
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage import formats
 from jobs.engine.storage.lake import Lake
@@ -44,8 +44,8 @@ def preflight(
     The answer for each table is one of three: safe, safe after this migration, needs a new checkpoint.
     A table whose code, sources and checkpoint are as they were takes milliseconds and no Spark.
     The exit code is 0 when every table is safe, else 2; 4 when one cannot be read and the others are safe.
-    Where Kafka answers, a topic that a table is to read and that is not there is named: it is to be made first, and the
-    exit code is then 2. A lake that holds what code of before cannot read says what a roll-back to it would meet.
+    Where Kafka answers, a topic that a table is to read and that is not there is named: it is to be made first, or, where the
+    table has read it already, must not be made anew; the exit code is then 2. A lake that holds what code of before cannot read says what a roll-back to it would meet.
 
     \b
     strandline preflight
@@ -81,9 +81,9 @@ def preflight(
 def _with_topics(
     verdicts: Sequence[Verdict], found: Settings, where: Lake, tables: Sequence[Table]
 ) -> Iterator[Verdict]:
-    """Yield verdicts, and of a table whose topic is not in Kafka, that it is to be made first.
+    """Yield verdicts, and of a table whose topic is not in Kafka, that it is to be made first, or must not be made anew.
 
-    A broker that is away is no verdict about a table: the stream waits for it.
+    A broker that is away is no verdict about a table: the stream waits for it. Nor is one that refuses the client.
     """
     absent: set[str] = set()
     asked = [table for table in tables if table.topics]
@@ -94,11 +94,10 @@ def _with_topics(
         try:
             missing = admin.missing(address, found.kafka_options, asked)
             absent = {topic.name for topic in missing}
-        except TransientError as error:
+        except LakeError as error:
             note(f"it was not looked whether each topic is there: {error.message}")
     for table, verdict in zip(tables, verdicts, strict=True):
-        lacks = [topic.name for topic in table.topics if topic.name in absent]
-        yield unmade(verdict, lacks, at=str(address)) if lacks else verdict
+        yield with_topics(verdict, table, where, absent, at=str(address))
 
 
 def refuse_unsafe(found: Settings, where: Lake, tables: Sequence[Table]) -> None:

@@ -7,7 +7,7 @@ topic goes on in its lake, with what it has read of the former one.
 
 from collections.abc import Mapping
 
-from jobs.core.errors import DataError
+from jobs.core.errors import DataError, DefinitionError
 
 Part = tuple[str, int]
 
@@ -32,6 +32,24 @@ class RecreatedError(DataError):
             topic=topic,
             lost_from={f"{name}/{number}": at for (name, number), at in read.items()},
         )
+
+
+def deleted(absent: str, reader: str, topic: str, read: Mapping[Part, int]) -> DefinitionError:
+    """Return the refusal of a topic that is not there any more and was read: it must not be made again.
+
+    Args:
+        absent: The sentence that it is not there.
+        reader: The table or the feed that read it.
+        topic: Its name.
+        read: The offsets up to which it was read.
+    """
+    return DefinitionError(
+        f"{absent} any more, and {reader} has read it; {lost_of(topic, read)}",
+        hint=f"do not make it anew: {WAY} A bronze table of several topics goes on without it by "
+        f"`strandline retire TABLE --topic {topic} --leave-unread`.",
+        table=reader,
+        topic=topic,
+    )
 
 
 def lost_of(topic: str, read: Mapping[Part, int]) -> str:

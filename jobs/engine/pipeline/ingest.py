@@ -21,7 +21,7 @@ from jobs.core.table import Table
 from jobs.core.topic import Topic
 from jobs.engine.kafka import topic_log
 from jobs.engine.kafka.beyond_calendar import FEW, as_spark_reads, is_beyond, within_calendar
-from jobs.engine.kafka.recreated import WAY, RecreatedError, identities_in, lost_of
+from jobs.engine.kafka.recreated import RecreatedError, deleted, identities_in
 from jobs.engine.kafka.slices import Backlog, Bounds, Part, Positions, name_of, range_ends
 from jobs.engine.kafka.stays import current
 from jobs.engine.pipeline.governor import Governor
@@ -327,13 +327,7 @@ def identities(name: str, log: Backlog, newest: Entry | None) -> str:
         topic = str(error.fields.get("topic", ""))
         if newest is None or topic not in identities_in(newest.stream):
             raise
-        lost = lost_of(topic, range_ends(newest.offsets))
-        raise DefinitionError(
-            f"{error.message} any more, and {name} has read it; {lost}",
-            hint=f"do not make it anew: {WAY}",
-            table=name,
-            topic=topic,
-        ) from error
+        raise deleted(error.message, name, topic, range_ends(newest.offsets)) from error
 
 
 def refuse_unlike(name: str, before: str, now: str, read: Positions | None = None) -> None:

@@ -6,17 +6,19 @@ about its state (what only Spark knows), and sources and columns are compared wi
 The verdicts are proven against restarts in Spark (tests/engine/pipeline/test_restarts.py).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from jobs.core.errors import DefinitionError
+from jobs.core.errors import DefinitionError, LakeError
 from jobs.core.lateness import milliseconds
 from jobs.core.table import Ingested, Judged, Recomputed, Streamed, Table, Upserted
 from jobs.core.verdict import good_rows
+from jobs.engine.kafka.recreated import deleted, identities_in
+from jobs.engine.kafka.slices import range_ends
 from jobs.engine.pipeline.compare_plans import Difference, Remedy, state_differences
 from jobs.engine.pipeline.compare_tables import sink_differences, source_differences
 from jobs.engine.pipeline.dimension_lookup import unknown
@@ -32,6 +34,7 @@ from jobs.engine.storage.declared_table import declared_table, never_null_now
 from jobs.engine.storage.files_at_version import table_id
 from jobs.engine.storage.formats import STATE
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import last_entry
 from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.run_record import JOIN, RunRecord, read_record, write_record
@@ -60,6 +63,8 @@ class Answer(StrEnum):
     ANEW = "needs a new checkpoint"
     UNMADE = "needs its topic first"
     """A topic that it reads is not in Kafka; who runs the cluster makes it."""
+    GONE = "has lost its topic"
+    """A topic that it has read is not in Kafka any more, and must not be made anew."""
     DAMAGED = "cannot be read"
     """A file of the table, or of one that it reads, is damaged; that ends no other table."""
 
@@ -208,8 +213,12 @@ def judge(spark: SparkSession | None, table: Table, lake: Lake) -> Verdict:
         found = damage(error, table)
         if found is None:
             raise
-        what = Difference(what=found.message, remedy=Remedy.NOTHING)
-        return Verdict(table=table.id, answer=Answer.DAMAGED, differences=(what,), hint=found.hint)
+        return _damaged(table, found)
+
+
+def _damaged(table: Table, found: LakeError) -> Verdict:
+    what = Difference(what=found.message, remedy=Remedy.NOTHING)
+    return Verdict(table=table.id, answer=Answer.DAMAGED, differences=(what,), hint=found.hint)
 
 
 def _judge(  # noqa: PLR0911  # one for each answer
@@ -275,18 +284,53 @@ def _tight_sources(table: Streamed, lake: Lake) -> Iterator[Difference]:
         )
 
 
-def unmade(verdict: Verdict, topics: Sequence[str], *, at: str) -> Verdict:
-    """Return the verdict of a table whose topics are not in Kafka yet; what else it asks for stays said."""
+def with_topics(
+    verdict: Verdict, table: Table, lake: Lake, absent: Collection[str], *, at: str
+) -> Verdict:
+    """Return a verdict with what a start asks for where topics of the table are not in Kafka; what else it asks for stays said.
+
+    Args:
+        verdict: The verdict so far.
+        table: Its table.
+        lake: Where.
+        absent: The topics that are not in Kafka.
+        at: The address of Kafka.
+    """
+    lacks = [topic.name for topic in table.topics if topic.name in absent]
+    if not lacks:
+        return verdict
+    try:
+        newest = last_entry(lake.table(table)) if lake.exists(table) else None
+        retired = sums_of(lake.table(table)).retired if newest else {}
+    except Exception as error:
+        found = damage(error, table)
+        if found is None:
+            raise
+        return _damaged(table, found)
+    known = identities_in(newest[1].stream) if newest else {}
+    read = range_ends(newest[1].offsets) if newest else {}
+    for name in lacks:
+        if name in known:
+            gone = deleted(f"topic {name} does not exist at {at}", table.id, name, read)
+            verdict = _lacking(verdict, Answer.GONE, gone.message, gone.hint)
+    new = [name for name in lacks if name not in known and name not in retired]
+    return _unmade(verdict, new, at) if new else verdict
+
+
+def _unmade(verdict: Verdict, topics: Sequence[str], at: str) -> Verdict:
     names = " and ".join(topics)
-    what = Difference(what=f"{names} is not at {at} yet", remedy=Remedy.NOTHING)
     hint = (
         f"make {names} first: `strandline up` does it on the lake's own broker, on another cluster its operator does; if it "
         "has another name there, correct the declaration of the table or STRANDLINE_KAFKA."
     )
+    return _lacking(verdict, Answer.UNMADE, f"{names} is not at {at} yet", hint)
+
+
+def _lacking(verdict: Verdict, answer: Answer, what: str, hint: str) -> Verdict:
     return replace(
         verdict,
-        answer=Answer.UNMADE if verdict.answer is Answer.SAFE else verdict.answer,
-        differences=(*verdict.differences, what),
+        answer=answer if verdict.answer is Answer.SAFE else verdict.answer,
+        differences=(*verdict.differences, Difference(what=what, remedy=Remedy.NOTHING)),
         hint=" ".join(filter(None, [verdict.hint, hint])),
     )
 
