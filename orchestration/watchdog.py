@@ -43,6 +43,7 @@ from jobs.engine.service.stream_health import (
     Look,
     Watch,
     failing,
+    going_on,
     is_well,
     looks,
     warned,
@@ -102,14 +103,15 @@ def watchdog(context: SensorEvaluationContext, lake: LakeResource) -> SensorResu
     seen = _seen(context.cursor, beat)
     before: dict[str, Any] = json.loads(context.cursor or "{}")
     failed: dict[str, str] = before.get("failed", {})
+    # By what was marked, and not by the order: a new one, as of `restart`, knows of no alarm that was sent.
+    goes_on = going_on(beat)
     healed = [
-        AssetMaterialization(
-            key(catalog.find(name)), partition=failed.pop(name), description="It goes on."
-        )
-        for name in sorted(over & failed.keys())
+        AssetMaterialization(key(table), partition=failed.pop(table.id), description="It goes on.")
+        for table in catalog.tables()
+        if table.id in failed and table.id in goes_on
     ]
     if found.act is Act.ALERT and found.ill is Ill.FAILING:
-        failed |= _newest_days(context, found.tables)
+        failed = _newest_days(context, found.tables) | failed
     step = on_call.revive_stream.name
     answers = list(_answers(found, seen))
     said = [without_figures(each.description or "") for each in answers if not each.passed]

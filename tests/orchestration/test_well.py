@@ -198,6 +198,41 @@ def test_a_gold_table_that_fails_is_red_in_the_catalog_until_it_goes_on(
     assert failed_days(instance) == 0
 
 
+def test_a_table_that_was_repaired_by_a_new_order_is_red_no_longer_once_it_goes_on(
+    lake: Lake, instance: DagsterInstance
+) -> None:
+    """After ``strandline restart`` it stayed red for good: the new order knows of no alarm that was sent."""
+    write(lake, ASKED)
+    gold_fails(lake)
+    found = watched(instance)
+    (asked,) = found.run_requests
+    on_call.revive.execute_in_process(
+        run_config=asked.run_config, instance=instance, resources=RESOURCES, raise_on_error=False
+    )
+    write(lake, replace(ASKED, at=on_call.place.now().isoformat()))
+
+    for untried in ({}, {GOLD.id: {"batches": 0, "lag": None}}):
+        lives(lake, {})
+        beat = json.loads(lake.heartbeat.text() or "")
+        usual = next(iter(beat["tables"].values()))
+        beat["tables"] |= {name: {**usual, **pulse} for name, pulse in untried.items()}
+        lake.heartbeat.put(json.dumps(beat))
+        found = reported(instance, found.cursor)
+        assert failed_days(instance) == 1, "what has not been tried may fail again"
+
+    gold_fails(lake, failing=False)
+    reported(instance, found.cursor)
+    assert failed_days(instance) == 0
+
+
+def reported(instance: DagsterInstance, cursor: str) -> Any:  # noqa: ANN401  # either result
+    """Return what the watchdog found, once Dagster has its answers."""
+    found = watched(instance, cursor)
+    for each in found.asset_events:
+        instance.report_runless_asset_event(each)
+    return found
+
+
 def failed_days(instance: DagsterInstance) -> int:
     """Return what the page of the catalog counts in red."""
     cached = get_and_update_asset_status_cache_value(instance, key(GOLD), DAYS)

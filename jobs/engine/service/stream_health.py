@@ -232,6 +232,16 @@ def failing(beat: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any]]:
     }
 
 
+def going_on(beat: Mapping[str, Any] | None) -> set[str]:
+    """Return the tables that have shown since their process began that they do not fail: by a commit, or with all rows read."""
+    if not beat or not beat["alive"]:
+        return set()
+    shown = {
+        name for name, pulse in beat["tables"].items() if pulse["batches"] or pulse["lag"] == 0
+    }
+    return shown - failing(beat).keys()
+
+
 def _broken(says: str | None) -> Mapping[str, Any] | None:
     """Return what a stream does not fail of, and its readers do: files that are gone."""
     return {"says": says, "tries": 1, "kind": DataError.kind} if says else None
