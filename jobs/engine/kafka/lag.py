@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaException
 
-from jobs.core.errors import TransientError
+from jobs.core.errors import LakeError, TransientError
 from jobs.core.table import Ingested, Table
 from jobs.engine.kafka.slices import Backlog, Bounds, Part, name_of, part_of
 from jobs.engine.kafka.topic_log import consumer
+from jobs.engine.storage.damage import damage
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Offsets, last_entry
 
@@ -92,8 +93,10 @@ def unread_offsets(
                     found[table.id] = sum(part.lag for part in parts.values())
             except (TransientError, KafkaException):
                 break  # a cluster that is away is away for all tables, and each would wait for it
-            except Exception:  # noqa: BLE001, S112  # one table's damage is its own; it is reported with its books
-                continue
+            except Exception as error:
+                # A topic that was deleted, a torn commit: one table's own, and reported with its books.
+                if not isinstance(error, LakeError) and damage(error, table) is None:
+                    raise
     finally:
         asks.close()
     return found
