@@ -77,7 +77,7 @@ def test_a_run_from_the_page_fills_the_tables_that_were_chosen(page: Console) ->
     nodes = page.ask(ASSETS)["assetNodes"]
 
     made = {"/".join(n["assetKey"]["path"]) for n in nodes if n["assetMaterializations"]}
-    assert made == {table.replace(".", "/") for table in TABLES}
+    assert made - {"_is_it_well"} == {table.replace(".", "/") for table in TABLES}
     found = sheets(page.lake)
     assert found.keys() == set(TABLES)
     assert all(sheet["balanced"] and sheet["rows"] for sheet in found.values())

@@ -146,7 +146,7 @@ class Host:
         self.closer = BookCloser(self._keep_house)
         self._rounds = 0
         self._running = {table.id: Running() for table in tables}
-        every = mode.every if isinstance(mode, MicroBatch) else 0.0
+        every = getattr(mode, "every", 0.0)
         self._pressure = BackPressure(tables, every)
         self._starting: dict[str, float] = {}
         """When each table that starts, and whose first trigger has not ended, began to."""
