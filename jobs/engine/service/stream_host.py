@@ -18,7 +18,7 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from jobs.core.errors import DefinitionError, LakeError, TransientError
-from jobs.core.modes import MicroBatch, Mode
+from jobs.core.modes import Mode
 from jobs.core.table import Ingested, Table
 from jobs.engine.accounting.close_ledger import Closed, close
 from jobs.engine.gates.gate_files import GateShutError
