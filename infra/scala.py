@@ -8,6 +8,7 @@ import fcntl
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from infra import home, jars
@@ -80,3 +81,40 @@ def compile_jar(  # noqa: PLR0913  # what a compiler needs
         if former not in {draft, target}:
             former.unlink()
     return draft.rename(target)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """A set of jars that is fetched, with one that is compiled against it.
+
+    Args:
+        fetched: The name of the set (infra/jars).
+        name: The name of the compiled jar.
+        sources: What it is compiled from.
+    """
+
+    fetched: str
+    name: str
+    sources: Sequence[Path]
+
+    def class_path(self, venv: Path | None = None) -> list[Path]:
+        """Return the jars; what is missing is fetched and compiled first.
+
+        Raises:
+            SetupError: They could not be fetched or compiled.
+        """
+        venv = venv or home.home()
+        if found := self.complete(venv):
+            return found
+        with workshop(self.fetched, venv) as (program, run):
+            if not jars.jars(self.fetched, venv):
+                jars.fetch(self.fetched, venv=venv, java=program, run=run)
+            if not jar_of(self.name, self.sources, venv).exists():
+                sets = [self.fetched]
+                compile_jar(self.name, self.sources, venv=venv, java=program, run=run, sets=sets)
+        return self.complete(venv)
+
+    def complete(self, venv: Path) -> list[Path]:
+        """Return the jars if they are all there, else none."""
+        there, compiled = jars.jars(self.fetched, venv), jar_of(self.name, self.sources, venv)
+        return [*there, compiled] if there and compiled.exists() else []

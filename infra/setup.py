@@ -124,12 +124,12 @@ def fetch_jars(name: str) -> Step:
 
 def compile_log_store(place: Place, run: Runner) -> None:  # noqa: ARG001  # a step; it has a log and a lock of its own
     """Fetch what an object store needs and compile the log store; without this step the first such lake does it."""
-    object_store.class_path(place.venv)
+    object_store.JARS.class_path(place.venv)
 
 
 def compile_linear(place: Place, run: Runner) -> None:  # noqa: ARG001  # as above
     """Fetch and compile the functions with which rules search texts."""
-    linear.class_path(place.venv)
+    linear.JARS.class_path(place.venv)
 
 
 def steps_of(place: Place) -> tuple[Step, ...]:
@@ -139,7 +139,7 @@ def steps_of(place: Place) -> tuple[Step, ...]:
     )
     searches = Step(
         name="linear",
-        is_done=lambda place: bool(linear.complete(place.venv)),
+        is_done=lambda place: bool(linear.JARS.complete(place.venv)),
         do=compile_linear,
     )
     if isinstance(place, Installed):  # its environment and packages are pip's
@@ -158,7 +158,7 @@ def steps_of(place: Place) -> tuple[Step, ...]:
     if place.lean:
         log_store = Step(
             name="object store",
-            is_done=lambda place: bool(object_store.complete(place.venv)),
+            is_done=lambda place: bool(object_store.JARS.complete(place.venv)),
             do=compile_log_store,
         )
         return (*first, fetch_jars("spark"), searches, log_store)
@@ -175,8 +175,8 @@ def state(place: Place | None = None) -> list[Check]:
         "java": str(java.recorded(place.venv) or "none"),
         **{f"{name} jars": f"{len(jars.jars(name, place.venv))} jars" for name in jars.SETS},
         "archive": "JVMs start fast" if archives.has_any(place) else "none, so JVMs start slowly",
-        "linear": f"{len(linear.complete(place.venv))} jars",
-        "object store": f"{len(object_store.complete(place.venv))} jars",
+        "linear": f"{len(linear.JARS.complete(place.venv))} jars",
+        "object store": f"{len(object_store.JARS.complete(place.venv))} jars",
     }
     own = ".".join(map(str, sys.version_info[:3]))
     python = Check(name="python", ok=sys.version_info >= OLDEST_PYTHON, detail=own)

@@ -100,8 +100,8 @@ def watchdog(context: SensorEvaluationContext, lake: LakeResource) -> SensorResu
     if over:
         stream.note(replace(asked, alerted=tuple(sorted(set(asked.alerted) - over))))
     found = watch(asked, beat, moment, starting=stream.is_starting())
-    seen = _seen(context.cursor, beat)
     before: dict[str, Any] = json.loads(context.cursor or "{}")
+    seen = _seen(before, beat)
     failed: dict[str, str] = before.get("failed", {})
     # By what was marked, and not by the order: a new one, as of `restart`, knows of no alarm that was sent.
     goes_on = going_on(beat)
@@ -222,9 +222,8 @@ def _answer(
     )
 
 
-def _seen(cursor: str | None, beat: Mapping[str, Any] | None) -> Looks:
+def _seen(before: Mapping[str, Any], beat: Mapping[str, Any] | None) -> Looks:
     """Return the last looks at each table, with this one if it is due; looks at an earlier process do not count."""
-    before = json.loads(cursor) if cursor else {}
     if not beat or not beat["alive"]:
         return {}
     same = before.get("pid") == beat["pid"]

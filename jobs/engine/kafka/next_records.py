@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, TopicPartition
 
 from jobs.engine.kafka.slices import Part, Positions
+from jobs.engine.kafka.topic_log import consumer
 
 WAIT = 5.0
 """Seconds for all partitions together."""
@@ -21,24 +22,12 @@ def written_at(
     """Return for each position the time of the record there, in milliseconds; those that did not come are left out."""
     if not positions:
         return {}
-    consumer = Consumer(
-        {
-            "bootstrap.servers": address,
-            "log_level": 0,
-            **{k: v for k, v in options.items() if not k.startswith("ssl.truststore")},
-            "group.id": "strandline",
-            "enable.auto.commit": "false",
-            "isolation.level": "read_committed",
-            "auto.offset.reset": "error",
-            "enable.partition.eof": "true",
-            # The broker returns one batch of records all the same; a look at hundreds of partitions needs no more.
-            "fetch.message.max.bytes": 1,
-        }
-    )
+    # The broker returns one batch of records all the same; a look at hundreds of partitions needs no more.
+    asks = consumer(address, options, **{"fetch.message.max.bytes": 1})
     try:
-        return _first_of_each(consumer, dict(positions), time.monotonic() + wait)
+        return _first_of_each(asks, dict(positions), time.monotonic() + wait)
     finally:
-        consumer.close()
+        asks.close()
 
 
 def _first_of_each(

@@ -287,9 +287,9 @@ def java_options(options: Mapping[str, str]) -> dict[str, str]:
     return translated
 
 
-def consumer(address: str, options: Mapping[str, str]) -> Consumer:
-    """Return a client to ask a cluster of several topics; its maker closes it."""
-    return Consumer(_reading(address, options))
+def consumer(address: str, options: Mapping[str, str], **more: str | int) -> Consumer:
+    """Return a client to ask a cluster of several topics, with some settings of its own; its maker closes it."""
+    return Consumer({**_reading(address, options), **more})
 
 
 def _reading(address: str, options: Mapping[str, str]) -> dict[str, str | int]:

@@ -20,7 +20,7 @@ def jars() -> list[Path]:
         DefinitionError: They cannot be had.
     """
     try:
-        return object_store.class_path()
+        return object_store.JARS.class_path()
     except SetupError as error:
         raise DefinitionError(error.message, hint=error.hint) from error
 

@@ -180,7 +180,7 @@ def _beside(found: Settings) -> list[Path]:
         DefinitionError: They cannot be had.
     """
     try:
-        functions = linear.class_path()
+        functions = linear.JARS.class_path()
     except SetupError as error:
         raise DefinitionError(error.message, hint=error.hint) from error
     return [*functions, *(spark_on_store.jars() if found.is_on_store else ())]
