@@ -57,7 +57,7 @@ def query(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     strandline query "FROM gold.device_daily" --to daily.parquet
     """
     how = formats.chosen(form, to, as_json=as_json)
-    _, where = place.existing(lake)
+    _, where = place.existing(lake, briefly=True)
     if unmasked is not None:
         write_down(where, {"sql": sql}, who=place.login(), at=place.now(), why=unmasked)
     if how is formats.Format.PARQUET and to is not None:

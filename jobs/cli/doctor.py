@@ -48,10 +48,11 @@ def doctor(
         choose_profile(profile)
     checks = [*setup.state(), _tables(), _settings(lake)]
     if checks[-1].ok:  # the others would repeat its mistakes
-        checks += [
-            *(ask(lake) for ask in (_lake, _room, _kafka, _history)),
-            *outside(settings(lake=lake)),
-        ]
+        found = _lake(lake)
+        # A store that does not answer was asked once, and holds no question after it.
+        is_away = not found.ok and not place.configured(lake)[1].root.is_local
+        asks = (_history,) if is_away else (_room, _kafka, _history)
+        checks += [found, *(ask(lake) for ask in asks), *outside(settings(lake=lake))]
     if as_json:
         emit([asdict(check) for check in checks])
     else:

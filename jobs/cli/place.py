@@ -61,13 +61,21 @@ def asked(lake: str | None, *, small: bool = False) -> tuple[Settings, Lake]:
 
     Args:
         lake: As it was typed.
-        small: Whether only small files are read for it.
+        small: Whether only small files are read for it, each of which then has the limit.
+
+    Raises:
+        StoreAwayError: The store does not answer.
     """
     found, where = configured(lake)
     if not where.root.is_local:
-        from jobs.engine.storage.object_client import be_brief  # noqa: PLC0415  # few lakes are on a store, and its import takes time
+        from jobs.engine.storage.object_client import (  # noqa: PLC0415  # few lakes are on a store, and its import takes time
+            be_brief,
+            refuse_silent,
+        )
 
         be_brief(small=small)
+        if not small:
+            refuse_silent(where.formats.path)
     return found, where
 
 

@@ -52,7 +52,7 @@ def report(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     strandline report --day yesterday --to trust.html
     strandline report --since 2026-11-01 --until 2026-11-08 --json
     """
-    _, where = place.existing(lake)
+    _, where = place.existing(lake, briefly=True)
     found = gathered(where, day=day, since=since, until=until)
     file = written(found, where, to) if to or not as_json else None
     if as_json:

@@ -66,7 +66,7 @@ def why_(
     strandline why dev-00042,temperature,2026-11-01T06:00 --in gold.device_signal_10m
     strandline why --quick - < places.txt
     """
-    found, where = place.existing(lake)
+    found, where = place.existing(lake, briefly=True)
     asked = catalog.find(table) if table else None
     world = World(
         lake=where,

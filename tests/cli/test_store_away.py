@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jobs.cli.place import now
-from jobs.core.errors import TransientError
+from jobs.core.errors import DefinitionError, TransientError
 from jobs.engine.runtime.holders import own
 from jobs.engine.service.heartbeat import near
 from jobs.engine.storage.lake import Lake
@@ -79,3 +79,15 @@ def test_status_says_what_this_machine_knows_and_since_when_not_more(away: Away)
     assert took < SECONDS
     assert f"last heartbeat at {at}; more is not known since then" in done.out
     assert f"{SILVER.id} waits: the store is away" in done.out
+
+
+@pytest.mark.parametrize("verb", ["ledger", "tables", "doctor"])
+def test_a_question_is_not_held_by_a_store_that_is_silent(away: Away, verb: str) -> None:
+    """A connection that was taken held `ledger` and `tables` for thirty seconds."""
+    begun = time.monotonic()
+    done = strandline(verb, "--lake", LAKE, env=away.env)
+    took = time.monotonic() - begun
+
+    assert done.code == (DefinitionError if verb == "doctor" else TransientError).exit_code
+    assert "store" in done.out + done.err
+    assert took < SECONDS, f"{took:.1f} s"

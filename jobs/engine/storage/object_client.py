@@ -4,11 +4,12 @@ Why obstore and not fsspec or boto3: fsspec hides conditions, and obstore is the
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING
 
+import obstore
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.fsspec import FsspecStore
 from obstore.store import S3Store
@@ -48,6 +49,26 @@ def be_brief(*, small: bool = False) -> None:
     CLIENT["connect_timeout"] = BRIEF
     if small:
         CLIENT["timeout"] = BRIEF
+
+
+def refuse_silent(path: str) -> None:
+    """Ask a store for one object, which takes no longer than a person waits.
+
+    A limit on each request would end the download of a large log, and without one a store that takes a connection and is
+    silent holds the first request for half a minute.
+
+    Raises:
+        StoreAwayError: It does not answer.
+    """
+    bucket, _, key = path.partition("/")
+    limits: ClientConfig = {"connect_timeout": BRIEF, "timeout": BRIEF}
+    store = S3Store(
+        bucket,
+        client_options={"allow_http": store_options().is_plain, **limits},
+        retry_config={**PATIENCE, "retry_timeout": BRIEF},
+    )
+    with asked(path), suppress(FileNotFoundError):
+        obstore.head(store, key)
 
 
 def bucket_of(name: str) -> S3Store:
