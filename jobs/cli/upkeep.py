@@ -13,9 +13,12 @@ from jobs.cli import place
 from jobs.cli.duration import seconds
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say, show
+from jobs.core.errors import DefinitionError
+from jobs.engine.runtime.holders import own
 from jobs.engine.service.maintain import Maintained, Policy, maintain, refuse_idle
 from jobs.engine.service.orphan_files import Left, left, take_away
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.pinned_versions import let_go, pins
 
 GENTLE = 10
 """By how much the process lowers its priority, so that a stream on the same cores goes first."""
@@ -37,7 +40,7 @@ def register(app: typer.Typer) -> None:
     app.command("maintain")(maintain_lake)
 
 
-def maintain_lake(
+def maintain_lake(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     keep: Annotated[
         str, typer.Option(help="How long files stay that a later version replaced: 1h, 7d.")
     ] = "1d",
@@ -47,6 +50,13 @@ def maintain_lake(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be done.")
     ] = False,
+    gone: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST",
+            help="A machine that is gone for good: what its programs hold is let go now, and not after half an hour.",
+        ),
+    ] = None,
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -61,9 +71,16 @@ def maintain_lake(
     strandline maintain --dry-run
     strandline maintain
     strandline maintain --keep 1h --for 1m
+    strandline maintain --gone worker-7
     """
     _, where = place.existing(lake, writes=not dry_run)
     os.nice(GENTLE)
+    if gone is not None:
+        _let_go(where, gone, go=not dry_run)
+    for pin in pins(where.root):
+        since = f", since {pin.since}" if pin.since else ""
+        names = ", ".join(sorted(pin.versions))
+        note(f"what {pin.who} verifies stays{since}: {names}")
     done = []
     for each in maintain(where, place.now(), policy_of(keep, most, go=not dry_run)):
         done.append(each)
@@ -76,6 +93,21 @@ def maintain_lake(
     else:
         _show(done, orphans, where)
     refuse_idle(done)
+
+
+def _let_go(where: Lake, host: str, *, go: bool) -> None:
+    """Let go what a machine held of which a person says that it is gone.
+
+    Raises:
+        DefinitionError: It is this machine, of whose processes we know which are gone.
+    """
+    if host == own()["host"]:
+        raise DefinitionError(
+            f"{host} is this machine: what a process of it that is gone held is free already",
+            hint="`strandline maintain --dry-run` names the process that still holds something; end that one.",
+        )
+    for who in let_go(where.root, host) if go else ():
+        note(f"let go: what {who} held")
 
 
 def policy_of(keep: str, most: str, *, go: bool = True) -> Policy:

@@ -148,6 +148,7 @@ REASONS = {
     "jobs.engine.storage.merged_file:merged_file": MERGED,
     "jobs.engine.storage.pinned_versions:pin_versions": "a pin, which ends with its process",
     "jobs.engine.storage.pinned_versions:pins": "the same",
+    "jobs.engine.storage.pinned_versions:let_go": "the same, by the word of a person",
     "jobs.engine.storage.pinned_versions:renew": "the same",
     "jobs.engine.storage.replace_rows:swap": "abandons files that no commit names",
     "jobs.engine.storage.near_copy:near_copy": "a copy near a program; the next look compares it with what it is a copy of",

@@ -102,8 +102,27 @@ def pins(root: Place) -> Iterator[Pin]:
         if not _holds(folder / name, pin):
             (folder / name).remove()
             continue
-        who = f"process {pin['holder']['pid']} on {pin['holder']['host']}"
-        yield Pin(who=who, since=pin.get("since"), versions=pin["versions"])
+        yield Pin(who=_in_words(pin["holder"]), since=pin.get("since"), versions=pin["versions"])
+
+
+def let_go(root: Place, host: str) -> list[str]:
+    """Remove the pins of a machine that a person knows to be gone, and return whose they were.
+
+    A process that lives there all the same renews its own within a minute; until then a deletion takes only what has been
+    replaced for as long as a policy says.
+    """
+    folder, found = root / FOLDER, []
+    for name in folder.names():
+        text = (folder / name).text()
+        holder = {} if name.startswith(".") or text is None else json.loads(text)["holder"]
+        if holder.get("host") == host:
+            (folder / name).remove()
+            found.append(_in_words(holder))
+    return found
+
+
+def _in_words(holder: Mapping[str, Any]) -> str:
+    return f"process {holder['pid']} on {holder['host']}"
 
 
 def _holds(place: Place, pin: Mapping[str, Any]) -> bool:

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from jobs.core.errors import TransientError
+from jobs.core.errors import DefinitionError, TransientError
 from jobs.engine.repair.scrub import refuse_needed
 from jobs.engine.runtime.holders import own
 from jobs.engine.storage import pinned_versions
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.pinned_versions import EXPIRES, FOLDER, UNRENEWED, pin_versions, pins
+from tests.cli.inside import strandline
+from tests.engine.written import small_lake
 
 GONE = {"pid": 7, "host": "stream-6f9c-gone", "started": 1.0}
 NAMED = {"bronze.device_telemetry": 2}
@@ -89,3 +91,18 @@ def test_a_pin_is_renewed_as_long_as_its_block_lasts(
         )
 
     assert [*folder.iterdir()] == []
+
+
+def test_a_person_who_knows_that_a_machine_is_gone_need_not_wait(tmp_path: Path) -> None:
+    lake = small_lake(tmp_path)
+    pin = pinned(lake, 0, renewed=True)
+    words = ("maintain", "--lake", lake.root)
+
+    held = strandline(*words, "--gone", "another")
+    assert "what process 7 on stream-6f9c-gone verifies stays: bronze.device_telemetry" in held.err
+    assert pin.exists()
+    assert strandline(*words, "--gone", own()["host"]).code == DefinitionError.exit_code
+
+    freed = strandline(*words, "--gone", "stream-6f9c-gone")
+    assert "let go: what process 7 on stream-6f9c-gone held" in freed.err
+    assert not pin.exists()
