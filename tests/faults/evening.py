@@ -19,7 +19,9 @@ from dagster import AssetCheckEvaluation, SensorResult, build_sensor_context
 
 from jobs import catalog
 from jobs.cli.place import now
+from jobs.core.errors import TransientError
 from jobs.core.table import Table
+from jobs.engine.kafka import admin, local_broker
 from jobs.engine.service.background_stream import Always
 from jobs.engine.service.condition import condition
 from jobs.engine.service.heartbeat import heartbeat
@@ -148,6 +150,8 @@ class Evening:
             named = lambda: passes() >= ASKED[0] and self._names(incident.table)  # noqa: E731  # shorter than a function
             self._until(named, f"a word of {incident.table}", may_send=may_send)
             outcome.typed = tuple(self._type(words) for words in incident.typed)
+        # A full disk ends the broker as well, and the watchdog starts it again.
+        self._until(lambda: passes() > 0 and self._takes_events(), "the broker", may_send=False)
         self.send()
         self._until(lambda: passes() > 1 and not self._behind(), "a level", may_send=False)
         outcome.healthy_after = time.monotonic() - begun
@@ -182,11 +186,21 @@ class Evening:
         while not seen():
             assert time.monotonic() < deadline, f"{what}: {self._said()}; behind: {self._behind()}"
             moment = time.monotonic()
-            if may_send and moment - self._sent_at > SENDS:
-                self.send()
             if moment - self._looked_at > LOOKS:
                 self._looks()
+            if may_send and moment - self._sent_at > SENDS and self._takes_events():
+                self.send()
             time.sleep(0.5)
+
+    def _takes_events(self) -> bool:
+        running = local_broker.status(self.lake)
+        if running is None:
+            return False
+        try:
+            admin.check_reachable(running.address, {}, patience=2.0)
+        except TransientError:
+            return False
+        return True
 
     def _looks(self) -> None:
         """Let the watchdog look, execute the runs that it requests, and keep what its page shows."""

@@ -145,6 +145,8 @@ class Host:
         self._books = OpenBooks(tables, lake)
         self.closer = BookCloser(self._keep_house)
         self._rounds = 0
+        self._files_seen_at: dict[str, int] = {}
+        """The version of each table at which its files were looked at."""
         self._running = {table.id: Running() for table in tables}
         every = getattr(mode, "every", 0.0)
         self._pressure = BackPressure(tables, every)
@@ -401,15 +403,17 @@ class Host:
         self._rounds += 1
         closed = close(self._lake, self._tables)
         # Last, and counted before: a look that fails keeps no book open.
-        if self._rounds % LOOK_AT_FILES == 1 and self._lake.root.is_local:
-            self.look_at_files()
+        is_due = self._rounds % LOOK_AT_FILES == 1
+        if self._lake.root.is_local:
+            self.look_at_files([t for t in self._tables if is_due or self.pulses[t.id].broken])
         return closed
 
-    def look_at_files(self) -> None:
-        """Note for each table which of its files are gone or were cut."""
-        for table in self._tables:
+    def look_at_files(self, tables: Sequence[Table] | None = None) -> None:
+        """Note for each table, or for those that are given, which of its files are gone or were cut."""
+        for table in self._tables if tables is None else tables:
             try:
                 folders = self._lake.folders(table)
+                self._files_seen_at[table.id] = latest_version(folders[0])
                 broken = [each for path in folders for each in broken_files(path)]
                 if broken:  # or maintenance replaced and deleted a file since the log was read
                     broken = sorted(each for path in folders for each in broken_files(path))
@@ -422,6 +426,12 @@ class Host:
                 f"its file {broken[0]}{more} is gone, or was cut" if broken else None
             )
 
+    def _may_be_whole(self, table: Table) -> bool:
+        """Return whether a table that lacked a file has a newer commit: that of a promotion has whole files."""
+        if not self.pulses[table.id].broken:
+            return False
+        return latest_version(self._lake.table(table)) != self._files_seen_at.get(table.id)
+
     def _take_figures(self) -> None:
         now = time.monotonic()
         self._books.follow()
@@ -429,6 +439,8 @@ class Host:
             pulse = self.pulses[table.id]
             pulse.recent = [(at, rows) for at, rows in pulse.recent if now - at < RATE_OVER]
             pulse.rate = sum(rows for _, rows in pulse.recent) / RATE_OVER
+            if self._may_be_whole(table):
+                self.look_at_files([table])
             pulse.lag = self._lag(table)
             waits = bool(pulse.gate or pulse.away or pulse.failing)
             self._pressure.measured(table.id, pulse.lag, waits=waits)

@@ -313,3 +313,25 @@ def test_a_file_that_is_gone_is_noticed_by_the_stream_and_an_alarm(tmp_path: Pat
     file.unlink()
     host.look_at_files()
     assert host.pulses[SILVER.id].broken is not None
+    assert not host._may_be_whole(SILVER)
+
+
+def test_a_table_whose_files_are_whole_again_is_not_ill_for_another_five_minutes(
+    tmp_path: Path,
+) -> None:
+    """A promotion has put whole files in place: the next commit is a reason to look, and each minute is, for a copy put back."""
+    lake = small_lake(tmp_path / "lake")
+    site = Site(spark=cast("SparkSession", None), clock=now)
+    host = Host((SILVER,), MicroBatch(every=1), lake, site, threading.Event())
+    (file, *_) = lake.table(SILVER).local.glob("*.parquet")
+    whole = file.read_bytes()
+    file.unlink()
+    host._keep_house()
+    assert host.pulses[SILVER.id].broken is not None
+
+    file.write_bytes(whole)
+    written(lake.table(SILVER), [{"number": 9}])
+    assert host._may_be_whole(SILVER)
+    host._keep_house()
+
+    assert host.pulses[SILVER.id].broken is None
