@@ -6,7 +6,9 @@ the live table's commits were. Rows that follow a cut within a commit get the ne
 other run; no row is behind it, because arrivals ascend within a commit.
 
 Imported rows are in no commit that a stream reads, so they are added afterwards (jobs/engine/proof/add_imported.py). Where
-they came before any stream had read a row, the streams began with them, and so does the log: they are its first commit.
+they came before any stream had read a row, the streams began with them, and so does the log: they are its first commit,
+together with what bronze had of Kafka by then. Those rows are in the order that held before the history, and a stream that
+began with the history alone would drop the older ones below its watermark.
 
 The numbers of rows by commit and minute of arrival locate a drawn row, so only the rows of that minute are sorted.
 Five million rows in one commit, as a backlog is read, took 0.25 GB of memory and 10 s; sorting that commit at each cut
@@ -16,17 +18,18 @@ took 0.77 GB and 28 s, and sorting the log 0.9 GB.
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeAlias
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.core.received import ORDER, RECEIVED
+from jobs.core.received import NOTHING_ARRIVED, ORDER, RECEIVED
 from jobs.core.table import Table
 from jobs.engine.pipeline.ingest import PROPERTIES
 from jobs.engine.pipeline.newest_arrival import newest_credible
 from jobs.engine.storage import create_table, delta_commit
-from jobs.engine.storage.duckdb_session import Duck, spilling
+from jobs.engine.storage.duckdb_session import Duck, literal, spilling
 from jobs.engine.storage.duckdb_view import scan
 from jobs.engine.storage.import_marks import BATCH
 from jobs.engine.storage.lake import Lake
@@ -35,6 +38,7 @@ from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.place import Place
 
 PLACES = ", ".join(f'"{name}"' for name in ORDER)
+RECUT = "CREATE VIEW log AS SELECT * FROM received WHERE _partition >= 0"
 MINUTE = "epoch_us(_arrived_at) // 60_000_000"
 SPANS = f"""
     CREATE TEMP TABLE spans AS
@@ -70,8 +74,19 @@ class Log:
         """Return how many rows of files streams began with, by the partition of their topic."""
         return sums_of(self.path, self.version).history_ends
 
+    @property
+    def history(self) -> datetime | None:
+        """Return the newest arrival of history with which streams began; None where none came before them."""
+        newest = sums_of(self.path, self.version).history
+        return datetime.fromisoformat(newest) if newest else None
+
+    def is_first(self) -> Column:
+        """Return whether a row came before any stream began: history, or a record of Kafka that was there before it."""
+        is_older = F.coalesce("_newest_before", F.lit(NOTHING_ARRIVED)) < F.lit(self.history)
+        return self.is_history() | ((F.col("_partition") >= 0) & is_older)
+
     def is_history(self) -> Column:
-        """Return whether a row is one of those with which streams began."""
+        """Return whether a row is one of those of files with which streams began."""
         mine = F.lit(False)
         for part, end in self.history_ends.items():
             topic, _, _ = part.rpartition("/")
@@ -94,9 +109,12 @@ def resplit(
     path = lake.table(log.table)
     create_table.create(spark, path, RECEIVED, properties=PROPERTIES)
     rows = spark.read.format("delta").option("versionAsOf", log.version).load(str(log.path))
-    parts = [*_parts(rows.where("_partition >= 0"), _cuts(log, commits, chance))]
-    if log.history_ends:
-        parts.insert(0, rows.where(log.is_history()))
+    later = rows.where("_partition >= 0")
+    if log.history:
+        later = later.where(~log.is_first())
+    parts = [*_parts(later, _cuts(log, commits, chance))]
+    if log.history:
+        parts.insert(0, rows.where(log.is_first()))
     return [_append(spark, log.table, path, number, part) for number, part in enumerate(parts)]
 
 
@@ -121,7 +139,8 @@ def _cuts(log: Log, commits: int, chance: random.Random) -> list[Cut]:
     """Draw the cuts of a log, in bronze's order."""
     with spilling() as engine:
         scan(engine, "received", log.path, log.version)
-        engine.execute("CREATE VIEW log AS SELECT * FROM received WHERE _partition >= 0")
+        after = literal(log.history.isoformat()) if log.history else None
+        engine.execute(RECUT + (f" AND _newest_before >= TIMESTAMPTZ {after}" if after else ""))
         engine.execute(SPANS)
         counted = engine.execute("SELECT max(until) FROM spans").fetchone()
         total = int((counted or (0,))[0] or 0)

@@ -2,7 +2,7 @@
 
 import random
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from jobs.core import stateful
 from jobs.core.errors import DefinitionError
-from jobs.core.received import PLACE
+from jobs.core.received import NOTHING_ARRIVED, PLACE, RECEIVED
 from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.pipeline import plan
 from jobs.engine.pipeline.runner import Site
@@ -18,15 +18,16 @@ from jobs.engine.proof.certificate import kept, status
 from jobs.engine.proof.resplit_log import Log, resplit
 from jobs.engine.proof.verify import Trial, refuse_unsettled, verify
 from jobs.engine.repair.closed_range import Span
-from jobs.engine.storage.import_marks import IMPORT, part_of_imports
+from jobs.engine.storage.import_marks import BATCH, IMPORT, PARTITION, part_of_imports
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.linked_files import link_commit
 from jobs.engine.storage.open_table import opened
 from jobs.engine.storage.place import Place
 from jobs.gold import device_signal_10m as gold
 from jobs.silver import device_telemetry as silver
 from tests.engine.written import entry, numbers, small_lake, written
-from tests.support import lakes
-from tests.support.events import TABLE, received
+from tests.support import by_hand, lakes
+from tests.support.events import TABLE, TOPIC, Event, reading, received
 from tests.support.logs import dealt, random_log
 from tests.support.modes import derive
 from tests.support.rows import NOON
@@ -176,3 +177,60 @@ def test_a_resplit_log_has_the_same_rows_in_order_and_in_as_many_commits(
         added = [place for place in commit if place not in seen]
         assert not seen or not added or min(added) >= max(seen)  # type: ignore[type-var]  # places are compared as tuples
         seen |= set(commit)
+
+
+def test_what_kafka_had_before_the_history_is_in_the_first_commit_with_it(
+    spark: SparkSession, anywhere: Place, chance: random.Random
+) -> None:
+    """A stream that begins with the history alone drops these records: they are older than its watermark."""
+    lake, other = (Lake(anywhere / name).open_for_writing() for name in ("live", "cut"))
+    shown = Lake(anywhere / "shown").open_for_writing()
+    hours = [timedelta(hours=each) for each in (9, 8, 7, 2, 1)]
+    before, history, later = hours[:2], hours[2:4], hours[4:]
+    received(lake, [_at(NOON - each, batch) for batch, each in enumerate(before)])
+    _imported_first(lake, [NOON - each for each in history])
+    received(lake, [_at(NOON - each) for each in later])
+    bronze = lake.table(TABLE)
+    log = Log(table=TABLE, path=bronze, version=opened(bronze).version())
+
+    rows = resplit(spark, log, other, commits=1, chance=chance)
+
+    assert rows == [4, 1]
+    for number in range(3):
+        link_commit(other.table(TABLE), shown.table(TABLE), number)
+        derive(spark, shown, silver.TABLE) if number else None
+    sheet = balance(silver.TABLE, shown)
+    assert (sheet.good, sheet.quarantined, sheet.faults) == (5, {}, [])
+
+
+def _at(moment: datetime, batch: int = 0) -> Event:
+    name = moment.isoformat()
+    return Event(
+        payload=reading(event_id=name, event_at=name),
+        batch=batch,
+        arrived_at=moment,
+        ingested_at=NOON,
+    )
+
+
+def _imported_first(lake: Lake, moments: list[datetime]) -> None:
+    """Commit history as an import does that comes before any stream has read a row."""
+    rows: list[tuple[object, ...]] = [
+        (TOPIC, PARTITION, n, at, None, _at(at).payload, [], BATCH, NOON, NOTHING_ARRIVED)
+        for n, at in enumerate(moments)
+    ]
+    ends = {part_of_imports(TOPIC): (0, len(rows))}
+    words = entry(
+        TABLE,
+        mode=IMPORT,
+        offsets=ends,
+        imported=ends,
+        since=min(moments).isoformat(),
+        until=max(moments).isoformat(),
+        read=len(rows),
+        good=len(rows),
+        came=len(rows),
+        written=len(rows),
+        newest_arrival=max(moments).isoformat(),
+    )
+    by_hand.commit(lake.table(TABLE), [by_hand.table(RECEIVED, rows)], words.encoded())
