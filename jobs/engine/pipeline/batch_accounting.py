@@ -113,6 +113,14 @@ def watch_of(spark: SparkSession, table: Judged, lake: Lake, stream: str, inputs
     )
 
 
+def may_refuse(table: Streamed, plan: Planned, parts: Parts) -> bool:
+    """Return whether a batch may have rows below the watermark, by the statistics of what it reads."""
+    read = {source: [part for _, part in parts.get(source.id, ())] for source in table.upstream}
+    return bool(plan.late_ms) and any(
+        each and _oldest(table, source, each) <= plan.late_ms for source, each in read.items()
+    )
+
+
 def _dropped(
     spark: SparkSession, table: Streamed, plan: Planned, parts: Parts, *, selects: bool
 ) -> tuple[int, Reach | None]:

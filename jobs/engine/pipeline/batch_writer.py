@@ -17,9 +17,15 @@ from jobs.core.table import Appended, Judged, Streamed, Upserted, Windowed
 from jobs.core.writer_schema import schemas_from
 from jobs.engine.gates.batch_check import Guard
 from jobs.engine.gates.gate_files import refuse_behind
-from jobs.engine.pipeline.batch_accounting import imported_until, inputs_of, opened, watch_of
+from jobs.engine.pipeline.batch_accounting import (
+    imported_until,
+    inputs_of,
+    may_refuse,
+    opened,
+    watch_of,
+)
 from jobs.engine.pipeline.dimension_lookup import beside
-from jobs.engine.pipeline.dropped_rows import DroppedRows
+from jobs.engine.pipeline.dropped_rows import DroppedRows, refused_first
 from jobs.engine.pipeline.selection import only_selects
 from jobs.engine.pipeline.trigger_limit import ReplanError, TriggerLimit
 from jobs.engine.pipeline.write_gold import Windows, append
@@ -157,8 +163,17 @@ class Writer:
                 return fork.write(rows, entry, meter, watch, held_already=held_already)
             case Windowed() | Appended():
                 dropped = partial(self._dropped.count, spark, entry.stream)
+                is_known = self._selects or entry.dropped_by_watermark
+                refused_by = None
+                if not is_known and may_refuse(table, plan, inputs):
+                    refused_by = partial(refused_first, spark, entry.stream)
                 write = partial(
-                    append, path=path, dropped=dropped, table=table, selects=self._selects
+                    append,
+                    path=path,
+                    dropped=dropped,
+                    refused=refused_by,
+                    table=table,
+                    selects=self._selects,
                 )
             case Upserted():
                 self._windows = self._windows or Windows(table, path)

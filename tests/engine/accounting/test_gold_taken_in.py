@@ -163,6 +163,47 @@ def test_the_range_of_a_drop_is_unknown_below_a_join_and_known_by_another_name(
     assert begins_windows(replace(of, transform=renamed), rows)
 
 
+def sessions(clicks: DataFrame) -> DataFrame:
+    """Count the clicks of each visit; one ends four minutes after its last click, and lasts an hour at most."""
+    visits = clicks.groupBy("k", F.session_window("at", "4 minutes").alias("visit")).count()
+    return visits.select(
+        "k", F.col("visit.start").alias("began"), F.col("visit.end").alias("ended"), "count"
+    )
+
+
+VISITS = Windowed(
+    name="visits",
+    reads=(CLICKS,),
+    transform=sessions,
+    key=("k", "began"),
+    window="1 hour",
+    window_from="began",
+    closes_at="ended",
+)
+
+
+def test_a_row_of_a_session_that_is_over_before_its_declared_length_is_counted_as_dropped(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """By windows of the declared length it was in time, so it was nowhere and the books balanced."""
+    log = """
+        batch | k | site | at
+        1     | a | x    | 12:01:00
+        2     | a | x    | 13:00:00
+        3     | b | x    | 13:01:00
+        3     | c | x    | 12:20:00
+        3     | c | x    | 12:21:00
+        4     | d | x    | 16:00:00
+    """
+    for number in ("1", "2", "3", "4"):
+        put(lake, {CLICKS: (FIELDS, log)}, number)
+        derive(spark, lake, VISITS)
+
+    sheet = balance(VISITS, lake)
+    assert (sheet.read, sheet.good, sheet.dropped_by_watermark, sheet.rows) == (6, 4, 2, 3)
+    assert "dropped 2 rows below the watermark" in sheet.faults[0]
+
+
 def clicked(spark: SparkSession, lake: Lake) -> DataFrame:
     put(lake, LOG, "1")
     return spark.read.format("delta").load(str(lake.table(CLICKS)))
