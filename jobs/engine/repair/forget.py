@@ -305,8 +305,8 @@ class Forgetting:
             if unread and self._files(lake.table(source), places, among=unread):
                 return f"{' and '.join(readers)} has not read all of it: `strandline run`"
         closed = closed_above(table, lake)
+        open_above = self._open_above(table, branch.span) if branch.span else []
         if branch.span is not None and (closed is None or branch.span.until > closed):
-            open_above = self._open_above(table, branch.span)
             unbounded = [each for each in open_above if known_reach(each, lake) is None]
             if self._site is None and unbounded:
                 return (
@@ -320,14 +320,14 @@ class Forgetting:
                     f"a stream still owns a part of the time up to {until}; it has left {closed}"
                     + (anew if open_above else "; --now does not wait for it")
                 )
-            for each in open_above:
-                refuse_lossy(each, lake)
-                newest = last_entry(lake.table(each))
-                if newest is not None and newest[1].code != code_version(each):
-                    return (
-                        f"{each.id} was computed by other code than today's, and what --now computes anew is promoted unseen: "
-                        f"`strandline rebuild {each.id}`, `strandline promote {each.id}`, then the same again"
-                    )
+        for each in open_above if self._site else []:
+            refuse_lossy(each, lake)
+            newest = last_entry(lake.table(each))
+            if newest is not None and newest[1].code != code_version(each):
+                return (
+                    f"{each.id} was computed by other code than today's, and what --now computes anew is promoted unseen: "
+                    f"`strandline rebuild {each.id}`, `strandline promote {each.id}`, then the same again"
+                )
         for each in above(table, lake):
             refuse_behind(each, lake)
         return ""

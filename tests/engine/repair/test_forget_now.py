@@ -1,12 +1,17 @@
 """A person's request does not wait for a day: what streams still own is computed anew, without the state that has the person."""
 
+import json
 from datetime import timedelta
 
 import pytest
 from pyspark.sql import SparkSession
 
 from jobs.core.errors import DefinitionError
+from jobs.core.received import RECEIVED
+from jobs.engine.accounting.balance_sheet import balance
+from jobs.engine.pipeline.ingest import PROPERTIES
 from jobs.engine.pipeline.runner import Site
+from jobs.engine.repair import forget
 from jobs.engine.repair.forget import Forgetting
 from jobs.engine.repair.forget_recorded import carry_out
 from jobs.engine.repair.forget_request import Request
@@ -17,11 +22,15 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.open_table import opened
 from jobs.engine.storage.search_bytes import search
 from jobs.gold import device_signal_10m as gold
+from jobs.gold import ip_holds
 from jobs.silver import device_telemetry as silver
+from jobs.silver import dhcp_events
+from tests.engine.written import entry
+from tests.support import by_hand
 from tests.support.events import Event, reading, received
 from tests.support.fleet import FORGOTTEN
 from tests.support.modes import derive, proven, twin
-from tests.support.rows import NOON
+from tests.support.rows import NOON, NULL, Row, at, lines
 
 pytestmark = pytest.mark.slow
 
@@ -90,3 +99,84 @@ def test_a_request_in_open_time_is_carried_out_at_once_and_nothing_emits_it_late
         undo(spark, gold.TABLE, lake)
     [*scrub(spark, lake, NOON + AFTER + timedelta(minutes=1))]
     assert [hit.file for hit in search(lake, FORGOTTEN) if hit.is_certain] == []
+
+
+MESSAGES = f"""
+    batch | kind     | device      | ip | at
+    1     | ack      | {FORGOTTEN} | a  | 09:00:00
+    1     | ack      | d-1         | b  | 09:00:00
+    1     | discover | d-1         | -  | 13:00:00
+    2     | ack      | d-2         | a  | 14:00:00
+    2     | release  | d-1         | b  | 14:00:00
+    2     | discover | d-1         | -  | 18:00:00
+"""
+"""The two addresses are held while the device is forgotten; later one passes on, and one is given back."""
+
+
+def arrived(lake: Lake, batch: str, *, without: str = "") -> None:
+    """Let messages about addresses come, but for those of a device."""
+    (source,) = dhcp_events.TABLE.upstream
+    by_hand.create(lake.table(source), RECEIVED, PROPERTIES)
+    each = [row for row in lines(MESSAGES) if row["batch"] == batch and row["device"] != without]
+    number = int(batch) - 1
+    topic, moments = source.topics[0].name, [at(row["at"]) for row in each]
+    places = enumerate(zip(each, moments, strict=True), start=3 * number)
+    records: list[tuple[object, ...]] = [
+        (topic, 0, offset, moment, None, message(row), [], number, moment, None)
+        for offset, (row, moment) in places
+    ]
+    ends = {f"{topic}/0": (3 * number, 3 * number + len(each))}
+    words = entry(
+        source, batch=number, offsets=ends, read=len(each), good=len(each), written=len(each)
+    )
+    by_hand.commit(lake.table(source), [by_hand.table(RECEIVED, records)], words.encoded())
+
+
+def message(row: Row) -> bytes:
+    return json.dumps(
+        {
+            "dhcp_id": f"{row['kind']} {row['at']} {row['ip']}",
+            "kind": row["kind"],
+            "mac": f"of {row['device']}",
+            "device_id": row["device"],
+            "ip": None if row["ip"] == NULL else row["ip"],
+            "lease_seconds": 36_000,
+            "event_at": at(row["at"]).isoformat(),
+        }
+    ).encode()
+
+
+def test_what_is_held_open_leaves_the_state_too(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its time is over, but its stream would end the hold when the address passes on, and so write the device again.
+
+    What is computed anew for a request is promoted unseen, so what other code has made waits for a person.
+    """
+    tables, site = (dhcp_events.TABLE, ip_holds.TABLE), Site(spark=spark, clock=lambda: NOON)
+    other = Lake(lake.root.parent / "never").open_for_writing()
+    for each, without in ((lake, ""), (other, FORGOTTEN)):
+        arrived(each, "1", without=without)
+        derive(spark, each, *tables)
+    before = held(lake)
+
+    with monkeypatch.context() as edited:
+        edited.setattr(forget, "code_version", lambda _: "of another code")
+        waits = asked(spark, lake, site)
+    assert "gold.ip_holds was computed by other code than today's" in waits[0]
+    assert held(lake) == before
+    assert asked(spark, lake, site) == []
+    arrived(lake, "2")
+    arrived(other, "2")
+    for each in (lake, other):
+        derive(spark, each, *tables)
+
+    assert before == [("a", FORGOTTEN, None), ("b", "d-1", None)]
+    assert held(lake) == held(other) == [("a", "d-2", None), ("b", "d-1", "released")]
+    assert [balance(table, lake).faults for table in tables] == [[], []]
+
+
+def held(lake: Lake) -> list[tuple[str, str, str | None]]:
+    """Return who holds or held which address, and why that ended."""
+    rows = opened(lake.table(ip_holds.TABLE)).to_pyarrow_table().to_pylist()
+    return sorted((row["ip"], row["device_id"], row["ended_by"]) for row in rows)
