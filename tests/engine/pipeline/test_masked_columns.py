@@ -201,6 +201,24 @@ def test_rows_that_other_code_has_made_are_masked_by_it_after_an_edit_too(
     assert "anna" not in str(answer.rows)
 
 
+def test_a_count_that_is_masked_for_the_rows_of_an_older_program_is_shown_where_its_table_says_so(
+    logins: Lake, spark: SparkSession
+) -> None:
+    """What that code let be seen is not known, and its rows are there or may come back: masks of rows never shrink by themselves."""
+    written(logins.table(COUNTS), [{"users": 2, "last": "ben", "event_at": NOON}])
+    learn(spark, COUNTS, logins)
+    known = json.loads(logins.lineage(COUNTS).text() or "")
+    del known["visible"]
+    logins.lineage(COUNTS).put(json.dumps(known | {"code": "of another code"}))
+
+    learn(spark, COUNTS, logins)
+    learn(spark, COUNTS, logins)
+    declared = replace(COUNTS, unmasked=(*COUNTS.unmasked, "users"))
+
+    assert {"users", "last"} & hidden(COUNTS, logins) == {"users", "last"}
+    assert {"users", "last"} & hidden(declared, logins) == {"last"}
+
+
 ACTS = Appended(
     name="acts", reads=(SILVER,), transform=acts, key=("action_id",), event_at="event_at"
 )

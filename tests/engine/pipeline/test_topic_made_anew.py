@@ -1,13 +1,18 @@
 """Doctor, radar and ledger say what is lost of a topic that was made anew, and the one way on."""
 
+from pathlib import Path
 from typing import cast
 
 import pytest
 from pyspark.sql import SparkSession
 
+from jobs import rules
+from jobs.bronze import alerts, process_events
 from jobs.bronze import device_telemetry as bronze
 from jobs.core.received import RECEIVED
+from jobs.engine.kafka import admin
 from jobs.engine.kafka.recreated import WAY
+from jobs.engine.pipeline.feed_ledger import NO_ROWS
 from jobs.engine.storage import create_table
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
@@ -16,6 +21,7 @@ from tests.support.ledgers import write_log
 
 pytestmark = pytest.mark.kafka
 
+RULE = Path(rules.__file__).parent / "starter" / "process_backups_deleted.yml"
 LOST = "what the former one had from offset 10 of partition 0 on is lost"
 
 
@@ -48,3 +54,34 @@ def test_each_of_them_names_what_is_lost_and_the_way_on(kafka: str, lake: Lake) 
     assert WAY in radar.err
     assert f"lost to {bronze.TABLE.id}: {topic}/0, its topic was" in ledger.out
     assert LOST in ledger.out
+
+
+def test_the_process_that_raises_alerts_ends_with_what_is_lost_and_the_way_on(
+    kafka: str, lake: Lake, tmp_path: Path, spark: SparkSession
+) -> None:
+    """As a feed it has read another topic of the name; it ended with 70 and a stack trace."""
+    source = process_events.TABLE
+    topic = source.topics[0].name
+    admin.make_missing(kafka, [source, alerts.TABLE])
+    (tmp_path / RULE.name).write_bytes(RULE.read_bytes())
+    read = Entry(
+        table=f"live.{source.name}",
+        mode="micro-batch",
+        batch=0,
+        source=topic,
+        stream=f"{topic}@of-another-time",
+        offsets={f"{topic}/0": (0, 10)},
+        read=10,
+        good=10,
+    )
+    folder = lake.root / "live" / source.name
+    create_table.create(spark, folder, NO_ROWS)
+    write_log(folder, [read], first=1)
+
+    there = {"STRANDLINE_KAFKA": kafka, "STRANDLINE_LAKE": str(lake.root)}
+    found = strandline("alerts", tmp_path, "--mode", "micro-batch", env=there)
+
+    assert found.code == 4, found.printed
+    assert f"live.{source.name} read another topic of the name {topic}" in found.printed
+    assert LOST in found.printed
+    assert WAY in found.printed
