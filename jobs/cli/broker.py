@@ -16,7 +16,6 @@ from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, say
 from jobs.cli.stream_log import fails
 from jobs.core.errors import LakeError, TransientError
-from jobs.core.kind import Layer
 from jobs.core.topic import Topic
 from jobs.engine.kafka import admin, local_broker
 from jobs.engine.pipeline import radar
@@ -30,6 +29,7 @@ from jobs.engine.service.desired_state import Order, order
 from jobs.engine.service.heartbeat import heartbeat, near
 from jobs.engine.service.receivers import receivers
 from jobs.engine.service.stream_health import SILENT
+from jobs.engine.storage.damage import remedy
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.rule_shelf import promotions
 
@@ -256,7 +256,7 @@ def _say_stream(beat: Mapping[str, Any] | None) -> None:
                 say(f"        {name}: {pulse['running']} has not moved for {unmoved:,} s")
             if broken := pulse.get("broken"):
                 say(f"        {name}: {broken}")
-                say(f"        hint: {_remedy(name)}")
+                say(f"        hint: {remedy(name)}")
             if failing := pulse.get("failing"):
                 said = fails(name, failing["tries"], failing["says"])
                 again = f", tried again at {at}" if (at := failing.get("next_at")) else ""
@@ -264,13 +264,6 @@ def _say_stream(beat: Mapping[str, Any] | None) -> None:
                 say(f"        hint: {failing['hint']}")
     else:
         say("stream  not running" + (f"; last heartbeat at {beat['at']}" if beat else ""))
-
-
-def _remedy(name: str) -> str:
-    """Return what brings back a file of a table; a rebuild refuses bronze, from which all others are computed."""
-    if name.startswith(f"{Layer.BRONZE}."):
-        return "only a copy can replace it: `strandline restore` a snapshot to another folder, and copy the file from there."
-    return f"`strandline rebuild {name}`, then `strandline promote {name}`."
 
 
 def _say_alerts(beat: Mapping[str, Any]) -> None:

@@ -37,6 +37,7 @@ from jobs.engine.storage.files_at_version import table_id
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.lasting_checkpoint import keep_plan, keep_state
 from jobs.engine.storage.ledger import Entry, last_entry
+from jobs.engine.storage.open_table import lost_file
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.schema_shelf import Shelf
 from jobs.engine.storage.spark_checkpoint import planned, stream_id
@@ -104,7 +105,11 @@ class Writer:
             return self.error
         if transient(failure) is not None:
             return failure
-        return broken_state(self._table, self._lake, failure) or failure
+        return (
+            broken_state(self._table, self._lake, failure)
+            or lost_file(failure, self._table, self._lake)
+            or failure
+        )
 
     def _write(self, rows: DataFrame, number: int) -> None:
         checkpoint = self._lake.checkpoint(self._table)

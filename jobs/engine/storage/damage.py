@@ -8,6 +8,7 @@ is away, a full disk) is of all tables alike, and no table's.
 import errno
 
 from jobs.core.errors import DamagedError, DataError, LakeError
+from jobs.core.kind import Layer
 from jobs.core.table import Table
 
 UNREADABLE = {
@@ -42,6 +43,13 @@ def damage(error: BaseException, table: Table) -> DataError | None:
 
     refused = denied(error)
     return None if refused is None else damage(refused, table)
+
+
+def remedy(name: str) -> str:
+    """Return what brings back a file of a table; a rebuild refuses bronze, from which all others are computed."""
+    if name.startswith(f"{Layer.BRONZE}."):
+        return "only a copy can replace it: `strandline restore` a snapshot to another folder, and copy the file from there."
+    return f"`strandline rebuild {name}`, then `strandline promote {name}`."
 
 
 def is_outage(error: BaseException) -> bool:

@@ -1,5 +1,6 @@
 """A Delta table as delta-rs sees it, without a JVM: its columns, its files and their statistics."""
 
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -9,12 +10,17 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from jobs.core.errors import DamagedError
+from jobs.core.table import Table
 from jobs.engine.runtime.settings import S3A, store_options
 from jobs.engine.storage.commit_log import owner
-from jobs.engine.storage.damage import is_outage
+from jobs.engine.storage.damage import is_outage, remedy
+from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, entries, is_table
 from jobs.engine.storage.log_actions import added
 from jobs.engine.storage.place import Place
+
+GONE = re.compile(r"FAILED_READ_FILE\.FILE_NOT_EXIST.*?(?P<name>[^/\s]+\.parquet)", re.DOTALL)
+"""What Spark says of a file that is in a table's log and not there."""
 
 
 def opened(path: Place, version: int | None = None) -> DeltaTable:
@@ -97,6 +103,27 @@ def broken_files(path: Place) -> set[str]:
     sizes = dict(zip(names, (int(each.as_py()) for each in known["size_bytes"]), strict=True))
     files = map(Place.of, live_files(table))
     return {file.name for file in files if not _is_whole(file, sizes[file.name])}
+
+
+def lost_file(error: BaseException, table: Table, lake: Lake) -> DamagedError | None:
+    """Return what an error of Spark means, if a file of the table or of a source is gone that its newest version has; else None.
+
+    One that is gone and that no version needs any more is none: the next attempt reads a newer version.
+    """
+    found = GONE.search(str(error))
+    if found is None:
+        return None
+    name = found["name"]
+    for each in (table, *table.upstream):
+        if any(name in broken_files(path) for path in lake.folders(each)):
+            reads = "" if each is table else f", and {table.id} reads it"
+            return DamagedError(
+                f"{each.id} lacks its file {name}, which is gone or was cut{reads}",
+                hint=remedy(each.id),
+                table=each.id,
+                file=name,
+            )
+    return None
 
 
 def _is_whole(file: Place, size: int) -> bool:

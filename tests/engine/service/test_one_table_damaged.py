@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.cli.place import now
-from jobs.core.errors import DataError, DefinitionError
+from jobs.core.errors import DamagedError, DataError, DefinitionError
 from jobs.core.modes import MicroBatch
 from jobs.engine.pipeline.preflight import Answer, judge, refuse
 from jobs.engine.pipeline.readers import readers
@@ -109,3 +109,21 @@ def test_a_table_without_a_file_is_rebuilt_and_promoted(spark: SparkSession, mor
     assert proven(morning, TABLES)
     derive(spark, other, *TABLES)
     assert answers_of(morning).closed == answers_of(other).closed
+
+
+def test_a_table_that_reads_a_file_that_is_gone_names_the_table_that_lacks_it(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """It failed as unforeseen, with a trace of Spark's, and was named only after five attempts."""
+    received(lake, readings(LATER))
+    path = lake.table(silver.TABLE.upstream[0])
+    (file, *_) = live_files(opened(path))
+    Place.of(file).remove()
+
+    with pytest.raises(DamagedError) as failed:
+        derive(spark, lake, silver.TABLE)
+
+    name = file.rpartition("/")[2]
+    said = f"{silver.TABLE.upstream[0].id} lacks its file {name}, which is gone or was cut, and {silver.TABLE.id} reads it"
+    assert failed.value.message == said
+    assert "`strandline restore` a snapshot" in failed.value.hint
