@@ -34,8 +34,8 @@ HEAD = """# An evening on call
 What `make prove` saw last: all tables were streamed, events came once a minute, Dagster's watchdog looked every ten seconds (in a
 console it does every thirty). After each incident the ledger's counts of all tables were those of the generator.
 
-| incident | after 10 s | after 60 s | after 300 s | typed | all tables level after | another table behind for at most |
-|---|---|---|---|---|---:|---:|
+| incident | after 10 s | after 60 s | after 300 s | typed | all tables level after | another table behind for at most | commit |
+|---|---|---|---|---|---:|---:|---|
 """
 GOLD = "gold.device_signal_10m"
 REBUILT = (("rebuild", GOLD), ("promote", GOLD))
@@ -197,5 +197,7 @@ def keep(name: str, cells: str) -> None:
     """Keep how an incident went in place of what was known about it."""
     rows = REPORT.read_text().splitlines() if REPORT.exists() else []
     known = {row.split(" | ")[0].removeprefix("| "): row for row in rows if row.count(" | ") > 4}
-    known[name] = f"| {name} | {cells} |"
+    asked = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(asked, cwd=REPORT.parent, capture_output=True, text=True, check=False)
+    known[name] = f"| {name} | {cells} | {commit.stdout.strip() or '-'} |"
     REPORT.write_text(HEAD + "\n".join(known[each] for each in INCIDENTS if each in known) + "\n")
