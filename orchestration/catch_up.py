@@ -23,6 +23,7 @@ from dagster import (
 
 from jobs import catalog
 from jobs.core.table import Table
+from jobs.engine.storage.retired import retired
 from orchestration import checks
 from orchestration.answers import Answers
 from orchestration.assets import made
@@ -69,6 +70,9 @@ def update(
     answers: Answers,
 ) -> None:
     """Bring a table up to date and report what its asset would, as runless events: the step belongs to no asset."""
+    if (ended := retired(lake.lake()).get(table.id)) is not None:
+        context.log.info("%s is retired, by %s", table.id, ended.words)
+        return
     try:
         for each in made(context, table, lake, spark):
             if isinstance(each, MaterializeResult):

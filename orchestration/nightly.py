@@ -8,6 +8,7 @@
 from datetime import date, timedelta
 
 from dagster import (
+    AssetKey,
     AssetSelection,
     Config,
     MetadataValue,
@@ -30,6 +31,7 @@ from jobs.engine.proof.verify import Trial, verify
 from jobs.engine.repair.closed_days import closed_days
 from jobs.engine.service.background_stream import Always
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.retired import fed
 from orchestration.catch_up import bring_up
 from orchestration.checks import evaluation
 from orchestration.days import begins
@@ -81,7 +83,7 @@ def certify_tables(
 ) -> None:
     """Pause the stream until the compared versions are pinned, and write a certificate of each table."""
     where, stream = lake.lake(), lake.stream(f"run {context.run_id[:8]}")
-    tables = [table for table in DERIVED if where.exists(table)]
+    tables = [table for table in fed(DERIVED, where) if where.exists(table)]
     trial = Trial(splits=config.splits, kills=config.kills)
     context.log.info("seed %s", trial.seed)
     rest = _Rest(stream)
@@ -133,12 +135,21 @@ def re_read_nightly(lake: LakeResource) -> RunRequest | SkipReason:
     first = max(last - timedelta(days=DAYS - 1), begins())
     if first > last:
         return SkipReason("no day that Dagster offers is closed in all tables yet")
-    return RunRequest(tags={START: first.isoformat(), END: last.isoformat()})
+    return RunRequest(
+        tags={START: first.isoformat(), END: last.isoformat()},
+        asset_selection=_selection(lake.lake()),
+    )
+
+
+def _selection(lake: Lake) -> list[AssetKey] | None:
+    """Return what is recomputed; None for all, where no table is retired."""
+    left = fed(DERIVED, lake)
+    return None if len(left) == len(DERIVED) else [key(table) for table in left]
 
 
 def last_closed(lake: Lake) -> date | None:
-    """Return the last day that is closed in every table with a stream."""
-    streamed = [table for table in DERIVED if not isinstance(table, Recomputed)]
+    """Return the last day that is closed in every table with a stream that is fed."""
+    streamed = [table for table in fed(DERIVED, lake) if not isinstance(table, Recomputed)]
     found = [max(closed_days(table, lake, begins()), default=None) for table in streamed]
     known = [day for day in found if day is not None]
     return min(known) if known and len(known) == len(found) else None

@@ -29,6 +29,7 @@ from jobs.engine.service.background_stream import Always
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.open_table import kinds, live_rows
 from jobs.engine.storage.place import Place
+from jobs.engine.storage.retired import fed
 from jobs.engine.trust import report_server
 from orchestration.answers import Answers
 from quality.report.findings import Findings
@@ -132,7 +133,7 @@ class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resou
         """Return the end offsets of each table's topics, and how far the table has read them."""
         found, lake = place.configured(None)
         address = place.demanded_address(found, lake)
-        for table in catalog.tables():
+        for table in fed(catalog.tables(), lake):
             if table.topics:
                 yield table, ends_of(table, lake, address, found.kafka_options)
 

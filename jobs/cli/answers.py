@@ -14,14 +14,16 @@ from jobs.core.table import Ingested, Judged, Table
 from jobs.engine.accounting.balance_sheet import Balance, balance, held_rows
 from jobs.engine.accounting.feed_balance import LIVE, feed_balances
 from jobs.engine.accounting.left_topics import said
+from jobs.engine.accounting.undeclared import listed, remedy, undeclared
 from jobs.engine.gates import gate_files
 from jobs.engine.pipeline.danger import Level
 from jobs.engine.pipeline.radar import last
 from jobs.engine.proof.certificate import status
 from jobs.engine.storage.damage import damage
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import last_entry
+from jobs.engine.storage.ledger import Entry, last_entry
 from jobs.engine.storage.open_table import live_rows
+from jobs.engine.storage.retired import Retirement, retired
 
 SHEET = (
     "table",
@@ -80,7 +82,8 @@ def ledger(
     _, where = place.existing(lake, briefly=True)
     sheets = sheets_of(where, tables, audited=audit)
     if as_json:
-        emit([_as_json(sheet) for sheet in sheets])
+        ended = retired(where)
+        emit([_as_json(sheet, ended.get(sheet.table)) for sheet in sheets])
     else:
         print_sheets(sheets)
         _say_recreated(where)
@@ -125,7 +128,14 @@ def print_sheets(sheets: list[Balance]) -> None:
 
 
 def left(where: Lake) -> Iterator[str]:
-    """Yield a sentence for each topic and each cluster that a table has left; none of one that is damaged."""
+    """Yield a sentence for each table that is fed no more, and for each topic and each cluster that one has left.
+
+    None of a topic of a damaged table.
+    """
+    for name, ended in retired(where).items():
+        yield f"retired: {name}, which is read and no longer fed, by {ended.words}"
+    if names := undeclared(where):
+        yield f"declared by no module: {listed(names)}, in the lake all the same; {remedy(names[0])}"
     for table in catalog.tables():
         if isinstance(table, Ingested) and where.exists(table):
             try:
@@ -217,11 +227,18 @@ def _listed(table: Table, where: Lake) -> dict[str, object]:
         "rows": live_rows(where.table(table)),
         "quarantined": held_rows(table, where) if isinstance(table, Judged) else None,
         "version": newest[0] if newest else None,
-        "mode": newest[1].mode if newest else "never run",
+        "mode": _mode(table, where, newest[1] if newest else None),
         "watermark": newest[1].watermark if newest else None,
         "certificate": None if isinstance(table, Ingested) else status(table, where),
         "gate": gate_files.summary(table, where),
     }
+
+
+def _mode(table: Table, where: Lake, newest: Entry | None) -> str:
+    """Return how a table was written last, or that it no longer is."""
+    if table.id in retired(where):
+        return "retired"
+    return newest.mode if newest else "never run"
 
 
 def _unlisted(table: Table) -> dict[str, object]:
@@ -250,5 +267,6 @@ def _row(sheet: Balance) -> tuple[object, ...]:
     )
 
 
-def _as_json(sheet: Balance) -> dict[str, object]:
-    return {**sheet.figures(), "balanced": sheet.balanced}
+def _as_json(sheet: Balance, ended: Retirement | None) -> dict[str, object]:
+    more = {"retired": ended.words} if ended else {}
+    return {**sheet.figures(), "balanced": sheet.balanced, **more}

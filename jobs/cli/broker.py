@@ -16,8 +16,12 @@ from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, say
 from jobs.cli.stream_log import fails
 from jobs.core.errors import LakeError, TransientError
+from jobs.core.table import Ingested, Table
 from jobs.core.topic import Topic
+from jobs.engine.accounting.left_topics import read_before
+from jobs.engine.accounting.undeclared import undeclared
 from jobs.engine.kafka import admin, local_broker
+from jobs.engine.kafka.recreated import WAY
 from jobs.engine.pipeline import radar
 from jobs.engine.pipeline.danger import Level
 from jobs.engine.runtime.holders import is_there
@@ -29,8 +33,9 @@ from jobs.engine.service.desired_state import Order, order
 from jobs.engine.service.heartbeat import heartbeat, near
 from jobs.engine.service.receivers import receivers
 from jobs.engine.service.stream_health import SILENT
-from jobs.engine.storage.damage import remedy
+from jobs.engine.storage.damage import damage, remedy
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.retired import fed, retired
 from jobs.engine.storage.rule_shelf import promotions
 
 UNMOVED = 60
@@ -61,7 +66,7 @@ def up(
     strandline up --port 9092
     """
     found, where = place.configured(lake)
-    tables = catalog.tables()
+    tables = fed(catalog.tables(), where)
     if found.kafka is not None:
         lacking = admin.missing(found.kafka, found.kafka_options, tables)
         if as_json:
@@ -74,14 +79,43 @@ def up(
             say(f"missing topics: {_listed(lacking)}; ask its operators to create them")
         return
     running = local_broker.up(where.open_for_writing(), port)
-    made = admin.make_missing(running.address, tables)
+    read = topics_read(where)
+    gone = [each for each in admin.missing(running.address, {}, tables) if each.name in read]
+    made = admin.make_missing(running.address, tables, read)
     if as_json:
         names = [topic.name for topic in made]
-        emit({"address": running.address, "pid": running.pid, "made": names})
+        lost = [topic.name for topic in gone]
+        emit({"address": running.address, "pid": running.pid, "made": names, "gone": lost})
         return
     say(f"Kafka answers at {running.address} (process {running.pid})")
     if made:
         say(f"created {_listed(made)}")
+    if gone:
+        say(
+            f"not made anew: {', '.join(map(str, gone))}, read by {_readers(gone, where)} and deleted"
+        )
+        say(f"hint    {WAY}")
+
+
+def topics_read(where: Lake) -> set[str]:
+    """Return the topics that tables of a lake have read; of a damaged table all count as read."""
+    return {topic for table in catalog.tables() for topic in _read_by(table, where)}
+
+
+def _read_by(table: Table, where: Lake) -> set[str]:
+    if not isinstance(table, Ingested):
+        return set()
+    try:
+        return read_before(table, where)
+    except Exception as error:
+        if damage(error, table) is None:
+            raise
+        return {topic.name for topic in table.topics}
+
+
+def _readers(gone: Sequence[Topic], where: Lake) -> str:
+    names = {topic.name for topic in gone}
+    return " and ".join(each.id for each in catalog.tables() if names & _read_by(each, where))
 
 
 def _listed(found: Sequence[Topic]) -> str:
@@ -158,6 +192,8 @@ def _show(found: Settings, where: Lake, *, as_json: bool) -> None:
                 "deliveries": list(receivers(where)),
                 "radar": _nearest(where),
                 "rules": asdict(promoted[-1]) if promoted else None,
+                "retired": {name: asdict(each) for name, each in retired(where).items()},
+                "undeclared": undeclared(where),
             }
         )
         _refuse_ill(beat, asked, starting=starting)
@@ -199,7 +235,7 @@ def _show(found: Settings, where: Lake, *, as_json: bool) -> None:
 
 
 def _say_left(where: Lake) -> None:
-    """Say which topics and clusters feed a table no more."""
+    """Say which tables are fed no more, or by no module, and which topics and clusters feed a table no more."""
     for line in left(where):
         say(f"feeds   {line}")
 

@@ -16,6 +16,7 @@ from jobs.core.table import Ingested, Table
 from jobs.engine.proof.certificate import Certificate
 from jobs.engine.proof.verify import Trial, refuse_unsettled, verify
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.retired import fed, refuse_retired
 
 
 def register(app: typer.Typer) -> None:
@@ -57,6 +58,8 @@ def verify_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     """
     found, where = place.existing(lake)
     chosen = _everything(where) if everything else _chosen(tables)
+    for each in chosen:
+        refuse_retired(each, where)
     refuse_unsettled(chosen, where)
     span = ranges.both(since, until, "neither to compare all rows")
     trial = Trial(splits=splits, kills=kills, span=span, **({} if seed is None else {"seed": seed}))
@@ -113,10 +116,10 @@ def _of_quarantine(line: str) -> bool:
 
 
 def _everything(lake: Lake) -> list[Table]:
-    """Return the silver and gold tables that exist in a lake."""
+    """Return the silver and gold tables that exist in a lake and are fed."""
     found: list[Table] = [
         table
-        for table in catalog.tables()
+        for table in fed(catalog.tables(), lake)
         if not isinstance(table, Ingested) and lake.exists(table)
     ]
     if not found:

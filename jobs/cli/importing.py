@@ -13,6 +13,7 @@ from jobs.core.errors import DefinitionError
 from jobs.core.table import Ingested
 from jobs.engine.repair.import_files import SLICE
 from jobs.engine.storage.place import Place
+from jobs.engine.storage.retired import refuse_retired
 
 
 def register(app: typer.Typer) -> None:
@@ -83,6 +84,7 @@ def import_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
             hint=f"name the bronze table at its begin: {', '.join(each.id for each in chosen.upstream)}.",
             table=table,
         )
+    refuse_retired(chosen, where)
     work = Work(
         table=chosen,
         topic=topic_of(chosen, topic),

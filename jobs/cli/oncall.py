@@ -19,6 +19,7 @@ from jobs.engine.service.background_stream import Always
 from jobs.engine.service.stream_options import EVERY as EVERY_OPTION
 from jobs.engine.service.stream_options import MAX_OFFSETS
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.retired import fed
 
 WhyOption = Annotated[str, typer.Option("--why", help="Reason; `strandline status` shows it.")]
 
@@ -63,7 +64,7 @@ def resume(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     ]
     found, where = place.configured(lake)
     stream = always(found, where)
-    asked = place.named(None) if everything else _asked(stream, tables or ())
+    asked = place.to_feed(None, where) if everything else _asked(stream, tables or (), where)
     refuse_too_many(len(asked))
     where.open_for_writing()
     place.demanded_address(found, where)
@@ -100,7 +101,7 @@ def drain(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = Fa
     found, where = place.existing(lake, writes=True)
     always(found, where).pause(why)
     note("the stream is stopped; reading the backlog …")
-    catch_up(found, where, place.named(None), as_json=as_json)
+    catch_up(found, where, place.to_feed(None, where), as_json=as_json)
 
 
 def restart(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = False) -> None:
@@ -114,7 +115,7 @@ def restart(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = 
     found, where = place.existing(lake, writes=True)
     place.demanded_address(found, where)
     stream = always(found, where)
-    asked = _asked(stream, ())
+    asked = _asked(stream, (), where)
     refuse_too_many(len(asked))
     refuse_unsafe(found, where, asked)
     pid = stream.restart(why)
@@ -124,11 +125,13 @@ def restart(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = 
         say(f"the stream runs (process {pid})")
 
 
-def _asked(stream: Always, names: Sequence[str]) -> list[Table]:
-    """Return the tables that a start would run: those that are named, or those of the last start."""
+def _asked(stream: Always, names: Sequence[str], where: Lake) -> list[Table]:
+    """Return the tables that a start would run: those that are named, or those of the last start, without retired ones."""
+    if names:
+        return place.to_feed(names, where)
     last = stream.order()
     known = {table.id for table in place.named(None)}
-    return place.named(names or [word for word in (last.words if last else ()) if word in known])
+    return fed(place.named([word for word in (last.words if last else ()) if word in known]), where)
 
 
 def always(found: Settings, where: Lake, by: str | None = None) -> Always:

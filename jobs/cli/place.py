@@ -17,6 +17,7 @@ from jobs.engine.runtime.settings import Settings, settings
 from jobs.engine.storage import formats
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
+from jobs.engine.storage.retired import fed, refuse_retired
 
 LakeOption = Annotated[
     str | None,
@@ -125,6 +126,18 @@ def named(names: Sequence[str] | None) -> list[Table]:
         return tables
     wanted = {catalog.find(name).id for name in names}
     return [table for table in tables if table.id in wanted]
+
+
+def to_feed(names: Sequence[str] | None, lake: Lake) -> list[Table]:
+    """Return the tables of these names that are fed; all that are when none is named.
+
+    Raises:
+        RetiredError: One is named that is retired.
+    """
+    tables = named(names)
+    for table in tables if names else ():
+        refuse_retired(table, lake)
+    return fed(tables, lake)
 
 
 def filled(lake: Lake, names: Sequence[str] | None = None) -> list[Table]:

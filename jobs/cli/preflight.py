@@ -54,7 +54,9 @@ def preflight(
     """
     found, where = place.existing(lake, writes=migrate)
     chosen = [
-        table for table in place.named(tables) if where.exists(table) or tables or table.topics
+        table
+        for table in place.to_feed(tables, where)
+        if where.exists(table) or tables or table.topics
     ]
     if migrate:
         for table in chosen:

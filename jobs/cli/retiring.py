@@ -1,4 +1,4 @@
-"""``retire`` and ``move``: a topic that is read no more, and a cluster that is left."""
+"""``retire`` and ``move``: a table or a topic that is read no more, and a cluster that is left."""
 
 from typing import Annotated
 
@@ -10,16 +10,26 @@ from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.ranges import moment
 from jobs.cli.screen import emit, note, say
 from jobs.core.errors import DefinitionError
-from jobs.core.table import Ingested
+from jobs.core.table import Ingested, Table
 from jobs.engine.accounting.left_topics import NOT_ASKED
+from jobs.engine.accounting.undeclared import remedy, undeclared
 from jobs.engine.pipeline.runner import Site
 from jobs.engine.quarantine.write import Signed
-from jobs.engine.repair import leave_topic
+from jobs.engine.repair import leave_topic, retire_table
 from jobs.engine.repair.leave_topic import Leaving
 from jobs.engine.runtime.settings import Settings
+from jobs.engine.storage.handover import handed_over
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 
+AnyTableArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TABLE",
+        help="Such as gold.site_traffic_1h; of a topic the bronze table.",
+        autocompletion=completion.tables,
+    ),
+]
 TableArgument = Annotated[
     str,
     typer.Argument(metavar="TABLE", help="A bronze table.", autocompletion=completion.tables),
@@ -46,27 +56,124 @@ def register(app: typer.Typer) -> None:
 
 
 def retire(  # noqa: PLR0913, PLR0917  # each is an option of the command line
-    table: TableArgument,
-    topic: Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic.")],
+    table: AnyTableArgument,
+    topic: Annotated[
+        str | None,
+        typer.Option("--topic", metavar="NAME", help="A topic of it; the table when absent."),
+    ] = None,
     because: BecauseOption = "",
     former: FromOption = None,
     leave_unread: LeaveOption = False,
+    deletes: Annotated[
+        bool,
+        typer.Option(
+            "--delete", help="Delete a table that no module declares from the lake, for good."
+        ),
+    ] = False,
     undo: UndoOption = False,
     lake: LakeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Retire a topic: a bronze table reads it no more, and keeps what it has of it.
+    r"""Retire a table, or a topic of one: it is fed no more, and keeps what it has.
 
-    Its rows stay readable, every table above goes on, and the ledger and `status` say up to which offset it was read, by
-    whose decision and why. Type it before the topic is deleted: it asks the cluster whether there is more, and refuses while
+    A table: no run and no stream writes it any more; a running stream leaves it by itself. It stays readable, requests to
+    forget and retention go on, and the ledger and `status` say by whose decision and why. Its module stays where it is. It is
+    refused while a table that is fed reads it. --undo feeds it on from where it ended, for a week; later it is rebuilt.
+
+    A topic: its rows stay, every table above goes on, and the ledger and `status` say up to which offset it was read.
+    Type it before the topic is deleted: it asks the cluster whether there is more, and refuses while
     records are unread or the topic cannot be asked; --leave-unread goes on all the same. Then take the topic out of the
     table's `reads`. The last topic of a table is not retired: name another one there first. It is refused beside a running
     stream of the table: `strandline pause` first. --undo reads the topic on from where it ended.
 
     \b
+    strandline retire gold.site_traffic_1h --because "the sites are counted elsewhere"
+    strandline retire gold.site_traffic_1h --undo --because "they are not"
     strandline retire bronze.device_telemetry --topic device-telemetry-v1 --because "the last of the old devices is gone"
-    strandline retire bronze.device_telemetry --topic device-telemetry-v1 --undo --because "they are back"
     """
+    _refuse_mixed(topic, former, leaves=leave_unread, deletes=deletes, undo=undo)
+    if topic is not None:
+        leaving = (topic, former, leave_unread)
+        _retire_topic(table, leaving, because, lake, undo=undo, as_json=as_json)
+    else:
+        _retire_table(table, because, lake, deletes=deletes, undo=undo, as_json=as_json)
+
+
+def _refuse_mixed(
+    topic: str | None, former: str | None, *, leaves: bool, deletes: bool, undo: bool
+) -> None:
+    """Refuse options that do not belong together.
+
+    Raises:
+        DefinitionError: Some do not.
+    """
+    if topic is None and (former or leaves):
+        raise DefinitionError(
+            "--from and --leave-unread are about a topic, and none is named",
+            hint="name it with --topic; without these options the table itself is retired.",
+        )
+    if deletes and (topic is not None or undo):
+        raise DefinitionError(
+            "--delete is about a whole table, and cannot be taken back",
+            hint="type it with the name of a table that no module declares, and --because.",
+        )
+
+
+def _retire_table(  # noqa: PLR0913  # options of the command line
+    name: str, because: str, lake: str | None, *, deletes: bool, undo: bool, as_json: bool
+) -> None:
+    _refuse_without_reason(because)
+    _, where = place.existing(lake, writes=True)
+    found: dict[str, object] = {"table": name}
+    if deletes:
+        retire_table.delete(name, where)
+        words = "is deleted"
+    elif undo:
+        retire_table.take_back(_declared(name, where), where)
+        words = "is fed again from where it ended; a stream takes it in with `strandline restart`"
+    else:
+        table = _declared(name, where)
+        where.refuse_missing(table)
+        signed = Signed(who=place.login(), at=place.now(), why=because.strip())
+        with handed_over(table, where, place.now, "retire", note=note) as writer:
+            ended = retire_table.retire(table, where, signed, writer)
+        found["retired"] = ended.words
+        for each in leave_topic.feeds_of(table, where) if isinstance(table, Ingested) else ():
+            note(
+                f"{each} reads the same topics live, and goes on; `strandline alerts --pause` stops it"
+            )
+        words = "is retired; it is read, and no longer fed"
+    if as_json:
+        emit({**found, "deleted": deletes, "undone": undo})
+    else:
+        say(f"{name} {words}")
+
+
+def _declared(name: str, where: Lake) -> Table:
+    """Return the table of a name.
+
+    Raises:
+        DefinitionError: No module declares it; the lake may have it all the same.
+    """
+    if name in undeclared(where):
+        raise DefinitionError(
+            f"{where.root} has {name}, and no module declares it, so how it is read, masked and forgotten from is not known",
+            hint=remedy(name),
+            table=name,
+        )
+    return catalog.find(name)
+
+
+def _retire_topic(  # noqa: PLR0913  # as above
+    table: str,
+    named: tuple[str, str | None, bool],
+    because: str,
+    lake: str | None,
+    *,
+    undo: bool,
+    as_json: bool,
+) -> None:
+    topic, former, leave_unread = named
     found, where, chosen = _asked(table, because, lake)
     signed = Signed(who=place.login(), at=place.now(), why=because.strip())
     site = _site(found, where, None)
@@ -147,12 +254,16 @@ def move(  # noqa: PLR0913, PLR0917  # as above
         )
 
 
-def _asked(table: str, because: str, lake: str | None) -> tuple[Settings, Lake, Ingested]:
+def _refuse_without_reason(because: str) -> None:
     if not because.strip():
         raise DefinitionError(
             "what a table is fed from is changed for a reason",
             hint='give it: --because "the old data centre closes".',
         )
+
+
+def _asked(table: str, because: str, lake: str | None) -> tuple[Settings, Lake, Ingested]:
+    _refuse_without_reason(because)
     found, where = place.existing(lake, writes=True)
     chosen = catalog.find(table)
     if not isinstance(chosen, Ingested):

@@ -26,6 +26,7 @@ from jobs.engine.runtime.settings import Settings
 from jobs.engine.service.stream_host import Host
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.locks import refuse_if_taken
+from jobs.engine.storage.retired import fed, refuse_retired
 
 EVERY = "5s"
 
@@ -55,7 +56,7 @@ def stream(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     """
     with logged(as_json=as_json) as log:
         found, where = place.configured(lake)
-        chosen = place.named(tables)
+        chosen = _without_retired(place.named(tables), where)
         mode = MicroBatch(every=seconds(every), max_offsets=max_offsets)
         asked = stopping.asked(within=stopping.AT_LAST)  # from here on, also while Spark starts
         for table in chosen:
@@ -68,6 +69,18 @@ def stream(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     if not as_json:
         rows = [(pulse.table, pulse.batches, pulse.read) for pulse in host.pulses.values()]
         show("stopped", ("table", "batches", "read"), rows)
+
+
+def _without_retired(tables: list[Table], where: Lake) -> list[Table]:
+    """Leave out retired tables: a background stream is started with the names of its last start.
+
+    Raises:
+        RetiredError: No other is named.
+    """
+    left = fed(tables, where)
+    if tables and not left:
+        refuse_retired(tables[0], where)
+    return left
 
 
 def _watched(host: Host, where: Lake) -> None:

@@ -7,11 +7,13 @@ import typer
 from jobs import catalog
 from jobs.cli import place, stopping
 from jobs.cli.alert_pages import alert_pages
+from jobs.cli.broker import topics_read
 from jobs.cli.oncall import always
 from jobs.cli.place import LakeOption
 from jobs.cli.screen import note, say
 from jobs.engine.kafka import admin, local_broker
 from jobs.engine.service.dagster_process import Console
+from jobs.engine.storage.retired import fed
 from jobs.engine.trust import report_server
 
 EVERY = 0.5
@@ -54,7 +56,9 @@ def ui(
     is_ours = found.kafka is None and local_broker.status(where) is None
     if is_ours:
         note("starting Kafka …")
-        admin.make_missing(local_broker.up(where).address, catalog.tables())
+        admin.make_missing(
+            local_broker.up(where).address, fed(catalog.tables(), where), topics_read(where)
+        )
     try:
         note("starting Dagster …")
         address = console.start(asked)

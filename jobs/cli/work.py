@@ -68,6 +68,7 @@ def run_tables(
 
     A table that another process writes is passed over, and the exit code is then 3. One that fails is named, and the
     others go on, those above it with the rows that it has; the exit code is that of the first failure.
+    A retired table is left out.
 
     \b
     strandline run
@@ -77,7 +78,7 @@ def run_tables(
     found, where = place.configured(lake)
     where.refuse_newer()
     how: Mode = Batch() if mode is RunMode.BATCH else AvailableNow(max_offsets=max_offsets)
-    catch_up(found, where, place.named(tables), how, as_json=as_json)
+    catch_up(found, where, place.to_feed(tables, where), how, as_json=as_json)
 
 
 def catch_up(

@@ -1,14 +1,19 @@
 """``retire`` and ``move`` refuse what they cannot do before Spark starts, and ``ledger`` and ``status`` say what was left."""
 
+import json
 from unittest.mock import patch
 
 import pytest
 
 from jobs.bronze import device_telemetry as bronze
 from jobs.cli import engine
+from jobs.core.errors import DefinitionError
 from jobs.core.received import RECEIVED
+from jobs.engine.accounting.undeclared import refuse_undeclared
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
+from jobs.gold import device_signal_10m as gold
+from jobs.silver import device_telemetry as silver
 from tests.cli.inside import strandline, succeeded
 from tests.support.by_hand import commit, create
 
@@ -56,9 +61,79 @@ def test_what_feeds_a_table_no_more_is_said(read: Lake, verb: str) -> None:
     assert "no longer fed: older, which the declaration" in answer.out
 
 
+@pytest.fixture
+def filled(read: Lake) -> Lake:
+    """Return the same with tables of silver and gold above it, and one of gold that no module declares."""
+    for table in (silver.TABLE, gold.TABLE):
+        create(read.table(table), RECEIVED)
+        entry = Entry(table=table.id, mode="batch", stream="s", batch=0, source="")
+        commit(read.table(table), [], entry.encoded())
+    create(read.root / "gold" / "former", RECEIVED)
+    return read
+
+
+def test_a_table_is_retired_by_name_said_everywhere_and_taken_back(filled: Lake) -> None:
+    """From above to below, and back from below to above."""
+    words, because = ("--lake", filled.root), ("--because", "they left")
+    names = (gold.TABLE.id, silver.TABLE.id)
+
+    refused = strandline("retire", silver.TABLE.id, *because, *words)
+    assert (refused.code, "would get no more rows" in refused.err) == (2, True), refused.printed
+    for name in names:
+        succeeded("retire", name, *because, *words)
+
+    for verb in ("ledger", "status"):
+        answer = strandline(verb, *words)
+        for name in names:
+            assert f"retired: {name}, which is read and no longer fed, by " in answer.out
+    listed = json.loads(succeeded("tables", "--json", *words).out)
+    modes = {each["table"]: each["mode"] for each in listed}
+    assert [modes[name] for name in names] == ["retired"] * 2
+    status = json.loads(succeeded("status", "--json", *words).out)
+    assert status["retired"][gold.TABLE.id]["why"] == "they left"
+    for verb in ("run", "verify"):
+        refused = strandline(verb, gold.TABLE.id, *words)
+        assert (refused.code, "is retired, by " in refused.err) == (2, True), refused.printed
+    refused = strandline("retire", gold.TABLE.id, "--undo", *because, *words)
+    assert f"retire {silver.TABLE.id} --undo" in refused.err
+
+    for name in names[::-1]:
+        succeeded("retire", name, "--undo", *because, *words)
+
+    assert "no longer fed, by" not in strandline("ledger", *words).out
+
+
+def test_a_table_that_no_module_declares_is_named_and_no_request_to_forget_passes_over_it(
+    filled: Lake,
+) -> None:
+    words, because = ("--lake", filled.root), ("--because", "it is over")
+    beside = filled.root / "_checkpoints" / "gold.former" / "metadata"
+    beside.put("{}")
+
+    for verb in ("ledger", "status"):
+        answer = strandline(verb, *words)
+        assert "declared by no module: gold.former" in answer.out
+        assert "strandline retire gold.former --delete" in answer.out
+    refused = strandline("retire", "gold.former", *because, *words)
+    assert (refused.code, "no module declares it" in refused.err) == (2, True), refused.printed
+    with pytest.raises(DefinitionError, match=r"the lake has gold\.former, which no module"):
+        refuse_undeclared(filled)
+    refused = strandline("retire", gold.TABLE.id, "--delete", *because, *words)
+    assert "only such a one is deleted" in refused.err
+
+    succeeded("retire", "gold.former", "--delete", *because, *words)
+
+    assert not (filled.root / "gold" / "former").exists()
+    assert not beside.exists()
+    refuse_undeclared(filled)
+
+
 def test_nothing_is_begun_without_a_reason_or_for_a_table_that_reads_no_topic(read: Lake) -> None:
     words = [
         (("retire", TABLE, "--topic", "old"), "for a reason"),
+        (("retire", TABLE), "for a reason"),
+        (("retire", TABLE, "--from", "x:1", "--because", "x"), "about a topic"),
+        (("retire", TABLE, "--delete", "--undo", "--because", "x"), "cannot be taken back"),
         (("move", TABLE), "for a reason"),
         (("move", "silver.device_telemetry", "--because", "x"), "reads tables and no topic"),
         (("retire", "bronze.dhcp_events", "--topic", "x", "--because", "x"), "does not exist"),

@@ -12,7 +12,7 @@ import pytest
 from jobs import catalog
 from jobs.bronze import device_telemetry as bronze
 from jobs.core.received import RECEIVED
-from jobs.engine.kafka import admin
+from jobs.engine.kafka import admin, local_broker
 from jobs.engine.storage.commit_log import commit_file
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
@@ -81,6 +81,25 @@ def test_one_that_joins_is_to_be_made_beside_one_that_is_gone(lake: Lake) -> Non
     assert found.code == 2, found.printed
     assert f"{A} does not exist" in found.out
     assert f"make {B} first" in found.out
+
+
+@pytest.mark.parametrize("entry", [READ, RETIRED])
+def test_up_makes_no_topic_anew_that_a_table_has_read(lake: Lake, entry: Entry) -> None:
+    """One that is retired may be deleted; made anew it would be read again when that is taken back."""
+    create(lake.table(TABLE), RECEIVED)
+    commit(lake.table(TABLE), [], entry.encoded())
+    here = local_broker.Broker(address="127.0.0.1:1", pid=1, log=lake.log("kafka"))
+    with (
+        patch.object(local_broker, "up", return_value=here),
+        patch.object(admin, "topics", return_value={A: 1}),
+        patch.object(admin, "create_topic", return_value=True) as made,
+    ):
+        found = strandline("up", "--lake", lake.root)
+
+    assert found.code == 0, found.printed
+    assert not made.called
+    assert f"not made anew: {B}, read by {TABLE.id} and deleted" in found.out
+    assert "strandline move" in found.out
 
 
 def test_a_ledger_that_cannot_be_read_is_said_and_ends_nothing(lake: Lake) -> None:

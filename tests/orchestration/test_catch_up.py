@@ -6,6 +6,7 @@ from dagster import AssetCheckKey, DagsterInstance, ExecuteInProcessResult
 from jobs import catalog
 from jobs.engine.gates.gate_files import open_
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.retired import Retirement, write_down
 from jobs.gold import device_signal_10m as gold
 from jobs.silver import device_telemetry as silver
 from orchestration import catch_up
@@ -64,6 +65,12 @@ def test_what_a_step_made_is_the_assets_and_what_is_not_believed_goes_no_further
     after = caught_up(instance)
     assert after.success, "the next tick of the schedule needs no person"
     assert [e.asset_key for e in after.get_asset_materialization_events()] == [*map(key, tables)]
+
+    write_down(gold.TABLE.id, Retirement(who="ann", at="2026-11-20T12:00:00+00:00", why="x"), lake)
+    received(lake, AFTER)
+    left = caught_up(instance)
+    assert left.success, "a retired table is left out, and fails nothing"
+    assert [e.asset_key for e in left.get_asset_materialization_events()] == [key(silver.TABLE)]
 
 
 def caught_up(instance: DagsterInstance) -> ExecuteInProcessResult:

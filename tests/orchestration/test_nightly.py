@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from jobs.core.table import Table
 from jobs.engine.proof.certificate import kept
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.retired import Retirement, write_down
 from jobs.engine.trust.table_checks import CERTIFICATE
 from jobs.gold import device_signal_10m as gold
 from jobs.silver import device_telemetry as silver
@@ -39,6 +40,11 @@ def test_the_last_closed_days_are_one_range(days: Lake, monkeypatch: pytest.Monk
     found = asked()
     assert isinstance(found, RunRequest)
     assert (found.tags[START], found.tags[END]) == ("2026-11-17", "2026-11-19")
+    assert found.asset_selection is None
+    write_down(gold.TABLE.id, Retirement(who="ann", at="2026-11-20T12:00:00+00:00", why="x"), days)
+    found = asked()
+    assert isinstance(found, RunRequest)
+    assert found.asset_selection == [key(silver.TABLE)], "a retired table is recomputed no more"
 
 
 def test_a_table_that_differs_from_bronze_fails_the_night_and_its_check(

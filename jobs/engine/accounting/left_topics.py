@@ -52,6 +52,14 @@ def said(table: Ingested, lake: Lake) -> list[str]:
     ]
 
 
+def read_before(table: Ingested, lake: Lake) -> set[str]:
+    """Return the topics that a table has read, retired ones as well: none of them may be made anew under its name."""
+    newest = last_entry(lake.table(table)) if lake.exists(table) else None
+    if newest is None:
+        return set()
+    return {*identities_in(newest[1].stream), *stays(range_ends(newest[1].offsets))}
+
+
 def decided(why: str) -> str:
     """Return who decided something and why, without the id of the topic."""
     return why.partition(" ")[2]

@@ -6,7 +6,7 @@ The cause (refused, unknown host, wrong password) went to its error callback bef
 
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -92,8 +92,13 @@ def missing(address: str, options: Mapping[str, str], tables: Iterable[Table]) -
     return [topic for name, topic in sorted(declared.items()) if name not in existing]
 
 
-def make_missing(address: str, tables: Iterable[Table]) -> list[Topic]:
+def make_missing(address: str, tables: Iterable[Table], but: Collection[str] = ()) -> list[Topic]:
     """Create the missing topics of tables on the lake's own broker, and return them.
+
+    Args:
+        address: The broker.
+        tables: Any.
+        but: Names of topics that are not made anew.
 
     Never on an external cluster: its operators decide how many replicas and partitions a topic has.
 
@@ -101,7 +106,7 @@ def make_missing(address: str, tables: Iterable[Table]) -> list[Topic]:
         DefinitionError: The broker refuses to create one of them.
         TransientError: The broker does not answer.
     """
-    wanted = missing(address, {}, tables)
+    wanted = [each for each in missing(address, {}, tables) if each.name not in but]
     return [topic for topic in wanted if create_topic(address, topic.name, topic.partitions, {})]
 
 

@@ -12,6 +12,7 @@ from jobs.engine.kafka.topic_log import consumer
 from jobs.engine.storage.damage import damage
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Offsets, last_entry
+from jobs.engine.storage.retired import fed
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ def unread_offsets(
 ) -> dict[str, int]:
     """Return by bronze table how many offsets it has not read, where Kafka answers.
 
-    A table of which that cannot be known, as one whose topic was deleted, is left out, and hides no other.
+    A table of which that cannot be known, as one whose topic was deleted, is left out, and hides no other; so is a retired one.
 
     Args:
         tables: Any tables; those that read no topic are passed over.
@@ -86,7 +87,7 @@ def unread_offsets(
     except KafkaException:  # its options are wrong, for all tables alike
         return found
     try:
-        for table in tables:
+        for table in fed(tables, lake):
             try:
                 if isinstance(table, Ingested) and lake.exists(table):
                     parts = ends_of(table, lake, address, options, asks)

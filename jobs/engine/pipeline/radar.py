@@ -35,6 +35,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_table, last_entry, latest_version
 from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.place import Place
+from jobs.engine.storage.retired import fed
 from jobs.engine.storage.spark_checkpoint import kafka_ends
 
 PATIENCE, SHORTEST = 20.0, 0.5
@@ -60,7 +61,7 @@ class TopicReader:
 
 def topic_readers(lake: Lake) -> list[TopicReader]:
     """Return the bronze tables that have read something, and the feeds that ran in the last process."""
-    tables = (table for table in catalog.tables() if isinstance(table, Ingested))
+    tables = fed((table for table in catalog.tables() if isinstance(table, Ingested)), lake)
     bronze = [_bronze(table.id, lake.table(table)) for table in tables]
     return [*(each for each in bronze if each.positions), *_feeds(lake)]
 

@@ -5,7 +5,8 @@ whose module is gone, keeps what it needs: the checkpoints of streams, of rebuil
 brings back; the last version that recomputed windows were computed from; the version of a dimension at which rows were
 looked up. The last two matter most, because a missing commit is no error to them: they would miss its change silently.
 
-A reader that never began is none, because it can begin with a snapshot of its sources.
+A reader that never began is none, because it can begin with a snapshot of its sources. Nor is a retired table whose place was
+let go (jobs/engine/storage/retired.py).
 
 What is needed of a table are the commits from a version on, and every file that one of them adds or removes. A ledger needs
 more: closed books begin where they were closed (jobs/engine/accounting/table_books.py).
@@ -29,6 +30,7 @@ from jobs.engine.storage.ledger import is_table, last_entry
 from jobs.engine.storage.ledger_snapshot import name_of, sums_of
 from jobs.engine.storage.pinned_versions import lowest
 from jobs.engine.storage.place import Place
+from jobs.engine.storage.retired import retired
 from jobs.engine.storage.spark_checkpoint import NOWHERE, unread_from
 
 
@@ -79,7 +81,9 @@ def readers(lake: Lake) -> list[Reader]:
     for each in seen:
         before = found.get((each.table, each.how), each)
         found[each.table, each.how] = replace(each, needs=lowest([before.needs, each.needs]))
-    return [*found.values()]
+    past = {name for name, each in retired(lake).items() if not each.place_kept}
+    own = {How.STREAM, How.WINDOWS, How.DIMENSION}
+    return [each for each in found.values() if each.table not in past or each.how not in own]
 
 
 def _names(lake: Lake) -> dict[str, str]:

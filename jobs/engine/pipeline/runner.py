@@ -38,6 +38,7 @@ from jobs.engine.runtime.retry import Patience, soon
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.locks import lease
+from jobs.engine.storage.retired import refuse_retired
 from jobs.engine.storage.schema_shelf import Shelf
 
 POLL = 0.05
@@ -139,6 +140,7 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and five
 
     Raises:
         GateShutError: A batch fails its checks, in a mode that ends.
+        RetiredError: The table is retired.
         TransientError: Something that it needs is unavailable, in a mode that ends.
     """
     report = Report(table=table.id, mode=mode.name)
@@ -158,6 +160,7 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and five
         patience.well()  # a trigger has ended, also where it had nothing to read
         holds(rows)
 
+    refuse_retired(table, lake)
     refuse_without_source(table, lake)
     refuse_half_done(table, lake)
     job = _Job(table, lake, site, committed, stopped, waits, weighed, patience, gives_way, at)
@@ -168,6 +171,7 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and five
     record = site.record(site.spark, table, mode.name, lake)
     with lease(site.spark, table, lake), record as wrote, schemas_from(Shelf(lake.schemas)):
         recorded.append(wrote)
+        refuse_retired(table, lake)  # since the look above: who retires it looks at the lease
         if not isinstance(table, Ingested):
             masked_columns.learn(site.spark, table, lake)
         match mode:

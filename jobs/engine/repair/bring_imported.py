@@ -56,6 +56,7 @@ from jobs.engine.storage.ledger import Entry, latest_version
 from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.locks import HasWriterError, lease
 from jobs.engine.storage.read_version import rows_at
+from jobs.engine.storage.retired import fed
 
 PATIENCE, AGAIN = 120.0, 0.5
 """Seconds to wait for the stream to pass over a commit of bronze, and between two looks."""
@@ -65,16 +66,16 @@ OnTable = Callable[[Table, Entry | None], None]
 
 def judges_of(bronze: Ingested, lake: Lake) -> list[Judged]:
     """Return the tables that judge the rows of a bronze table and have begun to."""
-    return [each for each in _judging(bronze) if has_begun(each, lake)]
+    return [each for each in _judging(bronze, lake) if has_begun(each, lake)]
 
 
 def comes_first(bronze: Ingested, lake: Lake) -> bool:
     """Return whether no table that judges the rows of a bronze table has read one yet, so that all history may come."""
-    return bool(_judging(bronze)) and not judges_of(bronze, lake)
+    return bool(_judging(bronze, lake)) and not judges_of(bronze, lake)
 
 
-def _judging(bronze: Ingested) -> list[Judged]:
-    tables = (each for each in catalog.tables() if isinstance(each, Judged))
+def _judging(bronze: Ingested, lake: Lake) -> list[Judged]:
+    tables = fed((each for each in catalog.tables() if isinstance(each, Judged)), lake)
     return [each for each in tables if bronze in each.upstream]
 
 
@@ -93,7 +94,7 @@ def before_streams(spark: SparkSession, bronze: Ingested, lake: Lake) -> Iterato
     is_first = comes_first(bronze, lake)
     waiting = [
         each
-        for each in _judging(bronze)
+        for each in _judging(bronze, lake)
         if not has_begun(each, lake) and (is_first or lake.exists(each))
     ]
     with ExitStack() as held:

@@ -40,11 +40,22 @@ from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.locks import lease
 from jobs.engine.storage.read_version import rows_now
 from jobs.engine.storage.replace_rows import changes
+from jobs.engine.storage.retired import fed, retired
 from jobs.engine.storage.window_index import EPOCH
 
 
 def above(table: Table, lake: Lake) -> list[Table]:
-    """Return the existing tables downstream of a table, each after those that it reads."""
+    """Return the existing tables downstream of a table that are fed, each after those that it reads."""
+    return fed(_reached(table, lake), lake)
+
+
+def retired_above(table: Table, lake: Lake) -> list[Table]:
+    """Return those that are not: all that read one of them are retired as well."""
+    known = retired(lake)
+    return [each for each in _reached(table, lake) if each.id in known] if known else []
+
+
+def _reached(table: Table, lake: Lake) -> list[Table]:
     reached = [table]
     for other in catalog.tables():
         if lake.exists(other) and any(source in reached for source in other.needs):
@@ -142,7 +153,7 @@ def _later(other: Table, table: Table, lake: Lake) -> timedelta | None:
 
 def _between(other: Table, table: Table, lake: Lake) -> list[Table]:
     """Return the tables, among those that one reads, that are or depend on another one."""
-    changed = [table, *above(table, lake)]
+    changed = [table, *_reached(table, lake)]
     return [each for each in other.upstream if each in changed]
 
 
@@ -216,7 +227,7 @@ def _kept(table: Table, lake: Lake, span: Span | None) -> Span | None:
 
 def follows(other: Table, table: Table, lake: Lake) -> bool:
     """Return whether a table notices a change by itself: it is recomputed afresh, or only looks up dimensions there."""
-    changed = [table, *above(table, lake)]
+    changed = [table, *_reached(table, lake)]
     return isinstance(other, Recomputed) or not any(source in changed for source in other.upstream)
 
 

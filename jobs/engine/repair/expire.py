@@ -4,7 +4,8 @@ A file goes when all of its rows are old, as its statistics say, so a day's expi
 with younger rows stays until these are old as well, because writing it again would cost as much as its rows did; only one
 that has been due for a week (a broken clock's row beside old ones) is written again without its old rows.
 
-A row that a table above has not read stays, and its reader is named. What was read and where it went stays in the books:
+A row that a table above has not read stays, and its reader is named; for one that is retired no row stays
+(jobs/engine/storage/retired.py). What was read and where it went stays in the books:
 ``expired`` counts the rows that are gone. Each commit is whole by itself, so a kill between two leaves nothing half done,
 and the next run goes on. Rows become old in steps of an hour, so that no table has more than one such commit an hour.
 """
@@ -23,7 +24,7 @@ from jobs.engine.pipeline.shadow_lake import refuse_half_done
 from jobs.engine.quarantine.released_among import released_among
 from jobs.engine.quarantine.resolutions import RECORD, unfinished
 from jobs.engine.repair.backfill import ROLE
-from jobs.engine.repair.unread_files import unread_files
+from jobs.engine.repair.unread_files import retired_readers, unread_files
 from jobs.engine.runtime.meter import code_version
 from jobs.engine.storage.changed_range import NO_TIME
 from jobs.engine.storage.lake import Lake
@@ -32,6 +33,7 @@ from jobs.engine.storage.locks import lease
 from jobs.engine.storage.old_files import OldFiles, old_files
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.remove_rows import Files, Removal, remove_rows
+from jobs.engine.storage.retired import let_go
 
 DUE = timedelta(days=7)
 """How long the oldest row of a file may be due before the file is written again for it."""
@@ -171,6 +173,10 @@ def _pick(part: _Part, lake: Lake, now: datetime, picked: list[Files]) -> Files:
     found, _ = _found(part, lake, now)
     overdue_files = _overdue(part, lake, now)
     picked.append(Files(whole=found.whole[:MOST], partly=() if found.whole else overdue_files[:1]))
+    going = {*picked[-1].whole, *picked[-1].partly}
+    for reader, unread in ({} if part.is_quarantine else retired_readers(part.table, lake)).items():
+        if going & unread:  # first: taken back, it would miss them and say nothing
+            let_go(reader, lake)
     return picked[-1]
 
 

@@ -10,6 +10,9 @@ the row) is deleted where the condition holds for it; the state of that stream m
 A range that a stream above still owns waits as a whole: the stream would emit the rows again from its state. Below a table of
 whole days that is 25 hours; a request that may not wait has the tables whose streams own it computed anew, without their
 state, and promoted beside the streams (``compute_anew`` in jobs/engine/repair/rebuild.py).
+
+A retired table is forgotten from as well, and holds up no other: nothing waits for its stream. A table that no module declares
+cannot be understood, so a request is refused until it is declared again or deleted.
 """
 
 from collections.abc import Collection, Iterator
@@ -24,6 +27,7 @@ from jobs.core.received import PLACE
 from jobs.core.table import Derived, Ingested, Judged, Recomputed, Table
 from jobs.core.verdict import judged, with_newest_arrival
 from jobs.core.writer_schema import schemas_from
+from jobs.engine.accounting.undeclared import refuse_undeclared
 from jobs.engine.gates.gate_files import refuse_behind
 from jobs.engine.pipeline.runner import Site
 from jobs.engine.quarantine.released_among import released_among
@@ -34,8 +38,10 @@ from jobs.engine.repair.downstream import (
     backfill_one,
     closed_above,
     follow,
+    follows,
     led,
     repairable_until,
+    retired_above,
 )
 from jobs.engine.repair.expire import refuse_unfit
 from jobs.engine.repair.forget_request import Condition, Request, as_received, understood
@@ -49,8 +55,10 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_table, last_entry
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.read_version import rows_now
+from jobs.engine.storage.retired import let_go, retired
 from jobs.engine.storage.schema_shelf import Shelf
 
+OF_RETIRED = "retired: computed again as far as its stream has left it, otherwise deleted"
 SWEPT = "deleted where they could not be computed again; the state of the stream may hold them until it is rebuilt"
 
 
@@ -132,10 +140,13 @@ class Forgetting:
             site: With what tables are computed anew; without it, open time waits.
 
         Raises:
-            DefinitionError: No table understands the condition, or something is half done in a table.
+            DefinitionError: No table understands the condition, or something is half done in a table, or the lake has a table
+            that no module declares.
         """
         self._spark, self._lake, self._request, self._site = spark, lake, request, site
+        refuse_undeclared(lake)
         self.tables = [table for table in catalog.tables() if lake.exists(table)]
+        self._retired = retired(lake)
         for table in self.tables:
             refuse_unfit(table, lake)
         judging = [table for table in self.tables if isinstance(table, Judged)]
@@ -167,13 +178,19 @@ class Forgetting:
                 count = (
                     rows.where(self.condition.holds()).count() if self.condition.fits(rows) else 0
                 )
-            yield Part(table=table.id, rows=count, how="computed again from the rows that stay")
+            yield Part(
+                table=table.id,
+                rows=count,
+                how=OF_RETIRED
+                if table.id in self._retired
+                else "computed again from the rows that stay",
+            )
 
     def concerned(self) -> list[Place]:
         """Return the folders of all tables whose history may hold what is meant."""
         tables: dict[str, Table] = {each.id: each for each in self._derived()}
         for branch in self._found():
-            for table in (branch.bronze, branch.table, *above(branch.table, self._lake)):
+            for table in (branch.bronze, branch.table, *self._above(branch.table)):
                 tables[table.id] = table
         return [
             path for table in tables.values() for path in self._lake.books(table) if is_table(path)
@@ -190,6 +207,8 @@ class Forgetting:
                 yield from self._follow(branch.table, branch.span, mark)
         if not any(branch.waits for branch in self._found()):
             yield from self._sweep()
+        if ready:
+            self._let_go()
         for branch in ready:
             yield self._part(branch.bronze.id, self._from_bronze(branch))
 
@@ -205,6 +224,30 @@ class Forgetting:
             done = backfill_one(self._spark, other, table, self._lake, span, is_live=False)
             moved = done.came + done.gone if done else 0
             yield Part(table=other.id, rows=moved, how="came or went")
+        for other in retired_above(table, self._lake):
+            moved = self._follow_retired(other, table, span)
+            yield Part(table=other.id, rows=moved, how="came or went")
+
+    def _follow_retired(self, other: Table, table: Judged, span: Span) -> int:
+        """Compute again what is closed of a retired table; of the rest, which no stream will close, the sweep deletes rows."""
+        until = repairable_until(other, table, self._lake)
+        if follows(other, table, self._lake) or until is None or until <= span.since:
+            return 0
+        closed = Span(since=span.since, until=min(until, span.until))
+        done = backfill_one(self._spark, other, table, self._lake, closed, is_live=False)
+        return done.came + done.gone if done else 0
+
+    def _let_go(self) -> None:
+        """Remove the states of retired streams that may hold what was forgotten, or would read it: no table is kept for them."""
+        concerned = set(self.concerned())
+        for table in self.tables:
+            below = {path for each in table.needs for path in self._lake.books(each)}
+            if table.id in self._retired and below & concerned:
+                let_go(table, self._lake)
+
+    def _above(self, table: Judged) -> list[Table]:
+        """Return the tables above, also those that are retired."""
+        return [*above(table, self._lake), *retired_above(table, self._lake)]
 
     def _open_above(self, table: Judged, span: Span) -> list[Table]:
         """Return the tables above whose streams still own a part of a range: their state has what is meant.
@@ -300,10 +343,9 @@ class Forgetting:
         if not branch.counts.are_any:
             return ""
         table, lake = branch.table, self._lake
-        for source, places in ((branch.bronze, branch.places), (table, branch.places)):
-            unread, readers = unread_files(source, lake)
-            if unread and self._files(lake.table(source), places, among=unread):
-                return f"{' and '.join(readers)} has not read all of it: `strandline run`"
+        # Of a retired one, and so of all above it, no stream will do anything.
+        if (unread := self._unread(branch)) or table.id in self._retired:
+            return unread
         closed = closed_above(table, lake)
         open_above = self._open_above(table, branch.span) if branch.span else []
         if branch.span is not None and (closed is None or branch.span.until > closed):
@@ -330,6 +372,15 @@ class Forgetting:
                 )
         for each in above(table, lake):
             refuse_behind(each, lake)
+        return ""
+
+    def _unread(self, branch: Branch) -> str:
+        """Return which tables are to read what goes first; empty where none is."""
+        for source in (branch.bronze, branch.table):
+            unread, readers = unread_files(source, self._lake)
+            path = self._lake.table(source)
+            if unread and self._files(path, branch.places, among=unread):
+                return f"{' and '.join(readers)} has not read all of it: `strandline run`"
         return ""
 
     def _files(self, path: Place, places: DataFrame, among: Collection[str]) -> bool:
@@ -363,7 +414,7 @@ class Forgetting:
     def _sweep(self) -> Iterator[Part]:
         """Delete the rows above silver for which the condition still holds, and let the tables above follow."""
         for table in self._derived():
-            if isinstance(table, Recomputed):
+            if isinstance(table, Recomputed) and table.id not in self._retired:
                 follow(self._spark, table, self._lake)
             rows = rows_now(self._spark, table, self._lake)
             if not self.condition.fits(rows):

@@ -45,6 +45,7 @@ from jobs.engine.storage.linked_files import link_files
 from jobs.engine.storage.locks import lease
 from jobs.engine.storage.open_table import earliest
 from jobs.engine.storage.place import Place
+from jobs.engine.storage.retired import refuse_retired, retired, strike_out
 from jobs.engine.storage.spark_checkpoint import unread_from
 
 AWAY = "put_away"
@@ -95,6 +96,7 @@ def rebuild(table: Table, lake: Lake, site: Site, on_commit: OnCommit = lambda _
             deleted rows of which the table still has the results.
     """
     shadow_lake.refuse_half_done(table, lake)
+    refuse_retired_and_kept(table, lake)
     refuse_lossy(table, lake)
     made = Shadow.of(table, lake)
     for folder in (made.table(table), made.quarantine(table), made.checkpoint(table)):
@@ -104,6 +106,17 @@ def rebuild(table: Table, lake: Lake, site: Site, on_commit: OnCommit = lambda _
     gate_files.open_all(made)  # an operator compares it before it is promoted
     run(table, AvailableNow(), made, site=site, on_commit=on_commit)
     return made
+
+
+def refuse_retired_and_kept(table: Table, lake: Lake) -> None:
+    """Refuse to compute a retired table anew that could go on where it ended; one that could not is fed again by that.
+
+    Raises:
+        RetiredError: It could.
+    """
+    known = retired(lake).get(table.id)
+    if known is not None and known.place_kept:
+        refuse_retired(table, lake)
 
 
 def refuse_lossy(table: Table, lake: Lake) -> None:
@@ -147,6 +160,7 @@ def promote(
         TransientError: A stream or a backfill writes the table.
     """
     spark, made = site.spark, Shadow.of(table, lake)
+    refuse_retired_and_kept(table, lake)
     with lease(spark, table, lake), lease(spark, table, lake, role=ROLE):
         known = shadow_lake.read(made)
         if known is None or known.done:
@@ -168,13 +182,19 @@ def promote(
         _exchange(lake.checkpoint(table), made.checkpoint(table), made.put_away(known.mark))
         for side in (Where.BEFORE, Where.RANGE):  # the rows that they concern were judged anew
             gate_files.clear(table, lake, side)
-        known.done, known.undone = True, not can_be_read(made.put_away(known.mark))
+        ended = retired(lake).get(table.id)
+        known.done = True
+        known.undone = ended is not None or not can_be_read(made.put_away(known.mark))
         shadow_lake.write(made, known)
         # No undo could go on with it, and maintenance would keep what it has not read.
         if known.undone:
             made.put_away(known.mark).remove(if_possible=True)
         for folder in made.folders(table):
             folder.remove(if_possible=True)
+        if (
+            ended is not None
+        ):  # last: until then no stream begins with a checkpoint that is half exchanged
+            strike_out(table.id, lake)
         return entry
 
 
@@ -300,6 +320,7 @@ def undo(spark: SparkSession, table: Table, lake: Lake) -> Entry:
         TransientError: A stream or a backfill writes the table.
     """
     made = Shadow.of(table, lake)
+    refuse_retired(table, lake)
     with lease(spark, table, lake), lease(spark, table, lake, role=ROLE):
         known = refuse_without_promotion(table, lake)
         if not known.done and not known.undoing:

@@ -101,6 +101,7 @@ def frozen(
             _freeze_ranges(lake, wanted, held)
             note(f"{table.id}: version {versions[table.id]}")
         freeze_copy(lake.formats, held)
+        freeze_copy(lake.retired, held)
         freeze_copy(lake.gates, held)
         freeze_folder(lake.schemas, held)
         freeze_folder(lake.rules, held)

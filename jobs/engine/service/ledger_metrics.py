@@ -20,6 +20,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, entry_at, last_entry
 from jobs.engine.storage.ledger_sums import Sums
 from jobs.engine.storage.place import Place
+from jobs.engine.storage.retired import retired
 
 SEARCHED = 100
 """Commits of a source among which the oldest unread one with rows is looked for; more are maintenance, which is rare."""
@@ -118,12 +119,13 @@ class LedgerFigures:
         return self._existing()
 
     def samples(self, offsets_behind: Mapping[str, int], now: datetime) -> Iterator[Sample]:
-        """Yield the metrics of the tables that exist.
+        """Yield the metrics of the tables that exist; of a retired one none of how far it is behind.
 
         Args:
             offsets_behind: For bronze, the offsets that are not read, as far as they are known.
             now: The time.
         """
+        ended = retired(self._lake)
         there = {table.id for table in self._existing()}
         for name in dict.fromkeys([*sorted(there), *self._open.unreadable]):
             yield DAMAGED.of(name in self._open.unreadable, name)
@@ -135,6 +137,8 @@ class LedgerFigures:
             yield VERSION.of(sums.version, table.id)
             yield from _counts(table, self._open.of(table))
             yield from _last_batch(table, newest)
+            if table.id in ended:
+                continue  # it is behind nothing
             if isinstance(table, Ingested):
                 rows = offsets_behind.get(table.id)
                 since = _moment(newest.entry.newest_arrival) if newest.entry else None

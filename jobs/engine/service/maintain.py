@@ -39,6 +39,7 @@ from jobs.engine.storage.merge_files import merge_files
 from jobs.engine.storage.merge_plan import Choice
 from jobs.engine.storage.pinned_versions import lowest, pinned_versions
 from jobs.engine.storage.place import Place
+from jobs.engine.storage.retired import let_go, retired
 
 UNTOUCHED = timedelta(minutes=10)
 """Files that are younger are not put together: their writer may be about to replace them."""
@@ -136,6 +137,8 @@ def maintain(lake: Lake, now: datetime, policy: Policy) -> Iterator[Maintained]:
             hold(lake.near / LOCK, json.dumps(own()), waits=False) if policy.go else nullcontext()
         )
         with alone:
+            if policy.go:
+                _let_go_old(lake, now)
             for table, path in _tables(lake):
                 if policy.is_over():
                     yield Maintained(table=name_of(path), left="out of time")
@@ -147,6 +150,21 @@ def maintain(lake: Lake, now: datetime, policy: Policy) -> Iterator[Maintained]:
             hint="wait until it is done; the next run does what is left.",
             lake=str(lake.root),
         ) from error
+
+
+def _let_go_old(lake: Lake, now: datetime) -> None:
+    """Keep nothing any more for tables that were retired so long ago that a promotion could not be undone either.
+
+    What a kill left of a state goes with it.
+    """
+    known = {
+        name
+        for name, each in retired(lake).items()
+        if not each.place_kept or now - datetime.fromisoformat(each.at) > UNDOABLE
+    }
+    for table in catalog.tables() if known else ():
+        if table.id in known:
+            let_go(table, lake)
 
 
 def refuse_idle(done: Sequence[Maintained]) -> None:

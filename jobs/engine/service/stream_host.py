@@ -44,6 +44,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, latest_version
 from jobs.engine.storage.locks import HasWriterError, is_held
 from jobs.engine.storage.open_table import broken_files
+from jobs.engine.storage.retired import RetiredError
 
 POLL = 0.1
 LOOK = 1.0
@@ -137,6 +138,8 @@ class Host:
             options=site.options,
             stop=stop,
         )
+        self._retired: set[str] = set()
+        """The tables that were retired since the start, and are still in the figures."""
         self._handed: set[str] = set()
         """The tables that were handed over: where another process takes one before it is taken back, it is tried again."""
         self._looked_at: dict[str, tuple[float, str | None]] = {}
@@ -227,6 +230,10 @@ class Host:
                     if self._stop.is_set():
                         return
                     self._run(table)
+                except RetiredError:
+                    self._starting.pop(table.id, None)
+                    self._retired.add(table.id)
+                    return
                 except Exception as error:
                     self._starting.pop(table.id, None)
                     if self._ends_all(table, error):
@@ -391,9 +398,19 @@ class Host:
         pulse.recent.append((time.monotonic(), entry.read))
 
     def _measure(self) -> None:
+        self._leave_retired()
         with skipped_in_outage():
             self._take_figures()
         self._beat(is_alive=True)
+
+    def _leave_retired(self) -> None:
+        """Take retired tables out of the figures; only the thread that measures does, as it goes through them."""
+        while self._retired:
+            name = self._retired.pop()
+            self._tables = [each for each in self._tables if each.id != name]
+            self.pulses = {of: each for of, each in self.pulses.items() if of != name}
+            self._running = {of: each for of, each in self._running.items() if of != name}
+            self.errors.pop(name, None)
 
     def _keep_house(self) -> list[Closed]:
         """Close books, and look from time to time whether the files of the tables are there; once a minute, in a thread.

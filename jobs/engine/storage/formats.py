@@ -23,7 +23,7 @@ from jobs.core.errors import DataError, DefinitionError
 from jobs.engine.storage.file_lock import hold
 from jobs.engine.storage.place import Place
 
-STATE, ENTRIES = "state of streams", "ledger entries"
+STATE, ENTRIES, TABLES = "state of streams", "ledger entries", "tables"
 """Kinds of what is stored; a newer program may have more of them."""
 
 PAGE = "infra/docs/kubernetes.md#roll-back"
@@ -60,6 +60,11 @@ FORMS: Mapping[str, Form] = {
         number=2,
         what="a topic that was retired, or a cluster that was left",
         since="2026-11-26",
+    ),
+    TABLES: Form(
+        number=1,
+        what="one is retired, and code of before would feed it",
+        since="2026-11-27",
     ),
 }
 """The newest form of each kind that this program knows; it writes and reads all up to that."""

@@ -211,6 +211,11 @@ class Lake:
         return self.root / "_formats.json"
 
     @property
+    def retired(self) -> Place:
+        """Return the file with the tables that are no longer fed (jobs/engine/storage/retired.py)."""
+        return self.root / "_retired.json"
+
+    @property
     def order(self) -> Place:
         """Return the file with the desired state of the always-on stream: running or stopped."""
         return self.root / "_order.json"

@@ -6,6 +6,7 @@ from datetime import timedelta
 from jobs.core.errors import LakeError
 from jobs.core.table import Table
 from jobs.engine.accounting.balance_sheet import read_until
+from jobs.engine.accounting.left_topics import NOT_ASKED, UNKNOWN, decided
 from jobs.engine.gates import gate_files
 from jobs.engine.kafka import admin
 from jobs.engine.kafka.lag import ends
@@ -14,6 +15,7 @@ from jobs.engine.storage.import_marks import is_imported
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import last_entry
 from jobs.engine.storage.ledger_snapshot import sums_of
+from jobs.engine.storage.retired import retired
 from jobs.engine.trace.locate import Spot, offsets_read, rows_per_second, rows_since
 from jobs.engine.trace.verdict import Finding, Verdict, World, make_finding
 
@@ -26,6 +28,11 @@ def explain_waiting(table: Table, source: Table, world: World) -> Finding:
         return shut_out
     if not lake.exists(table):
         sentence = f"it is in {source.id}, and {table.id} was never run"
+        return make_finding(table, Verdict.NOT_READ_YET, sentence)
+    if (ended := retired(lake).get(table.id)) is not None:
+        sentence = (
+            f"it is in {source.id}; {table.id} is retired and does not read it, by {ended.words}"
+        )
         return make_finding(table, Verdict.NOT_READ_YET, sentence)
     until = read_until(table, source, lake)
     lag = rows_since(lake.table(source), until + 1)
@@ -61,6 +68,8 @@ def explain_not_in_bronze(table: Table, bronze: Table, spot: Spot, world: World)
     if is_imported(spot.part):
         sentence = f"{held[1] if held else 0:,} rows of files were imported for {spot.topic}, and it is none of them"
         return make_finding(table, Verdict.NEVER_PRODUCED, sentence, **evidence)
+    if left := _explain_left(table, bronze, spot, world):
+        return left.also(**evidence)
     asked = _kafka_bounds(bronze, spot.topic, world)
     if isinstance(asked, str):
         known = f"offsets up to {held[1] - 1}" if held else "no offset"
@@ -70,6 +79,25 @@ def explain_not_in_bronze(table: Table, bronze: Table, spot: Spot, world: World)
         )
         return make_finding(table, Verdict.NOT_READ_YET, sentence, **evidence, not_asked=asked)
     return _explain_in_kafka(table, bronze, spot, asked, world).also(**evidence)
+
+
+def _explain_left(table: Table, bronze: Table, spot: Spot, world: World) -> Finding | None:
+    """Explain an offset behind the last one that was read of what bronze is no longer fed from; None where it still is."""
+    sums = sums_of(world.lake.table(bronze)) if world.lake.exists(bronze) else None
+    by = retired(world.lake).get(bronze.id)
+    if by is not None:
+        sentence = f"{bronze.id} is retired and reads nothing, by {by.words}"
+        return make_finding(table, Verdict.NOT_READ_YET, sentence)
+    if sums is not None and spot.topic in sums.retired:
+        sentence = f"{bronze.id} reads {spot.topic} no more, by {decided(sums.retired[spot.topic])}"
+        return make_finding(table, Verdict.NOT_READ_YET, sentence)
+    if sums is None or spot.part not in sums.clusters:
+        return None
+    at, end = sums.clusters[spot.part]
+    sentence = f"{bronze.id} was moved to another cluster; of the former one it read {spot.part} up to offset {at}"
+    if end == UNKNOWN:
+        return make_finding(table, Verdict.UNKNOWN, f"{sentence}, and {NOT_ASKED}")
+    return make_finding(table, Verdict.NEVER_PRODUCED, f"{sentence}, where it ended at {end}")
 
 
 def _explain_in_kafka(

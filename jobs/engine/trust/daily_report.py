@@ -19,6 +19,7 @@ from jobs.engine.history.anomalies import Mark, marks
 from jobs.engine.history.queries import Batch, Past
 from jobs.engine.quarantine.summary import open_rows, samples
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.retired import retired
 from jobs.engine.trust import drifts, report_figures
 from jobs.engine.trust.day_verdicts import (
     HOUR,
@@ -113,6 +114,7 @@ class _Desk:
         self._lake = lake
         self._period = period
         self._shut = shut
+        self._retired = retired(lake)
         self._past = Past(lake)
         until = begins(period.until)
         self._hours = {table.id: self._past.hours(table, until - LEARNT, until) for table in tables}
@@ -132,7 +134,7 @@ class _Desk:
         judged_days = [days[day] for day in self._period.days]
         return TableFindings(
             table=table.id,
-            about=table.summary.partition("\n")[0],
+            about=self._about(table),
             owner=table.owner,
             judges=isinstance(table, Judged),
             verdict=worst(judged_days),
@@ -155,6 +157,12 @@ class _Desk:
             drift=drifts.last(self._drifts.get(table.id, {})),
         )
 
+    def _about(self, table: Table) -> str:
+        """Return what a table is in a sentence, and of a retired one first by whose decision it gets no more rows."""
+        about = table.summary.partition("\n")[0]
+        ended = self._retired.get(table.id)
+        return f"Retired by {ended.words}. {about}" if ended else about
+
     def _because(self, days: dict[date, DayVerdict]) -> Iterator[str]:
         """Yield why the verdicts are not better; each reason with its day if several days are judged."""
         judged_days = self._period.days
@@ -163,6 +171,7 @@ class _Desk:
                 yield f"{day.day} {day:%B}, {why}" if len(judged_days) > 1 else why
 
     def _judged(self, table: Table, sheet: Balance, gate: Gate | None) -> dict[date, DayVerdict]:
+        ended = self._retired.get(table.id)
         known = Known(
             hours=self._hours[table.id],
             sources=None if isinstance(table, Ingested) else self._filled(table),
@@ -172,6 +181,7 @@ class _Desk:
             warnings=drifts.warnings(self._drifts.get(table.id, {})),
             shut=(day_of(datetime.fromisoformat(gate.since)), gate.why) if gate else None,
             waiting=sheet.waiting > 0,
+            retired=datetime.fromisoformat(ended.at) if ended else None,
             now=self._period.now,
         )
         needed = [each for each in table.needs if each.id in self._days]

@@ -38,6 +38,7 @@ class Known:
         warnings: What else needs a look, by the day on which it shows.
         shut: The day since which its gate is shut, and why.
         waiting: Whether rows wait for it now.
+        retired: Since when it is fed no more, so that nothing waits for it; None while it is fed.
         now: The moment that counts as now.
     """
 
@@ -49,6 +50,7 @@ class Known:
     warnings: Mapping[date, Sequence[str]] = field(default_factory=dict)
     shut: tuple[date, str] | None = None
     waiting: bool = False
+    retired: datetime | None = None
     now: datetime
 
 
@@ -170,6 +172,8 @@ def _noticed(hour: Batch) -> Iterator[_Why]:
 def _waited(known: Known, day: date) -> Iterator[_Why]:
     """Yield a reason when rows waited too long at the end of the day, or wait too long now."""
     end = min(begins(day) + timedelta(days=1), known.now)
+    if known.retired is not None and known.retired <= end:
+        return
     is_now = end == known.now
     if end < begins(day) or (is_now and known.sources is not None and not known.waiting):
         return

@@ -15,6 +15,7 @@ from jobs.engine.quarantine.summary import open_rows
 from jobs.engine.storage import commit_time
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import latest_version
+from jobs.engine.storage.retired import Retirement, retired
 
 Figure = int | float | str
 
@@ -77,12 +78,24 @@ def signs(table: Table, lake: Lake, now: datetime) -> Iterator[Sign]:
         )
         return
     yield _balances(sheet)
+    if (ended := retired(lake).get(table.id)) is not None:
+        yield from _of_retired(table, ended)
+        return
     if not isinstance(table, Ingested):
         yield _proven(table, lake)
         yield _fresh(table, lake, sheet, now)
         yield _lags(sheet)
     if isinstance(table, Judged):
         yield _quarantine(table, lake, now)
+
+
+def _of_retired(table: Table, ended: Retirement) -> Iterator[Sign]:
+    """Yield that nothing is late of a table that is fed no more; its ledger must balance all the same."""
+    yield from (
+        Sign(name=name, well=True, message=f"retired by {ended.words}")
+        for name in questions(table)
+        if name != LEDGER
+    )
 
 
 def committed_at(table: Table, lake: Lake) -> datetime | None:

@@ -12,7 +12,9 @@ from pyspark.sql import SparkSession
 from jobs.core.errors import TransientError
 from jobs.core.modes import MicroBatch
 from jobs.engine.pipeline.runner import Site
+from jobs.engine.quarantine.write import Signed
 from jobs.engine.repair.rebuild import promote, rebuild, undo
+from jobs.engine.repair.retire_table import retire
 from jobs.engine.runtime.holders import own
 from jobs.engine.service.stream_host import Host
 from jobs.engine.storage.handover import EXPIRES, asker, handed_over
@@ -72,6 +74,24 @@ def test_a_promotion_beside_its_stream_needs_no_pause_and_the_other_tables_go_on
     received(other, readings(LATER))
     derive(spark, other, *TABLES)
     assert answers_of(morning).closed == answers_of(other).closed
+
+
+def test_a_table_that_is_retired_beside_its_stream_is_left_by_it_and_the_others_go_on(
+    spark: SparkSession, morning: Lake
+) -> None:
+    """No error, no attempt again, and no row of it in the heartbeat, by which it would count as behind."""
+    site = Site(spark=spark, clock=lambda: NOON)
+    with served(morning, site) as stream:
+        stream.until(lambda: all(is_written(each, morning) for each in TABLES))
+        with handed_over(gold.TABLE, morning, site.clock, "retire") as writer:
+            retire(gold.TABLE, morning, Signed(who="ann", at=NOON, why="enough"), writer)
+        stream.until(lambda: gold.TABLE.id not in stream.host.pulses)
+        received(morning, readings(LATER))
+        stream.until(lambda: has_caught_up(morning, silver.TABLE))
+        assert stream.host.errors == {}
+
+    assert not has_caught_up(morning, gold.TABLE)
+    assert proven(morning, TABLES)
 
 
 def test_a_request_of_the_dead_binds_no_stream_and_that_of_another_host_ends(morning: Lake) -> None:

@@ -9,14 +9,19 @@ import pytest
 
 from jobs.engine.accounting.balance_sheet import balance, waiting
 from jobs.engine.accounting.close_ledger import close
+from jobs.engine.service import ledger_metrics
 from jobs.engine.service.ledger_metrics import LedgerFigures
 from jobs.engine.storage import ledger_sums
 from jobs.engine.storage.commit_time import committed_at
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.retired import Retirement, write_down
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
 from tests.support.ledgers import histories, made, write_log
 
 TABLES = (BRONZE, SILVER, GOLD)
+LAG, BEHIND = (
+    each.name.removeprefix("strandline_") for each in (ledger_metrics.LAG, ledger_metrics.BEHIND)
+)
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
 
@@ -51,6 +56,20 @@ def test_the_figures_are_those_of_the_balance_sheet(tmp_path: Path) -> None:
         held = {why: found["quarantined_rows", table.id, why] for why in sheet.quarantined}
         assert held == sheet.quarantined
         assert found["ledger_balanced", table.id] == sheet.balanced
+
+
+def test_a_retired_table_is_behind_nothing(tmp_path: Path) -> None:
+    """No alarm about what it has not read; its books are watched on."""
+    lake = small_lake(tmp_path)
+    before = seen(LedgerFigures(TABLES, lake))
+    write_down(GOLD.id, Retirement(who="ann", at=NOW.isoformat(), why="enough"), lake)
+
+    after = seen(LedgerFigures(TABLES, lake))
+
+    gone = {each for each in before if each not in after}
+    assert gone <= {(LAG, GOLD.id), (BEHIND, GOLD.id)}
+    assert (LAG, GOLD.id) in gone
+    assert ("ledger_balanced", GOLD.id) in after
 
 
 def test_looks_at_a_lake_that_grows_add_up_to_one_look_at_its_end(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from jobs.engine.storage.import_notes import note_range
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import latest_version
 from jobs.engine.storage.place import Place
+from jobs.engine.storage.retired import Retirement, retired, write_down
 from jobs.engine.storage.snapshot_store import MANIFEST, Taken, find
 from tests.engine.written import GOLD, SILVER
 from tests.support.days import TABLES
@@ -77,6 +78,16 @@ def test_what_was_interrupted_is_interrupted_in_the_restored_lake(
     assert any("interrupted" in each for each in faults)
     assert balance(SILVER, into).faults == faults
     assert [(each.mark, each.is_done) for each in requests(into)] == [("forget 12ab", False)]
+
+
+def test_what_is_retired_is_retired_in_the_restored_lake(tmp_path: Path, into: Lake) -> None:
+    lake = full(tmp_path / "lake")
+    write_down(GOLD.id, Retirement(who="ann", at=NOON.isoformat(), why="enough"), lake)
+    found = take(lake, TABLES, Place.of(tmp_path / "backup"), NOON)
+
+    restore(Taken(found.path), into, NOON)
+
+    assert retired(into) == retired(lake) != {}
 
 
 def test_it_is_not_taken_for_the_original(taken: Taken, into: Lake) -> None:

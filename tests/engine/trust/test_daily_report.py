@@ -13,6 +13,7 @@ from jobs.engine.pipeline import radar
 from jobs.engine.pipeline.danger import Danger, Level
 from jobs.engine.proof.certificate import Certificate, keep
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.retired import Retirement, write_down
 from jobs.engine.trust.daily_report import Period, gather, newest_day
 from quality.report.findings import Flow, Gate, TableFindings, Verdict
 from tests.engine.written import BRONZE, GOLD, SILVER
@@ -162,6 +163,11 @@ def test_unread_rows_make_a_table_stale(lake: Lake) -> None:
     assert found.verdict is Verdict.STALE
     assert found.sheet.waiting == 6
     assert found.because == ("rows have waited since 2026-11-21 09:00",)
+    write_down(found.table, Retirement(who="ann", at=NOW.isoformat(), why="enough"), lake)
+    later = Period(since=SECOND, until=SECOND + 3 * DAY, now=NOW + 2 * DAY)
+    ended = of(SILVER, lake, later)
+    assert ended.because == (), "neither on that day nor on later ones"
+    assert ended.about.startswith(f"Retired by ann at {NOW.isoformat()}: enough. ")
 
 
 def test_the_caller_decides_which_gates_are_shut(lake: Lake) -> None:

@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 
 from jobs.engine.storage.commit_log import commit_file
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.retired import Retirement, strike_out, write_down
 from jobs.engine.trust.table_checks import (
     CERTIFICATE,
     FRESH,
@@ -60,6 +61,12 @@ def test_a_table_in_order_is_well_and_each_fault_shows_under_its_own_name(
     assert soon[FRESH].well
     assert not late[FRESH].well
     assert "1 rows wait" in late[FRESH].message
+    write_down(silver.TABLE.id, Retirement(who="ann", at=NOON.isoformat(), why="enough"), lake)
+    ended = answers(lake, later=LATE * 2)
+    assert ended[FRESH].well
+    assert ended[FRESH].message == f"retired by ann at {NOON.isoformat()}: enough"
+    assert ended[LEDGER].message == "balanced"
+    strike_out(silver.TABLE.id, lake)
 
     path = lake.table(silver.TABLE)
     newest = max(int(file.stem) for file in (path / "_delta_log").local.glob("0*.json"))

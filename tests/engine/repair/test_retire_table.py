@@ -1,0 +1,195 @@
+"""A retired table is fed no more and stays: it is read, forgotten from and kept as long as it says, and holds up no other."""
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.core.errors import DefinitionError
+from jobs.engine.accounting.balance_sheet import balance, waiting
+from jobs.engine.pipeline.readers import readers
+from jobs.engine.pipeline.runner import Site
+from jobs.engine.quarantine.write import Signed
+from jobs.engine.repair.expire import expire
+from jobs.engine.repair.forget import Forgetting
+from jobs.engine.repair.forget_recorded import carry_out
+from jobs.engine.repair.forget_request import Request
+from jobs.engine.repair.rebuild import promote, rebuild
+from jobs.engine.repair.retire_table import retire, take_back
+from jobs.engine.repair.scrub import AFTER, scrub
+from jobs.engine.service.maintain import Policy, maintain
+from jobs.engine.storage.dead_files import UNDOABLE
+from jobs.engine.storage.forgotten import requests
+from jobs.engine.storage.formats import FORMS, TABLES, forms
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.locks import WriterWatch
+from jobs.engine.storage.open_table import opened
+from jobs.engine.storage.place import Place
+from jobs.engine.storage.retired import (
+    STATE_OF,
+    RetiredError,
+    Retirement,
+    let_go,
+    retired,
+    write_down,
+)
+from jobs.engine.storage.search_bytes import TABLE_FILE, search
+from jobs.gold import device_signal_10m as gold
+from jobs.silver import device_telemetry as silver
+from tests.support.events import TABLE as BRONZE
+from tests.support.events import readings, received
+from tests.support.modes import answers_of, derive, proven, twin
+from tests.support.morning import LATER, step_by_step
+from tests.support.morning import TABLES as BOTH
+from tests.support.rows import NOON
+from tests.support.seeds import copied
+
+pytestmark = pytest.mark.slow
+
+SIGNED = Signed(who="ann", at=NOON, why="it is counted elsewhere")
+DEVICE = "d2"
+REQUEST = Request.of(f"device_id = '{DEVICE}'")
+
+
+@pytest.fixture
+def morning(spark: SparkSession, tmp_path: Path) -> Lake:
+    """Return a lake whose stream read the morning commit by commit."""
+    lake = Lake(tmp_path / "lake").open_for_writing()
+    return copied(lake, "morning, commit by commit", lambda seed: step_by_step(spark, seed))
+
+
+def ended(lake: Lake) -> None:
+    """Retire gold."""
+    retire(gold.TABLE, lake, SIGNED, WriterWatch(gold.TABLE, lake))
+
+
+def test_it_is_left_out_and_goes_on_where_it_ended(spark: SparkSession, morning: Lake) -> None:
+    """Meanwhile silver goes on, maintenance keeps for a week what gold would read, and code of before refuses the lake."""
+    other = twin(morning, "never retired")
+    with pytest.raises(DefinitionError, match=f"{gold.TABLE.id} would get no more rows"):
+        retire(silver.TABLE, morning, SIGNED, WriterWatch(silver.TABLE, morning))
+    ended(morning)
+    before = answers_of(morning).closed
+    with pytest.raises(DefinitionError, match="is retired already, by ann"):
+        ended(morning)
+
+    received(morning, readings(LATER))
+    derive(spark, morning, silver.TABLE)
+    with pytest.raises(RetiredError, match="is retired, by ann"):
+        derive(spark, morning, gold.TABLE)
+
+    assert answers_of(morning).closed == before
+    assert proven(morning, BOTH)
+    assert waiting(gold.TABLE, morning) > 0
+    assert forms(morning.formats)[TABLES]["number"] == FORMS[TABLES].number
+    [*maintain(morning, NOON + UNDOABLE, Policy(keep=timedelta(0), untouched=timedelta(0)))]
+
+    take_back(gold.TABLE, morning)
+    derive(spark, morning, gold.TABLE)
+    received(other, readings(LATER))
+    derive(spark, other, *BOTH)
+    assert answers_of(morning).closed == answers_of(other).closed != before
+    assert proven(morning, BOTH)
+
+
+def test_after_a_week_nothing_is_kept_for_it_and_it_is_fed_again_by_a_rebuild(
+    spark: SparkSession, morning: Lake
+) -> None:
+    site = Site(spark=spark, clock=lambda: NOON)
+    ended(morning)
+    with pytest.raises(RetiredError, match="is retired"):
+        rebuild(gold.TABLE, morning, site)
+    assert gold.TABLE.id in {each.table for each in readers(morning)}
+
+    [*maintain(morning, NOON + UNDOABLE + timedelta(hours=1), Policy())]
+
+    assert gold.TABLE.id not in {each.table for each in readers(morning)}
+    received(morning, readings(LATER))
+    derive(spark, morning, silver.TABLE)
+    with pytest.raises(DefinitionError, match="cannot go on where it ended") as refused:
+        take_back(gold.TABLE, morning)
+    assert f"strandline rebuild {gold.TABLE.id}" in refused.value.hint
+    rebuild(gold.TABLE, morning, site)
+    promote(gold.TABLE, morning, site)
+    assert retired(morning) == {}
+    derive(spark, morning, gold.TABLE)
+    assert waiting(gold.TABLE, morning) == 0
+    assert proven(morning, BOTH)
+
+
+def test_what_a_kill_leaves_of_a_state_goes_with_the_next_maintenance(lake: Lake) -> None:
+    """It is let go by then: no stream goes on with a part of it."""
+    state = lake.checkpoint(gold.TABLE) / STATE_OF
+    (state / "0" / "1.delta").put("rows of the past")
+    write_down(gold.TABLE.id, Retirement(who="ann", at=NOON.isoformat(), why="enough"), lake)
+
+    with (
+        patch.object(Place, "remove", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        let_go(gold.TABLE, lake)
+    assert (state.exists(), retired(lake)[gold.TABLE.id].place_kept) == (True, False)
+    [*maintain(lake, NOON, Policy())]
+
+    assert not state.exists()
+
+
+def test_a_request_to_forget_reaches_it_and_waits_for_no_stream_of_it(
+    spark: SparkSession, morning: Lake
+) -> None:
+    """It had not read all of silver, its last windows are open, and the whole device is gone from all files all the same."""
+    received(
+        morning,
+        readings(f"""
+            batch | id | device   | value | event_at | arrived_at
+            5     | m  | {DEVICE} | 7     | 12:20:00 | 12:20:01
+            6     | n  | d1       | 7     | 15:00:00 | 15:00:01
+        """),
+    )
+    derive(spark, morning, silver.TABLE)
+    ended(morning)
+    assert (morning.checkpoint(gold.TABLE) / STATE_OF).exists()
+
+    work = Forgetting(spark, morning, REQUEST)
+    parts = [*work.parts()]
+    done = [*carry_out(work, morning, REQUEST, lambda: NOON, parts)]
+    work.close()
+
+    assert {part.waits for part in parts if part.rows} == {""}
+    assert {part.table: part.rows for part in done if part.rows}.keys() >= {
+        BRONZE.id,
+        gold.TABLE.id,
+    }
+    assert (
+        DEVICE not in opened(morning.table(gold.TABLE)).to_pyarrow_table()["device_id"].to_pylist()
+    )
+    assert [request.is_done for request in requests(morning)] == [True]
+    assert not (morning.checkpoint(gold.TABLE) / STATE_OF).exists()
+    assert not retired(morning)[gold.TABLE.id].place_kept
+    assert balance(gold.TABLE, morning).faults == []
+    assert proven(morning, BOTH)
+    [*scrub(spark, morning, NOON + AFTER)]
+    assert [hit.file for hit in search(morning, DEVICE) if hit.kind == TABLE_FILE] == []
+
+
+def test_what_is_too_old_below_it_goes_without_waiting_and_its_own_rows_go_too(
+    spark: SparkSession, morning: Lake
+) -> None:
+    received(morning, readings(LATER))
+    derive(spark, morning, silver.TABLE)
+    ended(morning)
+    evening = NOON + timedelta(hours=12)
+
+    (done, _) = expire(
+        spark, replace(silver.TABLE, keeps="2 hours", keeps_held="150 minutes"), morning, evening
+    )
+    (own,) = expire(spark, replace(gold.TABLE, keeps="2 hours"), morning, evening)
+
+    assert (done.waits_for, answers_of(morning).silver) == ((), [])
+    assert own.rows > 0
+    assert opened(morning.table(gold.TABLE)).to_pyarrow_table().num_rows == 0
+    assert not retired(morning)[gold.TABLE.id].place_kept, "taken back, it would miss the rows"
+    assert proven(morning, BOTH)
