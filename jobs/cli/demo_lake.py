@@ -53,13 +53,10 @@ def played(lake: str | None, send: Callable[[str], Sent]) -> tuple[Lake, Sent, l
     where = Lake(Place.of(lake) if lake else Place.of(settings().lake) / "demo")
     _empty(where)
     note("starting a Kafka broker …")
-    running = local_broker.up(where)
-    try:
+    with local_broker.for_this_work(where) as running:
         admin.make_missing(running.address, catalog.tables())  # also topics that get no event
         sent = send(running.address)
         _run_tables(where, running.address)
-    finally:
-        local_broker.down(where)
     sheets = sheets_of(where)
     print_sheets(sheets)
     refuse_imbalance(sheets)

@@ -10,6 +10,7 @@ import argparse
 import shutil
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -99,13 +100,15 @@ def main() -> int:
         shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True, exist_ok=True)
     began = datetime.now(UTC)  # noqa: TID251  # the command line is where clocks are read
-    own = wanted.kafka is None and local_broker.status(Lake(wanted.work)) is None
-    address = wanted.kafka or local_broker.up(Lake(wanted.work)).address
-    try:
+    lake = Lake(wanted.work)
+    with ExitStack() as block:
+        address = (
+            wanted.kafka
+            or (
+                local_broker.status(lake) or block.enter_context(local_broker.for_this_work(lake))
+            ).address
+        )
         report = MEASURES[wanted.suite](wanted, work, address)
-    finally:
-        if own:
-            local_broker.down(Lake(wanted.work))
     for file in report.write(wanted.out):
         screen.print(f"wrote {file}")
     screen.print(report.page(), markup=False)

@@ -3,7 +3,7 @@
 Why a process that stays: a JVM compiles its hot code in its first minute, and a contestant measured within it
 pays for that. The parent measures, so that measuring costs the contestants nothing.
 
-The end of stdin is the end of the process, also when the parent was killed; the JVM then loses its own stdin and goes.
+The end of stdin is the end of the process, and so is that of its parent; the JVM then loses its own stdin and goes.
 
 Run as ``python -m tests.benchmarks.worker CONTESTANT LOG``.
 """
@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
+from jobs.engine.runtime.starter import end_with_starter
 from tests.benchmarks.contestants.contestant import Contestant, Place, Stop
 from tests.benchmarks.contestants.strandline import Strandline
 from tests.benchmarks.contestants.tuned import Tuned
@@ -58,6 +59,7 @@ def serve(contestant: Contestant, log: Path, commands: TextIO) -> Iterator[dict[
 
 def main() -> None:
     """Talk to the parent; whatever else is printed goes to the log."""
+    end_with_starter()  # a job may take minutes before it looks at stdin again
     name, log = sys.argv[1], Path(sys.argv[2])
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

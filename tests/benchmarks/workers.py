@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 
+from jobs.engine.runtime.starter import tied
 from tests.benchmarks.contestants.contestant import Place
 
 PATIENCE = 540.0
@@ -48,7 +49,12 @@ class Worker:
         ]
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+                command,
+                env=tied(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
             )
         self._tree = psutil.Process(self._process.pid)
         self.facts = self._answer()

@@ -11,6 +11,7 @@ import base64
 import json
 import re
 import secrets
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,6 +34,17 @@ STOP_PATIENCE = 20.0
 ATTEMPTS = 3
 TAKEN = "Address already in use"
 ERROR = re.compile(r"\b(?:ERROR|FATAL|\w*Exception|\w*Error)\b")
+
+
+GUARD = """
+import sys
+sys.stdin.buffer.read()
+from jobs.engine.kafka.local_broker import down
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
+down(Lake(Place.of(sys.argv[1])))
+"""
+"""A program that stops a lake's broker as soon as its own standard input ends."""
 
 
 WANTED = "wanted"
@@ -83,6 +95,23 @@ def up(lake: Lake, port: int | None = None, *, archives: Place | None = None) ->
         _format(home)
         (home / WANTED).put("")
         return _start(home, port, archives)
+
+
+@contextmanager
+def for_this_work(lake: Lake) -> Iterator[Broker]:
+    """Run the lake's broker for the length of a block, and no longer, however the block ends.
+
+    A kill can end nothing any more, and the broker is no child that ends with its parent. So a small process reads from a pipe
+    that this process keeps open; the kernel closes it with this process, and then it stops the broker.
+    """
+    running = up(lake)
+    guard = processes.watching([sys.executable, "-c", GUARD, str(lake.root)])
+    try:
+        yield running
+    finally:
+        down(lake)
+        guard.kill()
+        guard.communicate()
 
 
 def archive() -> Place | None:

@@ -77,6 +77,17 @@ def child(
         )
 
 
+def watching(command: Sequence[str]) -> "subprocess.Popen[bytes]":
+    """Start a program in a session of its own whose standard input ends with this process, however that ends."""
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
 def run(command: Sequence[str], *, folder: Path) -> tuple[bool, str]:
     """Run a program to its end; return whether it succeeded, and its output."""
     done = subprocess.run(
