@@ -18,6 +18,7 @@ from jobs.cli.streaming import logged
 from jobs.core.errors import DefinitionError
 from jobs.core.feed import Feed
 from jobs.core.modes import Continuous, FeedMode, MicroBatch, RealTime
+from jobs.engine.accounting.left_topics import topics_read
 from jobs.engine.kafka import admin, local_broker
 from jobs.engine.pipeline.feed_query import slots
 from jobs.engine.pipeline.runner import Site
@@ -193,7 +194,7 @@ def _ready(found: Settings, where: Lake, mode: FeedMode) -> Site:
     scored = [source for each in catalog.models() if (source := model_source(each))]
     read = [source for each in (*SOURCES, *scored) for source in each.table.upstream]
     if found.kafka is None:
-        admin.make_missing(address, [*read, bronze.TABLE])
+        admin.make_missing(address, [*read, bronze.TABLE], topics_read(where))
     partitions = admin.topics(address, found.kafka_options)
     needed = sum(partitions.get(topic.name, 0) for source in read for topic in source.topics)
     cores = max(found.cores, slots(mode, needed))

@@ -16,9 +16,8 @@ from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, say
 from jobs.cli.stream_log import fails
 from jobs.core.errors import LakeError, TransientError
-from jobs.core.table import Ingested, Table
 from jobs.core.topic import Topic
-from jobs.engine.accounting.left_topics import read_before
+from jobs.engine.accounting.left_topics import read_before, topics_read
 from jobs.engine.accounting.undeclared import undeclared
 from jobs.engine.kafka import admin, local_broker
 from jobs.engine.kafka.recreated import WAY
@@ -33,7 +32,7 @@ from jobs.engine.service.desired_state import Order, order
 from jobs.engine.service.heartbeat import heartbeat, near
 from jobs.engine.service.receivers import receivers
 from jobs.engine.service.stream_health import SILENT
-from jobs.engine.storage.damage import damage, remedy
+from jobs.engine.storage.damage import remedy
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.retired import fed, retired
 from jobs.engine.storage.rule_shelf import promotions
@@ -97,25 +96,9 @@ def up(
         say(f"hint    {WAY}")
 
 
-def topics_read(where: Lake) -> set[str]:
-    """Return the topics that tables of a lake have read; of a damaged table all count as read."""
-    return {topic for table in catalog.tables() for topic in _read_by(table, where)}
-
-
-def _read_by(table: Table, where: Lake) -> set[str]:
-    if not isinstance(table, Ingested):
-        return set()
-    try:
-        return read_before(table, where)
-    except Exception as error:
-        if damage(error, table) is None:
-            raise
-        return {topic.name for topic in table.topics}
-
-
 def _readers(gone: Sequence[Topic], where: Lake) -> str:
     names = {topic.name for topic in gone}
-    return " and ".join(each.id for each in catalog.tables() if names & _read_by(each, where))
+    return " and ".join(each.id for each in catalog.tables() if names & read_before(each, where))
 
 
 def _listed(found: Sequence[Topic]) -> str:

@@ -16,6 +16,7 @@ from jobs.cli.rule_words import RuleTexts
 from jobs.cli.screen import grid, is_terminal, live, note, show
 from jobs.cli.streaming import logged
 from jobs.core.errors import DefinitionError
+from jobs.engine.accounting.left_topics import topics_read
 from jobs.engine.kafka import admin, local_broker
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.service.courier import Courier
@@ -59,7 +60,7 @@ def delivered(words: Words, lake: str | None, *, as_json: bool) -> None:
         sinks = _sinks(words.to, found, locate)
         address = place.demanded_address(found, where)
         if found.kafka is None:
-            admin.make_missing(address, [bronze.TABLE])
+            admin.make_missing(address, [bronze.TABLE], topics_read(where))
             _make_topics(address, sinks)
         desk = Desk(
             lake=where.open_for_writing(),

@@ -16,6 +16,7 @@ from jobs.cli.screen import progress, say
 from jobs.core.errors import DefinitionError
 from jobs.core.project import package
 from jobs.core.record import Record
+from jobs.engine.accounting.left_topics import topics_read
 from jobs.engine.kafka import admin
 from jobs.engine.kafka.send_records import send_records
 
@@ -60,7 +61,7 @@ def produce(events: EventsOption = 10_000, lake: LakeOption = None) -> None:
     found, where = place.configured(lake)
     address = place.demanded_address(found, where)
     if found.kafka is None:
-        admin.make_missing(address, catalog.tables())
+        admin.make_missing(address, catalog.tables(), topics_read(where))
     sent = _send(play, events, address, found.kafka_options)
     say(f"{sent:,} events sent")
 

@@ -7,10 +7,10 @@ import typer
 from jobs import catalog
 from jobs.cli import place, stopping
 from jobs.cli.alert_pages import alert_pages
-from jobs.cli.broker import topics_read
 from jobs.cli.oncall import always
 from jobs.cli.place import LakeOption
 from jobs.cli.screen import note, say
+from jobs.engine.accounting.left_topics import topics_read
 from jobs.engine.kafka import admin, local_broker
 from jobs.engine.service.dagster_process import Console
 from jobs.engine.storage.retired import fed

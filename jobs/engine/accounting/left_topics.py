@@ -5,10 +5,12 @@ It is read from the ledger alone: no Spark, no broker (jobs/engine/repair/leave_
 
 from collections.abc import Mapping
 
-from jobs.core.table import Ingested
+from jobs import catalog
+from jobs.core.table import Ingested, Table
 from jobs.engine.kafka.recreated import identities_in
 from jobs.engine.kafka.slices import Part, range_ends
 from jobs.engine.kafka.stays import current, stays
+from jobs.engine.storage.damage import damage
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import last_entry
 from jobs.engine.storage.ledger_snapshot import sums_of
@@ -52,9 +54,21 @@ def said(table: Ingested, lake: Lake) -> list[str]:
     ]
 
 
-def read_before(table: Ingested, lake: Lake) -> set[str]:
-    """Return the topics that a table has read, retired ones as well: none of them may be made anew under its name."""
-    newest = last_entry(lake.table(table)) if lake.exists(table) else None
+def topics_read(lake: Lake) -> set[str]:
+    """Return the topics that tables of a lake have read: none of them may be made anew under its name."""
+    return {topic for table in catalog.tables() for topic in read_before(table, lake)}
+
+
+def read_before(table: Table, lake: Lake) -> set[str]:
+    """Return the topics that a table has read, retired ones as well; of a damaged table all that it declares count as read."""
+    if not isinstance(table, Ingested):
+        return set()
+    try:
+        newest = last_entry(lake.table(table)) if lake.exists(table) else None
+    except Exception as error:
+        if damage(error, table) is None:
+            raise
+        return {topic.name for topic in table.topics}
     if newest is None:
         return set()
     return {*identities_in(newest[1].stream), *stays(range_ends(newest[1].offsets))}
