@@ -9,6 +9,8 @@ from infra.scala import Compiled
 
 FUNCTIONS = "strandline.LinearFunctions"
 """The extension of Spark that brings the functions."""
+ONLY = "strandline.LinearOnly"
+"""The extension that lets a session run these alone: Spark's own become them, LIKE as well."""
 
 JARS = Compiled(
     fetched="linear",

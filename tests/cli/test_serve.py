@@ -196,6 +196,116 @@ def test_a_query_that_takes_too_long_is_ended(ana: Connection) -> None:
     assert ana.value("SELECT 1") == "1"
 
 
+EVIL = (
+    "SELECT ? FROM (SELECT concat(repeat('a', 40), CAST(id AS STRING), '!') AS text, "
+    "concat('(a+)+', substring('x$', CAST(id AS INT) + 2)) AS pattern, concat(repeat('%A', 30), 'b') AS chain FROM range(1))"
+)
+"""Letters that Java's engine tries in 2⁴⁰ ways, by a pattern that is another one in each row, as far as a plan says."""
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ("text RLIKE pattern", "false"),
+        ("repeat('a', 40) || '!' RLIKE '(a+)+$'", "false"),
+        ("regexp_extract(text, pattern, 1)", ""),
+        ("size(regexp_extract_all(text, pattern, 1))", "0"),
+        ("length(regexp_replace(text, pattern, ''))", "42"),
+        ("size(split(text, pattern))", "1"),
+        ("regexp_count(text, pattern)", "0"),
+        ("regexp_substr(text, pattern)", None),
+        ("regexp_instr(text, pattern)", "0"),
+        ("text LIKE lower(chain)", "false"),
+        ("text ILIKE chain", "false"),
+        ("exists(array(text), each -> each RLIKE pattern)", "false"),
+    ],
+)
+def test_a_pattern_takes_the_time_of_its_text(
+    asked: str, expected: str | None, ana: Connection
+) -> None:
+    """Java's engine would be at it for days, and would hear neither the time limit nor a signal."""
+    assert ana.value(EVIL.replace("?", asked)) == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT count(*) FROM silver.user_actions WHERE action RLIKE concat('^(log|in)', '+$')", "3"),
+        ("SELECT count(*) FROM silver.user_actions WHERE action LIKE '%o%i%'", "3"),
+        ("SELECT count(*) FROM silver.user_actions WHERE action LIKE ANY ('x', '_ogi%')", "3"),
+        ("SELECT count(*) FROM silver.user_actions WHERE action NOT LIKE ALL ('x_', 'l_g_n')", "0"),
+        ("SELECT 'a1b22' RLIKE left('[0-9]{2}x', 8)", "true"),
+        ("SELECT regexp_replace('a1b22', '([a-z])([0-9])', '$2$1')", "1a2b2"),
+        ("SELECT element_at(split('a, b,c', ', *'), 2)", "b"),
+        ("SELECT linear_extract('ab12', '([a-z]+)([0-9]+)', 2)", "12"),
+        ("SELECT regexp_like('a', NULL)", None),
+        ("SELECT regexp_extract(action, '(g)(i)', 2) AS x FROM silver.user_actions GROUP BY 1", "i"),
+        ("SELECT element_at(str_to_map('a=1,b=2', ',', '='), 'b')", "2"),
+        ("SELECT parse_url('file:/x?a=1&b=2', 'QUERY', 'b')", "2"),
+    ],
+)  # fmt: skip
+def test_a_pattern_finds_what_it_found(sql: str, expected: str | None, ana: Connection) -> None:
+    assert ana.value(sql) == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("SELECT 'ab' RLIKE concat('a(?=', 'b)')", "is none of RE2's"),
+        ("SELECT count(*) FROM range(2) WHERE 'a' RLIKE concat('(?=', CAST(id AS STRING), ')')", "is none of RE2's"),
+        ("SELECT 'a' RLIKE '((a{1000}){1000}){1000}'", "repeats too often"),
+        ("SELECT str_to_map(action, concat('(a+)', '+$')) FROM silver.user_actions", "only plain ones are run"),
+        ("SELECT str_to_map(action, ',', action) FROM silver.user_actions", "only plain ones are run"),
+        ("SELECT parse_url(action, 'QUERY', action) FROM silver.user_actions", "makes an expression of Java's"),
+        ("SELECT try_parse_url(action, 'QUERY', '(a+)+$') FROM silver.user_actions", "makes an expression of Java's"),
+    ],
+)  # fmt: skip
+def test_a_pattern_that_is_not_run_is_refused_with_a_sentence(
+    sql: str, words: str, ana: Connection
+) -> None:
+    with pytest.raises(SqlError, match=words):
+        ana.rows(sql)
+
+
+def test_a_pattern_of_names_only_compares(ana: Connection) -> None:
+    """Spark makes an expression of Java's of it, for each table and function."""
+    chain = "(.?)" * 28 + ".{28}"
+
+    for sql in (
+        f"SHOW FUNCTIONS LIKE '{chain}'",
+        f"SHOW TABLES IN silver LIKE '{chain}'",
+        f"SHOW VIEWS IN silver LIKE '{'a*' * 9}'",
+        f"SHOW DATABASES LIKE '{chain}'",
+    ):
+        with pytest.raises(SqlError, match="a pattern of names"):
+            ana.rows(sql)
+    for call, names in (
+        ("getTables", ("", "%", chain, None)),
+        ("getColumns", (None, "silver", "%", chain)),
+        ("getFunctions", (None, None, chain)),
+        ("getSchemas", (None, chain)),
+    ):
+        with pytest.raises(SqlError, match="a pattern of names"):
+            ana.metadata(call, *names)
+    assert ana.metadata("getTables", "", "silver", "user\\_act%", None)
+    assert ana.rows("SHOW TABLES IN silver LIKE 'user_*|device*'")
+
+
+@pytest.mark.prove(alone="the time limit, 20 seconds")
+def test_a_long_search_is_ended_by_its_time_limit(ana: Connection) -> None:
+    """Its pattern has ten thousand places, its text a million letters."""
+    began = time.monotonic()
+
+    with pytest.raises(SqlError, match="timed out"):
+        ana.rows(
+            "SELECT count(*) FROM range(100) WHERE concat(repeat('ab', 500000), CAST(id AS STRING)) RLIKE "
+            "concat('((a|b)?){1000}(', repeat('(a|b)?', 600), '){1}', CAST(id AS STRING), 'c$')"
+        )
+
+    assert time.monotonic() - began < 60
+    assert ana.value("SELECT 1") == "1"
+
+
 @pytest.mark.parametrize(
     ("user", "password"), [("ana", "wrong horse"), ("tim", PASSWORD), ("ana", ""), ("", "")]
 )

@@ -135,6 +135,9 @@ object Linear {
     if (read.length < Long) read else new Heard(read, TaskContext.get())
   }
 
+  /** End where the task was ended. Asked between two matches: of those a text has as many as letters, and each reads on. */
+  private[strandline] def heard(): Unit = heard(TaskContext.get())
+
   private def heard(task: TaskContext): Unit =
     if (task != null && task.isInterrupted()) throw new TaskKilledException("the search was ended")
     else if (Thread.currentThread.isInterrupted) throw new InterruptedException("the search was ended")
@@ -177,7 +180,10 @@ final case class Searcher(pattern: String) {
   def extractAll(text: UTF8String, group: Int): ArrayData = {
     val search = matcher(text)
     val all = ArrayBuffer[Any]()
-    while (search.find()) all += textOf(search, groupOf(group))
+    while (search.find()) {
+      Linear.heard()
+      all += textOf(search, groupOf(group))
+    }
     new GenericArrayData(all.toArray[Any])
   }
 
@@ -191,7 +197,10 @@ final case class Searcher(pattern: String) {
       val out = new StringBuilder(whole.substring(0, from))
       val search = matcher(rest)
       val target = new java.lang.StringBuilder
-      while (search.find()) search.appendReplacement(target, by.toString)
+      while (search.find()) {
+        Linear.heard()
+        search.appendReplacement(target, by.toString)
+      }
       search.appendTail(target)
       UTF8String.fromString(out.append(target).toString)
     }
@@ -212,6 +221,7 @@ final case class Searcher(pattern: String) {
     } else {
       val search = matcher(text)
       while (parts.length < most - 1 && search.find()) {
+        Linear.heard()
         // As Java: an empty match at the begin splits nothing off.
         if (search.end > 0) {
           parts += UTF8String.fromString(read.substring(from, search.start))

@@ -1,5 +1,7 @@
 package strandline
 
+import scala.util.Try
+
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.expressions._
@@ -44,8 +46,19 @@ object LinearFunctions {
     case _ => Cast(each, IntegerType)
   }
 
-  private def constant(pattern: Expression): Option[String] =
-    if (pattern.resolved && pattern.foldable) Option(pattern.eval()).collect { case text: UTF8String => text.toString } else None
+  /** The text that a pattern is in every row; none where a row, or the moment of the query, decides it. */
+  private[strandline] def constant(pattern: Expression): Option[String] =
+    known(pattern).collect { case text: UTF8String => text.toString }
+
+  /** The same, NULL as well. */
+  private[strandline] def known(pattern: Expression): Option[Any] =
+    if (!pattern.resolved || !pattern.foldable) None else Try(evaluable(pattern).eval()).toOption
+
+  /** An expression without those that the optimizer alone can compute. */
+  private def evaluable(each: Expression): Expression = each match {
+    case replaced: RuntimeReplaceable => evaluable(replaced.replacement)
+    case other => other.mapChildren(evaluable)
+  }
 
   def matches(text: Expression, pattern: Expression): Expression = call("found", BooleanType, text, pattern)
   def extract(text: Expression, pattern: Expression, group: Expression = First): Expression =

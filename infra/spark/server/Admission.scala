@@ -39,6 +39,7 @@ object Admission {
   private val Others = Set(
     "current_catalog", "current_database", "current_schema", "current_user", "equal_null", "monotonically_increasing_id",
     "raise_error", "assert_true", "session_user", "typeof", "user", "uuid", "version",
+    "linear_extract", "linear_extract_all", "linear_match", "linear_replace", "linear_split",
   )
   private val Tables = Set(
     "range", "explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack", "json_tuple",
@@ -55,7 +56,17 @@ object Admission {
 
   private val Leaves = Set("ResolvedInlineTable", "LocalRelation", "OneRowRelation", "Range", "CTERelationRef")
 
+  /** Characters of a pattern of names, and how many of them may be any text: Spark makes an expression of Java's of it. */
+  private val Names = "[\\w\\s%*|.\\\\-]*"
+  private val Wild = 4
+
   def limit(most: Int): Unit = rows = most
+
+  /** Refuse a pattern of names that Java's engine could be at for days; a driver may have none. */
+  def checkNames(pattern: String): Unit =
+    if (pattern != null && (!pattern.matches(Names) || pattern.count(each => each == '%' || each == '*') > Wild)) {
+      refuse(s"a pattern of names with other signs than letters, _, |, and at most $Wild of % and *")
+    }
 
   def admit(session: SparkSession, plan: LogicalPlan): LogicalPlan = plan match {
     case ExplainCommand(query, SimpleMode) => ExplainCommand(admit(session, query), SimpleMode)
@@ -64,6 +75,7 @@ object Admission {
       described
     case _ if Metadata(nameOf(plan)) =>
       new Parsed(Metadata ++ Queries).visit(plan)
+      plan.productIterator.collect { case Some(pattern: String) => pattern }.foreach(checkNames)
       plan
     case _ =>
       val limit = Literal(rows + 1)

@@ -38,6 +38,8 @@ object ClientError {
     val causes = Iterator.iterate(error)(_.getCause).takeWhile(_ != null).take(50).toSeq
     val text = causes.collectFirst {
       case refused: Refused => refused.getMessage
+      // By its name, because its jar is another one; a task's error would be shown with its stack.
+      case refused if refused.getClass.getName == "strandline.RefusedPattern" => refused.getMessage
       case _: OutOfMemoryError => "the query wants more memory than the server has (strandline serve --memory gives it more)"
       case analysis: AnalysisException => analysis.getSimpleMessage
       // Behind the message that a job was aborted, with the stack of a task.

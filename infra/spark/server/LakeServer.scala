@@ -247,18 +247,24 @@ class LakeService(server: HiveServer2) extends CLIService(server) with Reflected
   }
 
   override def getSchemas(handle: SessionHandle, catalog: String, schema: String): OperationHandle =
-    ClientError.safely(super.getSchemas(handle, catalog, schema))
+    named(schema)(super.getSchemas(handle, catalog, schema))
 
   override def getTables(
       handle: SessionHandle, catalog: String, schema: String, table: String, types: JList[String]): OperationHandle =
-    ClientError.safely(super.getTables(handle, catalog, schema, table, types))
+    named(schema, table)(super.getTables(handle, catalog, schema, table, types))
 
   override def getColumns(
       handle: SessionHandle, catalog: String, schema: String, table: String, column: String): OperationHandle =
-    ClientError.safely(super.getColumns(handle, catalog, schema, table, column))
+    named(schema, table, column)(super.getColumns(handle, catalog, schema, table, column))
 
   override def getFunctions(handle: SessionHandle, catalog: String, schema: String, function: String): OperationHandle =
-    ClientError.safely(super.getFunctions(handle, catalog, schema, function))
+    named(schema, function)(super.getFunctions(handle, catalog, schema, function))
+
+  /** Answer a question about names; each is a pattern. */
+  private def named(patterns: String*)(answer: => OperationHandle): OperationHandle = ClientError.safely {
+    patterns.foreach(Admission.checkNames)
+    answer
+  }
 
   /** No table declares keys; Hive would ask a metastore, and there is none. */
   override def getPrimaryKeys(handle: SessionHandle, catalog: String, schema: String, table: String): OperationHandle =

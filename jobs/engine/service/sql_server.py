@@ -18,7 +18,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from infra import sql_server
+from infra import linear, sql_server
 from infra.logged import SetupError
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Table
@@ -164,7 +164,8 @@ class SqlServer:
             raise DefinitionError(error.message, hint=error.hint) from error
         usual = spark_session.TUNED["spark.sql.extensions"]
         options = {
-            "spark.sql.extensions": f"{usual},{sql_server.EXTENSION}",
+            # Java's engine hears neither a time limit nor a signal, and one pattern can keep it busy for days.
+            "spark.sql.extensions": f"{usual},{linear.ONLY},{sql_server.EXTENSION}",
             # Otherwise '${env:AWS_SECRET_ACCESS_KEY}' in a query is the key.
             "spark.sql.variable.substitute": "false",
             "spark.sql.thriftServer.queryTimeout": f"{terms.timeout}s",

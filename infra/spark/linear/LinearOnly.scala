@@ -1,0 +1,89 @@
+package strandline
+
+import org.apache.spark.sql.SparkSessionExtensions
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.types.StringType
+import org.apache.spark.unsafe.types.UTF8String
+
+/** Lets a session run RE2's expressions alone: Spark's functions become those of `LinearFunctions`, LIKE as well.
+  *
+  * In the analyzed plan, because the optimizer already computes what is constant, and it hears no interrupt.
+  */
+class LinearOnly extends (SparkSessionExtensions => Unit) {
+  override def apply(extensions: SparkSessionExtensions): Unit = extensions.injectPostHocResolutionRule(_ => LinearRule)
+}
+
+object LinearRule extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.transformAllExpressionsWithSubqueries(replaced)
+
+  private val replaced: PartialFunction[Expression, Expression] = {
+    case each if each.resolved && isJavas(each) => linear(each)
+    case each if each.resolved && builds(each) => refuse(each)
+  }
+
+  private def isJavas(each: Expression): Boolean = each match {
+    case _: RLike | _: RegExpExtract | _: RegExpExtractAll | _: RegExpReplace | _: RegExpInStr | _: StringSplit => true
+    case like: Like => !isPlain(like.right, like.escapeChar)
+    case LikeAll(_, patterns) => areHard(patterns)
+    case NotLikeAll(_, patterns) => areHard(patterns)
+    case LikeAny(_, patterns) => areHard(patterns)
+    case NotLikeAny(_, patterns) => areHard(patterns)
+    // What inherits the rules of its replacement has it as its child, where it is met.
+    case other: RuntimeReplaceable => !other.isInstanceOf[InheritAnalysisRules] && other.replacement.exists(isJavas)
+    case _ => false
+  }
+
+  private def linear(each: Expression): Expression = each match {
+    case RLike(text, pattern) => LinearFunctions.matches(text, pattern)
+    case RegExpExtract(text, pattern, group) => LinearFunctions.extract(text, pattern, group)
+    case RegExpExtractAll(text, pattern, group) => LinearFunctions.extractAll(text, pattern, group)
+    case RegExpReplace(text, pattern, by, position) => LinearFunctions.replace(text, pattern, by, position)
+    case RegExpInStr(text, pattern, _) => LinearFunctions.position(text, pattern)
+    case StringSplit(text, pattern, limit) => LinearFunctions.split(text, pattern, limit)
+    case Like(text, pattern, escape) => LinearFunctions.like(text, pattern, escape)
+    case LikeAll(text, patterns) => likes(text, patterns).reduce[Expression](And(_, _))
+    case NotLikeAll(text, patterns) => likes(text, patterns).map(Not(_)).reduce[Expression](And(_, _))
+    case LikeAny(text, patterns) => likes(text, patterns).reduce[Expression](Or(_, _))
+    case NotLikeAny(text, patterns) => likes(text, patterns).map(Not(_)).reduce[Expression](Or(_, _))
+    case other: RuntimeReplaceable => other.replacement.transformUp { case inner if isJavas(inner) => linear(inner) }
+  }
+
+  /** Whether Spark makes an expression of Java's of a value, and has no other function for it. */
+  private def builds(each: Expression): Boolean = each match {
+    case StringToMap(_, pair, key) => Seq(pair, key).exists(Searches.costs)
+    case ParseUrl(Seq(_, _, key), _) =>
+      LinearFunctions.known(key) match {
+        case None => true
+        case Some(text: UTF8String) => !text.toString.matches("[\\w.~-]*")
+        case _ => false
+      }
+    case _ => false
+  }
+
+  private def refuse(each: Expression): Expression = throw new RefusedPattern(each match {
+    case _: StringToMap =>
+      "str_to_map takes its separators for expressions of Java's, so only plain ones are run, such as ',' and '='; " +
+        "linear_split splits by expressions"
+    case _ =>
+      "parse_url makes an expression of Java's of its key, so only one that is written out, of letters, digits, ., _, ~ and -, " +
+        "is run; linear_extract finds others in the query"
+  })
+
+  private def likes(text: Expression, patterns: Seq[UTF8String]): Seq[Expression] =
+    patterns.map(each => LinearFunctions.like(text, Literal(each, StringType), '\\'))
+
+  private def areHard(patterns: Seq[UTF8String]): Boolean =
+    !patterns.forall(each => isPlain(Literal(each, StringType), '\\'))
+
+  /** Whether Spark makes a comparison of a pattern: a text with `%` at its ends alone, or at one place inside. */
+  private def isPlain(pattern: Expression, escape: Char): Boolean = pattern match {
+    case Literal(text: UTF8String, _) =>
+      val whole = text.toString
+      val inside = whole.stripPrefix("%").stripSuffix("%")
+      val isOneInside = whole.count(_ == '%') == 1
+      !whole.exists(each => each == '_' || each == escape) && (isOneInside || !inside.contains('%'))
+    case _ => false
+  }
+}
