@@ -144,6 +144,7 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
             handover=rules.handover,
             keep=rules.keep,
             ends=rules.ends,
+            refused=rules.refused,
         )
         try:
             if is_terminal() and not as_json:

@@ -295,6 +295,13 @@ def _say_alerts(beat: Mapping[str, Any]) -> None:
         say(f"        {name}: {pulse['read']:,} read, {pulse['written']:,} alerts{lag}")
         if pulse["away"]:
             say(f"        {name} waits: {pulse['away']}")
+    refused = beat.get("refused") or {"rules": 0, "first": {}}  # an older program writes none
+    for origin, reason in refused["first"].items():
+        say(f"        the rule {origin} does not run: {reason}")
+    if more := refused["rules"] - len(refused["first"]):
+        say(
+            f"        {more:,} others do not run; `strandline rules lint` names each with its reason"
+        )
 
 
 def _say_delivery(books: Mapping[str, Any]) -> None:

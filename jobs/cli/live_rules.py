@@ -23,6 +23,9 @@ from jobs.rules.sigma.folder import RefusedRule
 from jobs.rules.threshold_examples import broken_thresholds
 from jobs.rules.threshold_rule import ThresholdRule
 
+NAMED = 5
+"""Rules that do not run which the heartbeat names; the others are counted."""
+
 
 class LiveRules:
     """The rules that run, and what becomes of a change of their folder."""
@@ -69,6 +72,11 @@ class LiveRules:
             return feeds(found.rules)
         self._folder.goes_on_with(kept.rules)
         return [*kept.feeds]
+
+    def refused(self) -> dict[str, object]:
+        """Return how many rules do not run, and the reasons of the first; a folder of strangers may have thousands."""
+        first = {each.origin: each.reason for each in self._refused[:NAMED]}
+        return {"rules": len(self._refused), "first": first}
 
     def keep(self, running: Sequence[Feed], ends: Mapping[str, Offsets]) -> None:
         """Keep the rules that run, and the offsets at which they stopped, for the next process."""

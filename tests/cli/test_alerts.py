@@ -1,17 +1,26 @@
 """``strandline alerts`` refuses what cannot run before it starts Spark, and its books are shown with the others."""
 
 import json
+import re
+import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from jobs.bronze import process_events
+from jobs.cli.live_rules import LiveRules
+from jobs.cli.place import now
+from jobs.core.modes import RealTime
+from jobs.engine.pipeline.runner import Site
 from jobs.engine.runtime.holders import own
 from jobs.engine.service.desired_state import Order, write
+from jobs.engine.service.feed_host import FeedHost
 from jobs.engine.storage.lake import Lake
 from tests.cli.inside import strandline, succeeded
 from tests.engine.written import entry, small_lake, written
+from tests.support.logged import Logged
 from tests.support.rows import NOON
 
 
@@ -87,3 +96,36 @@ def test_the_status_has_what_was_asked_of_the_process(tmp_path: Path) -> None:
     assert f"should run, by order of mo since {NOON.isoformat()}" in asked
     assert "no process in the background raised alerts" in paused
     assert "should be paused" in succeeded("status", "--lake", tmp_path).out
+
+
+GOOD = """
+title: {title}
+id: 00000000-0000-4000-8000-00000000000{number}
+logsource: {{category: process_creation}}
+detection: {{a: {{CommandLine|re: '{pattern}'}}, condition: a}}
+"""
+
+
+def test_the_status_names_the_rule_files_that_do_not_run(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """One that an earlier version ran is refused alone; the others raise alerts, and only the log had it."""
+    lake = small_lake(tmp_path / "lake")
+    folder = tmp_path / "rules"
+    folder.mkdir()
+    (folder / "good.yml").write_text(GOOD.format(title="good", number=1, pattern="evil.*exe"))
+    (folder / "old.yml").write_text(GOOD.format(title="old", number=2, pattern="evil(?!x)"))
+    rules = LiveRules(lambda: folder, lake, spark, Logged())
+    feeds = rules.feeds()
+    stop, said = threading.Event(), list[str]()
+
+    def look(_: FeedHost) -> None:
+        said.append(succeeded("status", "--lake", tmp_path / "lake").out)
+        stop.set()
+
+    site = Site(spark=spark, clock=now)
+    FeedHost([], RealTime(every=1.0), lake, site, stop, refused=rules.refused).serve(look)
+
+    assert len(feeds) == 1
+    assert re.search(r"the rule old\.yml does not run: .*evil\(\?!x\)", said[0])
+    assert "good.yml" not in said[0]

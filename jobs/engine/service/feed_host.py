@@ -57,6 +57,7 @@ class FeedHost:
         handover: Handover = lambda old, new, *_: new or old,
         keep: Callable[[Sequence[Feed], Mapping[str, Positions]], None] = lambda *_: None,
         ends: Mapping[str, Positions] | None = None,
+        refused: Callable[[], Mapping[str, object]] = dict,
     ) -> None:
         """Prepare; nothing runs yet.
 
@@ -72,9 +73,11 @@ class FeedHost:
             keep: Called with the feeds that run, before each start and at the end, then with the offsets at which they
                 stopped.
             ends: The offsets at which feeds of the process before this one stopped.
+            refused: Returns for the heartbeat what was to run and does not.
         """
         self._mode, self._lake, self._site, self._stop = mode, lake, site, stop
         self._renewed, self._handover, self._keep = renewed, handover, keep
+        self._refused = refused
         self._from_the_first = from_the_first
         self._runs = [self._run(feed, (ends or {}).get(feed.id)) for feed in feeds]
         self._error: Exception | None = None
@@ -169,5 +172,6 @@ class FeedHost:
             "every": getattr(self._mode, "every", 0.0),
             "tables": {pulse.feed: asdict(pulse) for pulse in self.pulses},
             "failed": failed.kind if isinstance(failed, LakeError) else None,
+            "refused": self._refused(),
         }
         write(self._lake, self._lake.feeds_beat, beat)
