@@ -20,7 +20,7 @@ from typing import TypedDict, Unpack
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from quality.linear import Flavour, linear
+from quality.linear import Flavour, RefusedError, linear
 
 FEW = 10
 """The number of rows that a quarantine rule may always hold back: half of a batch of two proves nothing."""
@@ -80,6 +80,7 @@ class Rule:
         ok: Columns of a row that satisfies it, as a test; a text is cast to the column's type.
         bad: Columns of a row that breaks it.
         runs_as: What Spark is asked instead of ``holds``, where that says the same in a way that a text cannot make expensive.
+        refused: Why there is no such way; a table with the rule does not run.
     """
 
     name: str
@@ -93,10 +94,15 @@ class Rule:
     ok: Mapping[str, object] | None = field(default=None, hash=False)
     bad: Mapping[str, object] | None = field(default=None, hash=False)
     runs_as: str = ""
+    refused: str = field(default="", repr=False)
 
     @property
     def asked(self) -> str:
         """Return the predicate as Spark is asked; it is no part of the fingerprint, as it changes no answer."""
+        if (
+            self.refused
+        ):  # its table does not run; whatever asks all the same is not searched by Java's engine
+            return f"CAST(raise_error({_literal(f'{self.name}: {self.refused}')}) AS BOOLEAN)"
         return f"coalesce(({self.runs_as or self.holds}), {str(self.null_ok).lower()})"
 
     @property
@@ -161,16 +167,22 @@ def one_of(column: str, values: Sequence[str], **options: Unpack[Options]) -> Ru
 def matches(column: str, pattern: str, **options: Unpack[Options]) -> Rule:
     """Demand a text in which a regular expression is found; anchor it to demand the whole text.
 
-    It is written as for Java, and run by RE2 (quality/linear.py), so that no text makes it expensive.
-
-    Raises:
-        RefusedError: RE2 has no word for what it asks.
+    It is written as for Java, and run by RE2 (quality/linear.py), so that no text makes it expensive. Where RE2 has no word
+    for what it asks, its table does not run, and the others do: an earlier version may have run it for years.
     """
+    runs_as = refused = ""
+    try:
+        runs_as = (
+            f"linear_match(`{column}`, {_literal(linear(pattern, flavour=Flavour.JAVA).text)})"
+        )
+    except RefusedError as error:
+        refused = f"{pattern!r}: {error}"
     return Rule(
         name=f"no_match:{column}",
         # As Java was asked before: certificates and the histories of rules know the rule by this text.
         holds=f"`{column}` RLIKE {_literal(pattern)}",
-        runs_as=f"linear_match(`{column}`, {_literal(linear(pattern, flavour=Flavour.JAVA).text)})",
+        runs_as=runs_as,
+        refused=refused,
         **options,
     )
 

@@ -30,6 +30,7 @@ def site(  # noqa: PLR0913  # what a run needs from outside
         address=where,
         locate=locate,
         options=found.kafka_options,
+        says=note,
         record=recorder(lake, lambda: where or locate(), parent),
     )
 

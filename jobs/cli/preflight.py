@@ -15,7 +15,15 @@ from jobs.core.table import Ingested, Recomputed, Table
 from jobs.engine.kafka import admin
 from jobs.engine.pipeline import migrate as migrations
 from jobs.engine.pipeline.compare_plans import Remedy
-from jobs.engine.pipeline.preflight import Answer, Verdict, judge, needs_spark, refuse, with_topics
+from jobs.engine.pipeline.preflight import (
+    Answer,
+    Verdict,
+    judge,
+    needs_look,
+    needs_spark,
+    refuse,
+    with_topics,
+)
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage import formats
 from jobs.engine.storage.lake import Lake
@@ -44,6 +52,7 @@ def preflight(
     The answer for each table is one of three: safe, safe after this migration, needs a new checkpoint.
     A table whose code, sources and checkpoint are as they were takes milliseconds and no Spark.
     The exit code is 0 when every table is safe, else 2; 4 when one cannot be read and the others are safe.
+    A function that lets Java's engine search what a stranger sent is named, with the function to use instead; that is a warning.
     Where Kafka answers, a topic that a table is to read and that is not there is named: it is to be made first, or, where the
     table has read it already, must not be made anew; the exit code is then 2. A lake that holds what code of before cannot read says what a roll-back to it would meet.
 
@@ -61,7 +70,7 @@ def preflight(
     if migrate:
         for table in chosen:
             refuse_if_taken(table, where)
-    verdicts = _verdicts(found, where, chosen, migrate=migrate)
+    verdicts = _verdicts(found, where, chosen, migrate=migrate, looks=True)
     verdicts = [
         verdict
         for verdict, table in zip(_with_topics(verdicts, found, where, chosen), chosen, strict=True)
@@ -113,9 +122,12 @@ def refuse_unsafe(found: Settings, where: Lake, tables: Sequence[Table]) -> None
 
 
 def _verdicts(
-    found: Settings, where: Lake, tables: Sequence[Table], *, migrate: bool
+    found: Settings, where: Lake, tables: Sequence[Table], *, migrate: bool, looks: bool = False
 ) -> list[Verdict]:
-    if not any(needs_spark(table, where) for table in tables):
+    asks = any(
+        needs_spark(table, where) or (looks and needs_look(table, where)) for table in tables
+    )
+    if not asks:
         return [judge(None, table, where) for table in tables]
     note("comparing plans, for which Spark starts …")
     spark = engine.site(found, where, None, is_brief=True).spark
@@ -142,5 +154,7 @@ def _show(verdicts: Sequence[Verdict]) -> None:
                 say(f"{each.table}: {difference.what}")
             for line in each.notes:
                 say(f"{each.table}: {line}")
+        for line in each.warnings:
+            say(f"{each.table}: {line}")
         if each.hint:
             say(f"{each.table}: {each.hint}")

@@ -211,6 +211,21 @@ def refuse_rules(table: Kind, rules: Sequence[Rule]) -> None:
             )
 
 
+def refuse_unsearchable(table: Kind, rules: Sequence[Rule]) -> None:
+    """Refuse to compute a table of which a rule cannot be asked; that is its own matter, so it is no fault of a declaration.
+
+    Raises:
+        DefinitionError: A rule cannot be asked.
+    """
+    for rule in rules:
+        if rule.refused:
+            raise _refused(
+                table,
+                f"does not run, because of its rule {rule.name}: {rule.refused}",
+                "write the expression in another way; infra/docs/linear.md has what to write instead of each sign.",
+            )
+
+
 def refuse_expectations(table: Kind, expects: Sequence[Within], *, is_judged: bool) -> None:
     """Refuse an expectation of a figure that is not measured for the table."""
     for each in expects:

@@ -172,7 +172,7 @@ def _position() -> Column:
         name: _either(f"source.{name}", f"__source_{name}", f"__{name}")
         for name in SOURCE.fieldNames()
     }
-    number = F.regexp_extract(found["file"], r"(\d+)$", 1)
+    number = F.call_function("linear_extract", found["file"], F.lit(r"(\d+)$"), F.lit(1))
     mysql = _joined(number, found["pos"], F.coalesce(found["row"], F.lit(0)))
     server = F.when(
         found["commit_lsn"].isNotNull(),

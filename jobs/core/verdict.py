@@ -18,6 +18,7 @@ the shuffle would triple its bytes.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from jobs.core.declared import refuse_unsearchable
 from jobs.core.lateness import DISORDERED, LATE, SKEW, interval, is_stamped_ahead
 from jobs.core.received import CARRIED, IDENTITY, NOTHING_ARRIVED
 from jobs.core.table import Judged
@@ -37,7 +38,11 @@ def judged(events: DataFrame, table: Judged, *, in_any_order: bool = False) -> D
         table: A judged table.
         in_any_order: Whether a row is believed whose only fault is the order in which it arrived. True where a closed
             range is computed again; a stream has dropped the state that could admit it.
+
+    Raises:
+        DefinitionError: A rule of the table cannot be asked.
     """
+    refuse_unsearchable(table, table.rules)
     rows = table.transform(with_newest_arrival(events))
     event_at = F.col(table.event_at)
     # A column of its own, because each use of an expression copies it: with fifty rules, three copies cost a batch

@@ -13,6 +13,7 @@ from enum import StrEnum
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from jobs.core.declared import refuse_unsearchable
 from jobs.core.errors import DefinitionError, LakeError
 from jobs.core.lateness import milliseconds
 from jobs.core.table import Ingested, Judged, Recomputed, Streamed, Table, Upserted
@@ -22,6 +23,7 @@ from jobs.engine.kafka.slices import range_ends
 from jobs.engine.pipeline.compare_plans import Difference, Remedy, state_differences
 from jobs.engine.pipeline.compare_tables import sink_differences, source_differences
 from jobs.engine.pipeline.dimension_lookup import unknown
+from jobs.engine.pipeline.foreign_text import may_search, of_function, searches, sentences
 from jobs.engine.pipeline.joined_streams import joined
 from jobs.engine.pipeline.run_fingerprint import fingerprint, source_tables
 from jobs.engine.pipeline.spark_plan import refusal
@@ -37,7 +39,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import last_entry
 from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.place import Place
-from jobs.engine.storage.run_record import JOIN, RunRecord, read_record, write_record
+from jobs.engine.storage.run_record import JOIN, SEARCHES, RunRecord, read_record, write_record
 from jobs.engine.storage.spark_checkpoint import (
     NOWHERE,
     Position,
@@ -67,6 +69,8 @@ class Answer(StrEnum):
     """A topic that it has read is not in Kafka any more, and must not be made anew."""
     DAMAGED = "cannot be read"
     """A file of the table, or of one that it reads, is damaged; that ends no other table."""
+    REFUSED = "does not run"
+    """A rule of the table cannot be asked; that ends no other table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +82,7 @@ class Verdict:
         answer: May its stream go on?
         differences: What is no longer as it was, and what must be done about each.
         notes: What is worth to know of a safe restart.
+        warnings: What a stranger's text can do to the table's function, and what to write instead.
         hint: What to type.
         spark: Spark's own error, where it would refuse the restart.
     """
@@ -86,6 +91,7 @@ class Verdict:
     answer: Answer
     differences: tuple[Difference, ...] = ()
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     hint: str = ""
     spark: str | None = None
 
@@ -103,11 +109,13 @@ class Cleared:
         plan: What it will run; None where that is recorded already.
         apart_ms: How far apart the rows lie that meet in its joins; None where nothing bounds it.
         former: The record of an older program, which has not the latter.
+        searches: The searches by Java's engine in the plan.
     """
 
     plan: StatefulPlan | None = None
     apart_ms: int | None = None
     former: RunRecord | None = None
+    searches: tuple[str, ...] = ()
 
     @property
     def joins(self) -> bool:
@@ -126,7 +134,7 @@ class Cleared:
         record = RunRecord(
             fingerprint=fingerprint(table, lake, sources),
             ids={name: each.id for name, each in sources.items()},
-            plan=self.plan.as_json(),
+            plan={**self.plan.as_json(), SEARCHES: self.searches},
             apart_ms=self.apart_ms,
         )
         write_record(lake.checkpoint(table), record)
@@ -165,7 +173,8 @@ def refuse_unsafe(table: Streamed, lake: Lake, run: Frames) -> Cleared:
     plan = stateful_plan(table, run.sources, run.result)
     if not is_new(lake.checkpoint(table)):
         refuse(_judged(table, lake, run, plan))
-    return Cleared(plan, _apart_ms(table, run) if _joins(plan) else 0)
+    apart = _apart_ms(table, run) if _joins(plan) else 0
+    return Cleared(plan, apart, searches=searches(run.result))
 
 
 def _joins(plan: StatefulPlan) -> bool:
@@ -183,8 +192,8 @@ def refuse(*verdicts: Verdict) -> None:
     Raises:
         DefinitionError: A table may not; all that may not are named.
     """
-    # A damaged table fails by itself, again and again until it is mended, while the others run.
-    fine = {Answer.SAFE, Answer.DAMAGED}
+    # A table that is damaged or refused fails by itself, again and again until it is mended, while the others run.
+    fine = {Answer.SAFE, Answer.DAMAGED, Answer.REFUSED}
     unsafe = [each for each in verdicts if each.answer not in fine]
     if not unsafe:
         return
@@ -213,12 +222,30 @@ def judge(spark: SparkSession | None, table: Table, lake: Lake) -> Verdict:
         found = damage(error, table)
         if found is None:
             raise
-        return _damaged(table, found)
+        return _failing(table, Answer.DAMAGED, found)
 
 
-def _damaged(table: Table, found: LakeError) -> Verdict:
+def _looked(spark: SparkSession | None, table: Table, lake: Lake) -> tuple[str, ...]:
+    return sentences(of_function(spark, table, lake)) if spark is not None else ()
+
+
+def needs_look(table: Table, lake: Lake) -> bool:
+    """Return whether the searches of a table's function are not known, and its modules name one; Spark is needed to see."""
+    if isinstance(table, Ingested) or not may_search(table):
+        return False
+    try:
+        record = None if isinstance(table, Recomputed) else read_record(lake.checkpoint(table))
+        is_known = record is not None and record.searches is not None
+        return not is_known and all(map(lake.exists, table.upstream))
+    except Exception as error:
+        if damage(error, table) is None:
+            raise
+        return False
+
+
+def _failing(table: Table, answer: Answer, found: LakeError) -> Verdict:
     what = Difference(what=found.message, remedy=Remedy.NOTHING)
-    return Verdict(table=table.id, answer=Answer.DAMAGED, differences=(what,), hint=found.hint)
+    return Verdict(table=table.id, answer=answer, differences=(what,), hint=found.hint)
 
 
 def _judge(  # noqa: PLR0911  # one for each answer
@@ -226,20 +253,29 @@ def _judge(  # noqa: PLR0911  # one for each answer
 ) -> Verdict:
     if isinstance(table, Ingested | Recomputed):
         kept = "the ledger" if isinstance(table, Ingested) else "its sources' ledgers"
-        return _safe(table, f"it keeps no state; it goes on from {kept}")
+        return _safe(
+            table, f"it keeps no state; it goes on from {kept}", _looked(spark, table, lake)
+        )
+    try:
+        refuse_unsearchable(table, table.rules if isinstance(table, Judged) else ())
+    except DefinitionError as error:
+        return _failing(table, Answer.REFUSED, error)
     if is_new(lake.checkpoint(table)) and not lake.exists(table):
-        return _safe(table, "it has not run yet")
+        return _safe(table, "it has not run yet", _looked(spark, table, lake))
     try:
         refuse_strangers(table, lake)
     except DefinitionError as error:
         difference = Difference(what=error.message, remedy=Remedy.REBUILD)
         return _verdict(table, [difference], hint=error.hint)
     if is_new(lake.checkpoint(table)):
-        return _safe(table, "its stream has not run yet")
+        return _safe(table, "its stream has not run yet", _looked(spark, table, lake))
     if tight := list(_tight_sources(table, lake)):
         return _verdict(table, tight)  # all else is compared once that is done
     if is_as_it_was(table, lake):
-        return _safe(table, "as it was")
+        record = read_record(lake.checkpoint(table))
+        known = record.searches if record else None
+        found = sentences(known) if known is not None else _looked(spark, table, lake)
+        return _safe(table, "as it was", found)
     if spark is None:
         raise ValueError(table.id)
     run = framed(spark, table, lake)
@@ -306,7 +342,7 @@ def with_topics(
         found = damage(error, table)
         if found is None:
             raise
-        return _damaged(table, found)
+        return _failing(table, Answer.DAMAGED, found)
     known = identities_in(newest[1].stream) if newest else {}
     read = range_ends(newest[1].offsets) if newest else {}
     for name in lacks:
@@ -361,7 +397,8 @@ def _judged(table: Streamed, lake: Lake, run: Frames, plan: StatefulPlan) -> Ver
     notes = [] if record else [NO_RECORD]
     if plan.operators:
         notes.append(MIXED)
-    return _verdict(table, differences, notes=notes, spark=spark)
+    found = _verdict(table, differences, notes=notes, spark=spark)
+    return replace(found, warnings=sentences(searches(run.result)))
 
 
 def _of_tables(
@@ -382,8 +419,8 @@ def columns_of(table: Streamed, run: Frames) -> StructType:
     return unknown(table, run.result).schema
 
 
-def _safe(table: Table, note: str) -> Verdict:
-    return Verdict(table=table.id, answer=Answer.SAFE, notes=(note,))
+def _safe(table: Table, note: str, warnings: tuple[str, ...]) -> Verdict:
+    return Verdict(table=table.id, answer=Answer.SAFE, notes=(note,), warnings=warnings)
 
 
 def _verdict(

@@ -21,6 +21,7 @@ from jobs.engine.gates.gate_files import GateShutError, stops
 from jobs.engine.pipeline import masked_columns
 from jobs.engine.pipeline.batch_writer import Writer
 from jobs.engine.pipeline.dimension_lookup import Again
+from jobs.engine.pipeline.foreign_text import of_function, sentences
 from jobs.engine.pipeline.full_batch import compute
 from jobs.engine.pipeline.governor import Governor
 from jobs.engine.pipeline.ingest import Intake
@@ -50,7 +51,7 @@ class Site:
     """What a run needs from outside: Spark, a clock, and for bronze an address of Kafka.
 
     ``locate`` finds Kafka again where there is no ``address``: the lake's own broker may return at another port.
-    ``record`` records runs for a catalog of lineage. ``poll`` are the seconds between two looks at a table: beside two hundred
+    ``record`` records runs for a catalog of lineage. ``says`` is called with what a person should read. ``poll`` are the seconds between two looks at a table: beside two hundred
     others a look costs as much as its work.
     """
 
@@ -60,6 +61,7 @@ class Site:
     locate: Callable[[], str | None] = lambda: None
     options: Mapping[str, str] = field(default_factory=dict)
     record: Recorder = unrecorded
+    says: Callable[[str], None] = lambda _: None
     poll: float = POLL
 
     def kafka(self, name: str) -> str:
@@ -163,6 +165,9 @@ def run(  # noqa: PLR0913  # the one verb: what, how, where, with what, and five
     refuse_retired(table, lake)
     refuse_without_source(table, lake)
     refuse_half_done(table, lake)
+    if not lake.exists(table):
+        for line in sentences(of_function(site.spark, table, lake)):
+            site.says(f"{table.id}: {line}")
     job = _Job(table, lake, site, committed, stopped, waits, weighed, patience, gives_way, at)
     if isinstance(table, Ingested):
         work = partial(_take_in, job, mode)

@@ -17,6 +17,7 @@ from typing import Any, assert_never
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from jobs.core.declared import refuse_unsearchable
 from jobs.core.table import Appended, Ingested, Judged, Recomputed, Table, Upserted, Windowed
 from jobs.engine.accounting.balance_sheet import read_until, readable_at, rows_until
 from jobs.engine.gates import gate_files
@@ -79,7 +80,11 @@ def audit(
         lake: The lake.
         clock: Returns the present time.
         span: The range of event time to audit; all rows when absent.
+
+    Raises:
+        DefinitionError: A rule of the table cannot be asked.
     """
+    refuse_unsearchable(table, table.rules)
     version = latest_version(lake.table(table))
     rows = rows_at(spark, lake.table(table), version)
     if span is not None:

@@ -43,6 +43,12 @@ def files_of(table: Table) -> tuple[Path, ...]:
     return _reached([*vocabulary, *_declared(table)])
 
 
+def own_texts_of(table: Table) -> Iterator[str]:
+    """Yield the text of each of those that are a table's alone: its module, and what that imports beside the vocabulary of all."""
+    shared = tuple(ROOT / part for part in VOCABULARY)
+    yield from (file.read_bytes().decode() for file in files_of(table) if file.parent not in shared)
+
+
 def contents_of(table: Table) -> Iterator[bytes]:
     """Yield name and content of each of those files."""
     return map(_content, files_of(table))

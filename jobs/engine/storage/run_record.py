@@ -15,6 +15,8 @@ from jobs.engine.storage.place import Place
 
 FILE = "last_run.json"
 
+SEARCHES = "searches"
+
 JOIN = "Join"
 """Spark's name of an operator that joins, as the plan has it."""
 
@@ -35,6 +37,15 @@ class RunRecord:
     ids: Mapping[str, str]
     plan: Mapping[str, Any]
     apart_ms: int | None = None
+
+    @property
+    def searches(self) -> tuple[str, ...] | None:
+        """Return the searches by Java's engine in it; None where an older program has recorded it.
+
+        They are in the plan, where that program passes over what it does not know.
+        """
+        found = self.plan.get(SEARCHES)
+        return None if found is None else tuple(found)
 
     @property
     def joins(self) -> bool:
