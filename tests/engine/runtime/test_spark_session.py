@@ -1,5 +1,6 @@
 """Written files are protected without a second file of checksums, and a column expression makes few calls."""
 
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +9,10 @@ from py4j.clientserver import JavaClient
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+
+from jobs.engine.runtime import spark_session
+from jobs.engine.runtime.settings import settings
+from tests.architecture.tree import ROOT, modules
 
 
 @pytest.fixture
@@ -61,3 +66,29 @@ def test_a_column_asks_for_no_name_and_no_line_of_python(
     assert not [name for name in names if "Origin" in name or name in {"functions", "PythonUtils"}]
     # Python reports released objects in between, at any time.
     assert 0 < len([command for command in asked if command[0] != "m"]) <= 10, asked
+
+
+def test_no_task_takes_the_process_with_it(spark: SparkSession, tmp_path: Path) -> None:
+    """A text on which a function overflows the stack fails its task; by default Spark ends the JVM, and all tables with it."""
+    name = "spark.executor.killOnFatalError.depth"
+    here = settings(lake=tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as master:
+        address = f"spark://127.0.0.1:{master.getsockname()[1]}"
+        found = [
+            spark_session.options(each, tmp_path / "spark.log")
+            for each in (here, settings(lake=tmp_path, master=address))
+        ]
+
+    assert [each[name] for each in found] == ["0", "0"]
+    assert spark.sparkContext.getConf().get(name) == "0"
+
+
+def test_every_session_is_made_at_one_place() -> None:
+    """So that it has the settings, whatever program begins it; what a program adds is listed with it."""
+    makers = {
+        str(path.relative_to(ROOT))
+        for path in modules()
+        if not path.is_relative_to(ROOT / "tests") and "SparkSession.builder" in path.read_text()
+    }
+
+    assert makers == {"jobs/engine/runtime/spark_session.py"}
