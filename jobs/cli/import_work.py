@@ -26,7 +26,13 @@ from jobs.engine.repair.plan_import import Plan, give_up, planned
 from jobs.engine.storage.history_file import HistoryFile, milliseconds_of
 from jobs.engine.storage.history_names import files_of
 from jobs.engine.storage.import_marks import IMPORT
-from jobs.engine.storage.import_notes import ImportNote, unfinished_file
+from jobs.engine.storage.import_notes import (
+    ImportNote,
+    begun_import,
+    note_begun,
+    note_ended,
+    unfinished_file,
+)
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.locks import lease
@@ -146,34 +152,40 @@ class Work:
         half = unfinished_file(self.table, self.lake)
         begun = Place.of(half.file) if half else None
         if self.gives_up:
-            self._give_up(half)
-            if begun == source:
+            was = begun_import(self.table, self.lake)
+            self._give_up(half, was)
+            if begun == source or (was == str(source) and not source.exists()):
                 return
             half = None
         rest = self._rest(half, found) if half else None
         for each in self._files(source, found):
             if each != begun or half is None:
                 self._looked_at(each, found, keep=True)
+        if found.is_first:
+            note_begun(self.table, self.lake, source)
         if rest is not None:
             self._import(spark, rest, found, wrote)
         for each in files_of(source):
             if each != begun or half is None:
                 self._import(spark, self._planned(each, keep=True), found, wrote)
+        note_ended(self.table, self.lake, source)
 
-    def _give_up(self, half: ImportNote | None) -> None:
-        """Leave the rest of an interrupted file out.
+    def _give_up(self, half: ImportNote | None, begun: str | None) -> None:
+        """Leave the rest of an interrupted file, or of a folder, out.
 
         Raises:
             DefinitionError: None was interrupted.
         """
-        if half is None:
+        if half is None and begun is None:
             raise DefinitionError(
                 f"no import to {self.table.id} was interrupted, so there is nothing to give up",
                 hint="type it without --give-up.",
                 table=self.table.id,
             )
-        kept = give_up(self.table, self.lake, half)
-        note(f"{kept.file}: {kept.rows:,} rows stay; the other {kept.given_up:,} do not come")
+        if half is not None:
+            kept = give_up(self.table, self.lake, half)
+            note(f"{kept.file}: {kept.rows:,} rows stay; the other {kept.given_up:,} do not come")
+        note_ended(self.table, self.lake)
 
     def _rest(self, half: ImportNote, found: Imported) -> Plan:
         """Look what is left of an interrupted file."""

@@ -16,6 +16,8 @@ SPARK = "Spark's own writes begin here; the recorder meets each of them"
 DOMAIN = "killed at random in test_random_kills.py, with all tables of the domain"
 REPAIR = "runs at the start after a crash: test_torn_checkpoint.py"
 
+LEFT = "a checkpoint that is removed behind a mark; killed within in test_torn_checkpoint.py and test_feed_ledger.py"
+
 MAINTAINED = "killed half-way in tests/engine/storage/test_cut_log.py and test_dead_files.py"
 MERGED = "files that no commit names, then one commit: tests/engine/storage/test_merge_files.py"
 
@@ -33,18 +35,19 @@ SCRUBBED = "whole files, each the same when it is done again; after a kill close
 
 IMPORTED = "a small file, whole or not there; killed and typed again in test_import_killed.py"
 
+BEGUN = "a small file, whole or not there; interrupted and typed again in test_history_first.py"
+
 REASONS = {
     "jobs.engine.runtime.low_priority:let_give_way": "a file of the kernel, about a process that runs",
     "jobs.engine.service.sql_users:_write": AGAIN,
     "jobs.engine.proof.add_imported:add_imported": "in the scratch lake of a verification, which a kill ends as a whole",
-    "jobs.engine.repair.bring_imported:before_streams": "a table without rows, and the checkpoint of a stream that read none; "
-    "typed again in test_history_first.py",
     "jobs.engine.repair.import_files:import_file": "one commit a slice; killed between two in test_import_killed.py",
     "jobs.engine.pipeline.shadow_lake:begin": "before the rebuild reads; the next rebuild removes its folder and begins anew",
     "jobs.engine.repair.rebuild:remove_outdated": "a rebuild that is not promoted; what a kill leaves the next scrub removes",
     "jobs.engine.storage.import_notes:keep_draft": IMPORTED,
     "jobs.engine.storage.import_notes:know": IMPORTED,
     "jobs.engine.storage.import_notes:note_range": IMPORTED,
+    "jobs.engine.storage.import_notes:note_begun": BEGUN,
     "jobs.engine.storage.import_slices:note": IMPORTED,
     "jobs.engine.storage.import_notes:write": IMPORTED,
     "jobs.engine.pipeline.governor:_keep": MARK,
@@ -109,7 +112,6 @@ REASONS = {
     "jobs.engine.pipeline.column_lineage:take_over_lineage": "one file, put whole before a promotion's first row; the next one puts it again",
     "jobs.engine.pipeline.dimension_lookup:_replace": DOMAIN,
     "jobs.engine.pipeline.feed_ledger:_commit": LIVE,
-    "jobs.engine.pipeline.feed_ledger:_leave_former_topics": "a checkpoint of topics of another name; killed within in test_feed_ledger.py",
     "jobs.engine.pipeline.feed_query:start": LIVE,
     "jobs.engine.pipeline.ingest:_make": DOMAIN,
     "jobs.engine.pipeline.recompute_windows:_put": DOMAIN,
@@ -165,6 +167,8 @@ REASONS = {
     "jobs.engine.storage.spark_checkpoint:begin_whole": "a mark before the first plan; the next start writes it again",
     "jobs.engine.storage.torn_checkpoint:_clear": REPAIR,
     "jobs.engine.storage.torn_checkpoint:_cut": REPAIR,
+    "jobs.engine.storage.torn_checkpoint:_end_leaving": LEFT,
+    "jobs.engine.storage.torn_checkpoint:leave": LEFT,
     "jobs.engine.storage.torn_checkpoint:_mend_id": REPAIR,
     "jobs.engine.storage.torn_checkpoint:_mend_schemas": REPAIR,
     "jobs.engine.trace.unmasked_log:write_down": "an audit's line, appended before the answer is printed",

@@ -40,6 +40,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, Offsets, last_entry
 from jobs.engine.storage.move_checkpoint import is_before, move_to
 from jobs.engine.storage.spark_checkpoint import kafka_ends
+from jobs.engine.storage.torn_checkpoint import is_being_left, leave
 
 NO_ROWS = StructType().add("nothing", StringType())
 
@@ -103,16 +104,13 @@ class FeedLedger:
     def _leave_former_topics(self) -> None:
         """Begin a new checkpoint where the table reads a topic of another name than the checkpoint does.
 
-        A file beside the checkpoint says that it is being removed: of a half one nothing could be known.
+        What a kill has left half of one is left first: nothing could be known of it.
         """
-        leaving = self._checkpoint.parent / f"{self._checkpoint.name}.leaving"
-        if not leaving.is_file():
+        if not is_being_left(self._checkpoint):
             found = kafka_ends(self._checkpoint)
             if found is None or {*found[1]} <= {topic.name for topic in self._feed.topics}:
                 return
-            leaving.put("")
-        self._checkpoint.remove()
-        leaving.remove_file()
+        leave(self._checkpoint)
 
     def close(self) -> None:
         """Disconnect from Kafka."""

@@ -20,7 +20,7 @@ from jobs.engine.runtime.spark_session import for_rows_alone, for_sorted_state
 from jobs.engine.storage.cut_log import begins_at, bring_back
 from jobs.engine.storage.dead_files import swept
 from jobs.engine.storage.files_at_version import table_id
-from jobs.engine.storage.import_notes import unfinished_file
+from jobs.engine.storage.import_notes import begun_import, unfinished_file
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.place import Place
@@ -110,12 +110,15 @@ def _refuse_half_imported(table: Table, lake: Lake) -> None:
         DefinitionError: An import of history into the lake, before any stream had read a row, was interrupted.
     """
     for source in table.upstream:
-        if sums_of(lake.table(source)).history and (half := unfinished_file(source, lake)):
+        if not sums_of(lake.table(source)).history:
+            continue
+        half = unfinished_file(source, lake)
+        if (begun := half.file if half else begun_import(source, lake)) is not None:
             raise DefinitionError(
-                f"the import of {half.file} into {source.id} was interrupted, and {table.id} would begin with the half of it",
-                hint="type the import again, with --give-up if the file is gone; then run the table.",
+                f"the import of {begun} into {source.id} was interrupted, and {table.id} would begin with the half of it",
+                hint="type the import again, with --give-up if what is left of it is gone; then run the table.",
                 table=table.id,
-                file=half.file,
+                file=begun,
             )
 
 

@@ -57,6 +57,7 @@ from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.locks import HasWriterError, lease
 from jobs.engine.storage.read_version import rows_at
 from jobs.engine.storage.retired import fed
+from jobs.engine.storage.torn_checkpoint import leave
 
 PATIENCE, AGAIN = 120.0, 0.5
 """Seconds to wait for the stream to pass over a commit of bronze, and between two looks."""
@@ -106,7 +107,7 @@ def before_streams(spark: SparkSession, bronze: Ingested, lake: Lake) -> Iterato
             create_table.create(spark, lake.table(bronze), RECEIVED, properties=PROPERTIES)
         for each in waiting:
             if not has_begun(each, lake):
-                lake.checkpoint(each).remove()
+                leave(lake.checkpoint(each))
         yield is_first
 
 

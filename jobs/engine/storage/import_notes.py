@@ -139,6 +139,34 @@ def unfinished_file(table: Table, lake: Lake) -> ImportNote | None:
     return newest
 
 
+def note_begun(table: Table, lake: Lake, what: Place) -> None:
+    """Write down, before its first record is committed, the file or the folder with which streams are to begin.
+
+    What was begun before and left half is not forgotten for it, unless nothing of it was committed.
+    """
+    if begun_import(table, lake) is None or not sums_of(lake.table(table)).history:
+        _begun(table, lake).put(json.dumps({"from": str(what)}))
+
+
+def begun_import(table: Table, lake: Lake) -> str | None:
+    """Return the file or the folder of which an import has perhaps committed a part only; None where there is none.
+
+    Of a folder whose first file is whole no note of a file says that another one was to follow.
+    """
+    text = _begun(table, lake).text()
+    return str(json.loads(text)["from"]) if text else None
+
+
+def note_ended(table: Table, lake: Lake, what: Place | None = None) -> None:
+    """Write down that all of it is committed, or with nothing named that the rest of what was begun does not come."""
+    if what is None or begun_import(table, lake) == str(what):
+        _begun(table, lake).remove_file()
+
+
+def _begun(table: Table, lake: Lake) -> Place:
+    return notes_of(table, lake) / "begun.json"
+
+
 def origin(table: Table, lake: Lake, entry: Entry, offset: int) -> dict[str, object]:
     """Return the file of an imported row, by the entry of its commit, and the number of the row in it, from 1."""
     note = ImportNotes(table, lake).of_bytes(entry.stream.removeprefix(f"{IMPORT} "))

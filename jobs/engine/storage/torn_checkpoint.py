@@ -6,6 +6,9 @@ written, so its plan may be made anew; one that is in it is not written again, s
 stack trace is a plan that is gone of a batch that was written: Spark would begin again with batch 0, whose rows would be
 taken for written. That is refused.
 
+A checkpoint that is left for good is removed file by file, and of a half one nothing could be known: one whose plans are
+there and whose state is gone looks whole. So a mark beside it says that it is being left, and the next start goes on with that.
+
 Files of the operators' state are Spark's alone; what it says about them is made clear in ``broken_state``.
 """
 
@@ -48,6 +51,26 @@ class BrokenCheckpointError(DataError):
         )
 
 
+def leave(checkpoint: Place) -> None:
+    """Remove a checkpoint with which no stream is to go on; a mark beside it lets the next start end what a kill left half."""
+    _leaving(checkpoint).put("")
+    _end_leaving(checkpoint)
+
+
+def is_being_left(checkpoint: Place) -> bool:
+    """Return whether a process was killed while it removed a checkpoint."""
+    return _leaving(checkpoint).is_file()
+
+
+def _leaving(checkpoint: Place) -> Place:
+    return checkpoint.parent / f"{checkpoint.name}.leaving"
+
+
+def _end_leaving(checkpoint: Place) -> None:
+    checkpoint.remove()
+    _leaving(checkpoint).remove_file()
+
+
 def mend(table: Table, lake: Lake) -> list[str]:
     """Remove what is torn of a checkpoint where that loses nothing; return the names of what was mended.
 
@@ -55,6 +78,13 @@ def mend(table: Table, lake: Lake) -> list[str]:
         BrokenCheckpointError: A batch that was written has lost its plan, or the one before it.
     """
     checkpoint = lake.checkpoint(table)
+    if is_being_left(checkpoint):
+        if any(last_entry(path) for path in lake.folders(table)):
+            _leaving(
+                checkpoint
+            ).remove_file()  # it is another checkpoint, with which a table has come
+        else:
+            _end_leaving(checkpoint)
     if not checkpoint.names():
         return []
     stream, written = _newest_written(table, lake)

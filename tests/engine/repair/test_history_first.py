@@ -1,6 +1,6 @@
 """History comes into a lake whose streams have read nothing: they begin with it, and an event of both counts once."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,13 @@ from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.pipeline.runner import Site
 from jobs.engine.proof.verify import Trial, verify
 from jobs.engine.repair.import_files import import_file
+from jobs.engine.storage.import_notes import begun_import, note_begun, note_ended
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.open_table import opened
 from jobs.engine.storage.place import Place
 from tests.cli.inside import strandline, succeeded
-from tests.support.events import Event, reading, received
+from tests.support.events import TABLE, Event, reading, received
 from tests.support.modes import derive, proven
 from tests.support.morning import TABLES
 from tests.support.rows import NOON
@@ -84,11 +85,15 @@ def test_history_comes_first_and_an_event_that_kafka_has_as_well_counts_once(
 
 
 @pytest.mark.prove(alone="a stream in a process of its own, for one more order of the same commits")
+@pytest.mark.parametrize("is_read_before", [False, True])
 def test_what_began_with_history_is_verified(
-    spark: SparkSession, anywhere: Place, tmp_path: Path
+    spark: SparkSession, anywhere: Place, tmp_path: Path, *, is_read_before: bool
 ) -> None:
-    """The stream on trial begins with it as well, or the rows around its end would be in a time that it owns."""
+    """The stream on trial begins with it as well, and with what the topic had before it."""
     lake, path = Lake(anywhere / "new"), tmp_path / "a.jsonl"
+    if is_read_before:
+        older = [NOON - timedelta(hours=each) for each in (9, 8, 7)]
+        received(lake, [_event(f"k{n}", at, at, n) for n, at in enumerate(older)])
     _write(path, [f"e{n}" for n in range(6)], NOON - timedelta(hours=6))
     succeeded(*TYPED, path, "--lake", lake.root)
     derive(spark, lake, *TABLES)
@@ -128,6 +133,48 @@ def test_streams_that_began_over_empty_topics_begin_anew_with_history(
     assert proven(lake, TABLES)
 
 
+def test_a_folder_of_which_a_file_did_not_come_is_half_of_the_history(
+    spark: SparkSession, anywhere: Place, tmp_path: Path
+) -> None:
+    """The first file is whole, so no note of a file says that another was to follow; its rows could not come any more."""
+    lake, folder = Lake(anywhere / "new"), tmp_path / "history"
+    folder.mkdir()
+    for name, day in (("a", 30), ("b", 20), ("c", 10)):
+        _write(folder / f"{name}.jsonl", [name], NOON - timedelta(days=day))
+    with pytest.MonkeyPatch.context() as broken:
+        broken.setattr(import_work, "import_file", _only_one())
+        failed = strandline(*TYPED, folder, "--lake", lake.root)
+    assert (failed.code, "the disk is gone" in failed.err) == (4, True), failed.printed
+
+    with pytest.raises(DefinitionError, match=rf"import of {folder} into .* was interrupted"):
+        derive(spark, lake, SILVER)
+    succeeded(*TYPED, folder / "c.jsonl", "--lake", lake.root)
+    assert begun_import(TABLE, lake) == str(folder)
+    succeeded(*TYPED, folder, "--lake", lake.root)
+
+    assert begun_import(TABLE, lake) is None
+    assert sorted(row["_offset"] for row in _rows(lake, TABLE)) == [0, 1, 2]
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_rest_of_a_folder_is_given_up(anywhere: Place) -> None:
+    """Also where it is gone as a whole; what never committed a row is forgotten by the next import."""
+    lake, gone = Lake(anywhere / "lake").open_for_writing(), anywhere / "gone"
+    received(lake, [])
+    note_begun(TABLE, lake, gone)
+    note_begun(TABLE, lake, other := anywhere / "other")
+    assert begun_import(TABLE, lake) == str(other)
+
+    note_ended(TABLE, lake, gone)
+    assert begun_import(TABLE, lake) == str(other)
+    note_ended(TABLE, lake, other)
+
+    assert begun_import(TABLE, lake) is None
+    note_begun(TABLE, lake, gone)
+    succeeded(*TYPED, gone, "--give-up", "--lake", lake.root)
+    assert begun_import(TABLE, lake) is None
+
+
 def _write(path: Path, names: list[str], since: datetime, minutes: int = 10) -> None:
     """Write an event each so many minutes."""
     times = (since + number * timedelta(minutes=minutes) for number in range(len(names)))
@@ -150,6 +197,19 @@ def _event(name: str, event_at: datetime, arrived_at: datetime, batch: int = 1) 
 def _rows(lake: Lake, table: Table) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = opened(lake.table(table)).to_pyarrow_table().to_pylist()
     return sorted(found, key=lambda row: str(row.get("event_id")))
+
+
+def _only_one() -> Callable[..., Iterator[Entry]]:
+    """Import the first file; then none can be read any more."""
+    done: list[object] = []
+
+    def imported(*words: Any, **options: Any) -> Iterator[Entry]:  # noqa: ANN401  # those of import_file
+        if done:
+            raise DataError("the disk is gone", hint="bring it back.")
+        done.append(words)
+        yield from import_file(*words, **options)
+
+    return imported
 
 
 def _interrupted(*words: Any, **options: Any) -> Iterator[Entry]:  # noqa: ANN401  # those of import_file

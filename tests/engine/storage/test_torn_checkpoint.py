@@ -10,6 +10,7 @@ from jobs.engine.storage.place import Place
 from jobs.engine.storage.torn_checkpoint import (
     BrokenCheckpointError,
     broken_state,
+    leave,
     mend,
     play_again,
 )
@@ -19,6 +20,10 @@ from tests.engine.written import entry, numbers, written
 TABLE = silver.TABLE
 PLAN = 'v1\n{"batchWatermarkMs":0}\n{"reservoirVersion":3,"index":-1}'
 END = 'v1\n{"nextBatchWatermarkMs":0}'
+
+
+class KilledError(BaseException):
+    """The end of a process."""
 
 
 @pytest.fixture
@@ -114,6 +119,42 @@ def test_drafts_of_the_first_plan_are_removed(tmp_path: Path) -> None:
 
     assert mend(TABLE, lake) == [".0.1f.tmp"]
     assert not draft.exists()
+
+
+def test_a_checkpoint_that_is_left_is_gone_as_a_whole_wherever_its_removal_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A half one looks whole, or damaged for good: its plans are there and its state is not, or the first plan is gone."""
+    lake = Lake(tmp_path / "lake").open_for_writing()
+    checkpoint = lake.checkpoint(TABLE)
+    for first_gone in ("state/0/0/1.zip", "offsets/0", "metadata", "commits/1", None):
+        for number in (0, 1):
+            plan(lake, number).put(PLAN)
+            end(lake, number).put(END)
+        (checkpoint / "metadata").put('{"id":"s"}')
+        (checkpoint / "state/0/0/1.zip").put("")
+
+        def killed(place: Place, gone: str | None = first_gone) -> None:
+            if gone:
+                (place / gone).remove_file()
+            raise KilledError
+
+        with monkeypatch.context() as broken:
+            broken.setattr(Place, "remove", killed)
+            with pytest.raises(KilledError):
+                leave(checkpoint)
+
+        assert mend(TABLE, lake) == []
+        assert (checkpoint.exists(), checkpoint.parent.names()) == (False, [])
+
+
+def test_a_checkpoint_that_came_with_rows_is_not_the_one_that_was_left(lake: Lake) -> None:
+    """A promotion has brought both since."""
+    (lake.checkpoint(TABLE).parent / f"{TABLE.id}.leaving").put("")
+
+    assert mend(TABLE, lake) == []
+    assert lake.checkpoint(TABLE).parent.names() == [TABLE.id]
+    assert plan(lake, 2).exists()
 
 
 def test_the_last_batch_is_played_again_and_no_other(lake: Lake) -> None:
