@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
-from jobs.core.errors import DefinitionError
+from jobs.core.errors import DefinitionError, TransientError
 from jobs.core.table import Judged
 from jobs.core.verdict import bad_rows, good_rows
 from jobs.engine.gates.batch_check import Guard, counted
@@ -19,7 +19,8 @@ from jobs.engine.pipeline.function_counts import Watch
 from jobs.engine.pipeline.history_copies import without_copies
 from jobs.engine.runtime.meter import Meter
 from jobs.engine.storage import delta_commit
-from jobs.engine.storage.ledger import Entry, last_entry
+from jobs.engine.storage.ledger import Entry, between, last_entry, latest_version
+from jobs.engine.storage.locks import turn
 from jobs.engine.storage.output_files import sized
 from jobs.engine.storage.place import Place
 
@@ -58,10 +59,14 @@ class Fork:
         Raises:
             GateShutError: The batch fails its checks; nothing was written.
             DefinitionError: The quarantine was written before a crash, by other rules.
+            TransientError: A repair has brought rows meanwhile, of which one may be a copy of one of the batch.
         """
         kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
+        may_compare = self.table.believes_history and not self.replaces
+        version = latest_version(self.path) if may_compare else None
         try:
             believed = without_copies(kept, self.table, None if self.replaces else self.path)
+            compared_at = None if believed is kept else version
             judged = counted(believed, self.table)
             good, held = judged.good, judged.held
             entry = entry.settled(
@@ -78,7 +83,7 @@ class Fork:
                 entry = self.guard.admit(entry, judged, believed)
             if (held or self.replaces) and not held_already:
                 self._put(self.quarantine, bad_rows(kept, self.table), held.total(), entry, meter)
-            final = self._put(self.path, good_rows(believed), good, entry, meter)
+            final = self._put(self.path, good_rows(believed), good, entry, meter, compared_at)
             if self.guard:
                 self.guard.passed(final.stream, final.batch)
             return final
@@ -100,11 +105,35 @@ class Fork:
             )
         return replace(entry, **{name: getattr(begun, name) for name in FOUND})
 
-    def _put(self, path: Place, rows: DataFrame, count: int, entry: Entry, meter: Meter) -> Entry:
+    def _put(  # noqa: PLR0913, PLR0917  # what is written, where, and what it was compared with
+        self,
+        path: Place,
+        rows: DataFrame,
+        count: int,
+        entry: Entry,
+        meter: Meter,
+        compared_at: int | None = None,
+    ) -> Entry:
         commit = delta_commit.Commit(rows.sparkSession, path)
         if self.replaces:
             commit.take_out_all()
         written = commit.write(sized(rows, count)).rows if count else 0
         final = entry.closed(written=written, wall_ms=meter.wall_ms(), cpu_ms=meter.cpu_ms())
-        commit.commit(final.encoded())
+        if compared_at is None:
+            commit.commit(final.encoded())
+            return final
+        with turn(rows.sparkSession, path):
+            if self._is_repaired_since(compared_at):
+                commit.abandon()
+                raise TransientError(
+                    f"a repair has brought rows to {self.table.id} while a batch was compared with it",
+                    hint="start it again: the batch is compared anew. A stream does so by itself.",
+                    table=self.table.id,
+                )
+            commit.commit(final.encoded())
         return final
+
+    def _is_repaired_since(self, version: int) -> bool:
+        """Return whether a repair has brought rows since a batch was compared with the table: one may be its copy."""
+        later = between(self.path, version + 1, latest_version(self.path))
+        return any(entry.is_backfill and entry.came for entry in later)

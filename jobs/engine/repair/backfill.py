@@ -40,6 +40,7 @@ from jobs.engine.quarantine.resolutions import REPLAY, Status, half_imported, un
 from jobs.engine.quarantine.write import UNSIGNED, Signed, append_entry, hold, resolve
 from jobs.engine.repair.closed_range import Span, is_open, left_until, refuse_open
 from jobs.engine.repair.reach import reach_of
+from jobs.engine.repair.read_together import all_read, believed_by
 from jobs.engine.repair.rejudge_range import rejudged
 from jobs.engine.runtime.meter import Meter, code_version
 from jobs.engine.storage.horizon import refuse_expired
@@ -48,7 +49,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import NOTHING, Entry, Through
 from jobs.engine.storage.locks import lease
 from jobs.engine.storage.open_table import live_rows
-from jobs.engine.storage.read_version import rows_now
+from jobs.engine.storage.read_version import rows_at, rows_now
 from jobs.engine.storage.replace_rows import Exchange, came_and_gone, changes, swap
 
 ROLE = "backfill"
@@ -177,7 +178,8 @@ def _rejudge(work: _Work, table: Judged, signed: Signed) -> Entry:
             )
         if again.gained:
             hold(spark, table, lake, again.held, replace(entry, quarantined=dict(again.gained)))
-        final = _replace(work, again.rows, changed, PLACE, entry)
+        since = again.version if table.believes_history else None
+        final = _replace(work, again.rows, changed, PLACE, entry, alone_since=since)
         changed.unpersist()
         if work.guard:
             work.guard.passed(_name(span), entry.batch)
@@ -218,8 +220,12 @@ def _interrupted(table: Table, lake: Lake, span: Span) -> Entry | None:
 def _recompute(work: _Work, table: Derived) -> Entry:
     spark, lake, span = work.spark, work.lake, work.span
     moment = table.event_at
-    live = rows_now(spark, table, lake).where(span.holds(moment))
-    whole, looked = computed(spark, table, lake, span)
+    live, read = rows_now(spark, table, lake), None
+    if believed := believed_by(table):
+        version, read = all_read(table, believed, lake)
+        live = rows_at(spark, lake.table(table), version)
+    live = live.where(span.holds(moment))
+    whole, looked = computed(spark, table, lake, span, read=read)
     rows = whole.where(span.holds(moment)).persist(StorageLevel.MEMORY_AND_DISK)
     changed = changes(rows, live).persist(StorageLevel.MEMORY_AND_DISK)
     try:
@@ -233,23 +239,30 @@ def _recompute(work: _Work, table: Derived) -> Entry:
         rows.unpersist()
 
 
-def computed(
+def computed(  # noqa: PLR0913  # which table, which rows, as of when
     spark: SparkSession,
     table: Derived,
     lake: Lake,
     span: Span | None = None,
     *,
     before: datetime | None = None,
+    read: Mapping[str, int] | None = None,
 ) -> tuple[DataFrame, dict[str, int]]:
     """Compute a table in batch, and return the versions of the dimensions that it looked up.
 
     A range of a table with windows is computed from the rows that can fall into those windows, or be joined with them.
-    With ``before`` all of it is computed as if nothing had happened from that moment on.
+    With ``before`` all of it is computed as if nothing had happened from that moment on. ``read`` has versions of sources, by
+    their names; of others the latest is read.
     """
     reach = reach_of(spark, table, lake) if span else None
     sources = []
     for source in table.reads:
-        rows = rows_now(spark, source, lake)
+        version = (read or {}).get(source.id)
+        rows = (
+            rows_now(spark, source, lake)
+            if version is None
+            else rows_at(spark, lake.table(source), version)
+        )
         if span and reach is not None:
             near = span.wider(before=reach, after=reach)
             rows = rows.where(near.holds(source.event_at))
@@ -279,8 +292,14 @@ def refuse_unfinished(table: Table, lake: Lake, changed: DataFrame) -> None:
         )
 
 
-def _replace(
-    work: _Work, rows: DataFrame, changed: DataFrame, by: Sequence[str], entry: Entry
+def _replace(  # noqa: PLR0913  # the rows, what they are known by, and what may not have come
+    work: _Work,
+    rows: DataFrame,
+    changed: DataFrame,
+    by: Sequence[str],
+    entry: Entry,
+    *,
+    alone_since: int | None = None,
 ) -> Entry:
     """Replace the rows that changed, and no others.
 
@@ -293,6 +312,7 @@ def _replace(
         changed: The rows that came or went.
         by: The columns that identify a row.
         entry: The ledger entry of the change.
+        alone_since: The version since which no row may have come to the range, if any could.
     """
     final = work.closed(entry)
     spark, table, lake, span = work.spark, work.table, work.lake, work.span
@@ -312,6 +332,11 @@ def _replace(
         coming=entry.came,
     )
     swap(
-        spark, lake.table(table), exchange, final.encoded(), may_fill=not isinstance(table, Judged)
+        spark,
+        lake.table(table),
+        exchange,
+        final.encoded(),
+        may_fill=not isinstance(table, Judged),
+        alone_since=alone_since,
     )
     return final

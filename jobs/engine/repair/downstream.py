@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from jobs import catalog
 from jobs.core.errors import DefinitionError, TransientError
 from jobs.core.moment import shifted
-from jobs.core.table import Derived, Ingested, Judged, Recomputed, Table
+from jobs.core.table import Derived, Ingested, Recomputed, Table
 from jobs.engine.accounting.balance_sheet import waiting
 from jobs.engine.gates.gate_files import refuse_behind
 from jobs.engine.pipeline.dimension_lookup import Again
@@ -32,6 +32,7 @@ from jobs.engine.repair.closed_range import (
     refuse_open,
 )
 from jobs.engine.repair.reach import reach_of
+from jobs.engine.repair.read_together import believed_by
 from jobs.engine.storage.horizon import computable_from
 from jobs.engine.storage.join_by_key import by_key
 from jobs.engine.storage.known_reach import known_reach, refuse_unbounded
@@ -101,9 +102,7 @@ def _refuse_unread_history(table: Table, lake: Lake) -> None:
     Raises:
         TransientError: It has not.
     """
-    sources = [
-        each.id for each in table.upstream if isinstance(each, Judged) and each.believes_history
-    ]
+    sources = [each.id for each in believed_by(table)]
     if sources and waiting(table, lake):
         raise TransientError(
             f"{table.id} has not read all of {' and '.join(sources)}, which may have rows of any time",

@@ -7,7 +7,7 @@ the arrivals that can be concerned, so the cost is that of the range and not of 
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -29,12 +29,12 @@ from jobs.core.verdict import (
     with_newest_arrival,
 )
 from jobs.core.writer_schema import schemas_from
-from jobs.engine.accounting.balance_sheet import readable_at
 from jobs.engine.quarantine.write import records
 from jobs.engine.repair.closed_range import Span
+from jobs.engine.repair.read_together import read_together
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Through
-from jobs.engine.storage.read_version import rows_at, rows_now
+from jobs.engine.storage.read_version import rows_at
 from jobs.engine.storage.schema_shelf import Shelf
 
 
@@ -43,7 +43,8 @@ class Rejudged:
     """The new content of a range.
 
     Args:
-        live: Silver's present rows in the range.
+        version: The version of silver that was compared.
+        live: Its rows in the range.
         rows: The rows that replace them.
         released: Records that leave the quarantine; some are replaced by records with other reasons.
         held: Records that come to the quarantine.
@@ -54,6 +55,7 @@ class Rejudged:
             many more of a record's rows it has than before.
     """
 
+    version: int
     live: DataFrame
     rows: DataFrame
     released: DataFrame
@@ -71,12 +73,13 @@ def rejudged(spark: SparkSession, table: Judged, lake: Lake, span: Span) -> Iter
     Raises:
         DefinitionError: By today's code a row would move out of the range, or into it.
     """
-    events = _events(spark, table, lake, span)
+    version, read = read_together(table, table.upstream, lake)
+    events = _events(spark, table, lake, span, read)
     with schemas_from(Shelf(lake.schemas)):
         verdicts = judged(events, table, in_any_order=True)
     verdicts = verdicts.persist(StorageLevel.MEMORY_AND_DISK)
     firsts = first_copies(verdicts, DUPLICATE_OF, ORDER).persist(StorageLevel.MEMORY_AND_DISK)
-    live = rows_now(spark, table, lake)
+    live = rows_at(spark, lake.table(table), version)
     inside = span.holds(table.event_at)
     known = records(spark, table, lake)
     moves = _moves(
@@ -90,6 +93,7 @@ def rejudged(spark: SparkSession, table: Judged, lake: Lake, span: Span) -> Iter
         gained, lost = _counted(moves, table)
         coming, leaving = (moves.where(each).select(*PLACE) for each in ("comes", "leaves"))
         yield Rejudged(
+            version=version,
             live=live.where(inside),
             rows=good_rows(firsts).where(inside),
             released=known.join(leaving, [*PLACE], "left_semi"),
@@ -118,12 +122,12 @@ def _more_than_records(rows: DataFrame) -> int:
     return int(found or 0)
 
 
-def _events(spark: SparkSession, table: Judged, lake: Lake, span: Span) -> DataFrame:
+def _events(
+    spark: SparkSession, table: Judged, lake: Lake, span: Span, read: Mapping[str, int]
+) -> DataFrame:
     """Return the events of bronze that can be admitted into the range, as far as the stream has read."""
     (source,) = table.upstream
-    bronze = with_newest_arrival(
-        rows_at(spark, lake.table(source), readable_at(table, source, lake))
-    )
+    bronze = with_newest_arrival(rows_at(spark, lake.table(source), read[source.id]))
     after = timedelta.max if table.believes_history else table.lateness.late
     near = span.wider(before=table.lateness.early, after=after)
     return bronze.where(near.holds("_arrived_at") | span.holds(time_of_a_bad_row()))

@@ -27,9 +27,10 @@ from jobs.core.verdict import bad_rows, good_rows, judged
 from jobs.core.writer_schema import schemas_from
 from jobs.engine.accounting.balance_sheet import readable_at
 from jobs.engine.repair.closed_range import Span
+from jobs.engine.repair.read_together import read_together
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Through
-from jobs.engine.storage.read_version import rows_at, rows_now
+from jobs.engine.storage.read_version import rows_at
 from jobs.engine.storage.schema_shelf import Shelf
 
 COPY = ("_key", "_time")
@@ -107,6 +108,7 @@ class Healing:
             nothing changes.
         waits_until: The moment just after the newest row that waits.
         through: For how many of the records the table's function has no row, and how many rows more than one.
+        version: The version of silver that was compared.
     """
 
     kinds: tuple[Kind, ...]
@@ -118,6 +120,7 @@ class Healing:
     touched: Span | None
     waits_until: datetime | None
     through: Through
+    version: int
 
     def count(self, *fates: Fate) -> int:
         """Return how many rows have one of the fates."""
@@ -186,7 +189,8 @@ def healing(
     verdicts = verdicts.persist(StorageLevel.MEMORY_AND_DISK)
     is_closed = F.lit(False) if closed is None else F.col("_time") < F.lit(closed)
     good = verdicts.where(F.col("_reasons").isNull() & is_closed)
-    ranked = _ranked(spark, table, lake, good.select(*COPY, *ORDER)).persist()
+    version, _ = read_together(table, table.upstream, lake)
+    ranked = _ranked(spark, table, lake, good.select(*COPY, *ORDER), version).persist()
     fates = _fates(verdicts, chosen, ranked, is_closed).persist()
     try:
         places = {fate: fates.where(F.col("_fate") == fate.value).select(*PLACE) for fate in Fate}
@@ -205,6 +209,7 @@ def healing(
             touched=reach(Fate.HEALS, Fate.DUPLICATE) or reach(Fate.CHANGES),
             waits_until=waiting.until if waiting else None,
             through=_through(chosen, verdicts),
+            version=version,
         )
     finally:
         for each in (fates, ranked, verdicts, chosen):
@@ -230,14 +235,16 @@ def _events(spark: SparkSession, table: Judged, lake: Lake, places: DataFrame) -
     return arrived.join(places.select(*PLACE), [*PLACE], "left_semi")
 
 
-def _ranked(spark: SparkSession, table: Judged, lake: Lake, new: DataFrame) -> DataFrame:
+def _ranked(
+    spark: SparkSession, table: Judged, lake: Lake, new: DataFrame, version: int
+) -> DataFrame:
     """Number the copies of each event in bronze's order: the new ones, and the one that silver may have.
 
     A row whose record retention deleted has no number there any more. It is the first, because it was: left out, a second
     copy would come beside it.
     """
     key = F.col(table.key[0]) if len(table.key) == 1 else F.struct(*table.key)
-    live = rows_now(spark, table, lake)
+    live = rows_at(spark, lake.table(table), version)
     span = _span(new)
     live = live.where(span.holds(table.event_at)) if span else live.limit(0)
     live = live.select(

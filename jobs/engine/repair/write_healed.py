@@ -33,4 +33,5 @@ def write_healed(
             coming=final.came,
             **({"reach": healed.touched.in_micros()} if healed.touched else {}),
         )
-        swap(spark, lake.table(table), exchange, final.encoded())
+        since = healed.version if table.believes_history else None
+        swap(spark, lake.table(table), exchange, final.encoded(), alone_since=since)

@@ -86,6 +86,7 @@ def swap(  # noqa: PLR0913  # the table, the rows, the commit's metadata, and wh
     among: Among | None = None,
     may_fill: bool = False,
     seen: int | None = None,
+    alone_since: int | None = None,
 ) -> bool:
     """Replace rows of a table; return whether it was done.
 
@@ -98,23 +99,32 @@ def swap(  # noqa: PLR0913  # the table, the rows, the commit's metadata, and wh
         among: Returns the files that can hold the rows to be removed, where the caller knows them; otherwise Delta
             searches all files.
         seen: The version from which the rows were computed, if nothing may be done after a later commit.
+        alone_since: The version from which they were computed, if nothing may be done after a row of the range has come.
 
     Raises:
         DefinitionError: The table is empty.
-        TransientError: Other writers rewrote the files of these rows in every attempt.
+        TransientError: Other writers rewrote the files of these rows in every attempt, or brought rows of their range.
     """
-    meanwhile = LaterCommits(path, latest_version(path))
+    meanwhile = LaterCommits(path, latest_version(path) if alone_since is None else alone_since)
     for _ in range(TRIES):
         attempt = _Attempt(spark, path, exchange, meanwhile)
         attempt.write(among)
         with turn(spark, path):
             is_outdated = seen not in {None, latest_version(path)}
-            if not is_outdated and attempt.fits():
+            does_fit = not is_outdated and attempt.fits()
+            is_disturbed = alone_since is not None and bool(attempt.near())
+            if does_fit and not is_disturbed:
                 attempt.commit(metadata, may_fill=may_fill)
                 return True
         attempt.abandon()
         if is_outdated:
             return False
+        if is_disturbed:
+            raise TransientError(
+                f"rows of the same time came to {path} while it was compared",
+                hint="type the same again: it goes on, and finds them.",
+                table=str(path),
+            )
     raise TransientError(
         f"other writers rewrote files of {path} while its rows were replaced, {TRIES} times",
         hint="nothing was changed; find the writer (`strandline ledger`) and run the same again.",
@@ -164,18 +174,22 @@ class _Attempt:
     def commit(self, metadata: str, *, may_fill: bool) -> None:
         """Replace the rows that were added meanwhile as well, and commit."""
         self._commit.onto_latest()
+        if files := self.near():
+            held = self._holding(delta_commit.rows_of(self._spark, self._path, files.values()))
+            self._write_again([files[each] for each in held], self._exchange.stays)
+        if not self._touched:
+            self._take_any(may_fill=may_fill)
+        self._commit.commit(metadata)
+
+    def near(self) -> dict[str, str]:
+        """Return the files that came meanwhile and may have rows of the range, each as its line in the log."""
         first, last = self._exchange.reach
         files = {}
         for each, line in self._meanwhile.came.items():
             since, until = span_of(added_file(line), self._exchange.at)
             if since <= last and until >= first:
                 files[each] = line
-        if files:
-            held = self._holding(delta_commit.rows_of(self._spark, self._path, files.values()))
-            self._write_again([files[each] for each in held], self._exchange.stays)
-        if not self._touched:
-            self._take_any(may_fill=may_fill)
-        self._commit.commit(metadata)
+        return files
 
     def abandon(self) -> None:
         """Remove the files of an attempt that does not fit."""

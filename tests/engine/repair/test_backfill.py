@@ -197,6 +197,6 @@ def test_a_backfill_that_was_killed_between_its_two_commits_is_reported_and_fini
     assert len(answers_of(morning).quarantine) == 5
 
 
-def killed(*_: object) -> Entry:
+def killed(*_: object, **__: object) -> Entry:
     """End as a kill would."""
     raise KeyboardInterrupt
