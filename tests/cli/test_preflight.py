@@ -43,6 +43,24 @@ def test_what_is_as_it_was_needs_no_jvm(filled: Path) -> None:
     assert ["silver.device_telemetry", "safe"] in lines
 
 
+def test_a_search_by_javas_engine_is_a_warning_and_no_verdict(filled: Path, tmp_path: Path) -> None:
+    """It was recorded when the stream began, so nothing is started to see it."""
+    shutil.copytree(filled, tmp_path / "lake")
+    checkpoint = Lake(tmp_path / "lake").checkpoint(gold.TABLE)
+    record = read_record(checkpoint)
+    assert record is not None
+    assert record.searches == ()
+    write_record(checkpoint, replace(record, plan={**record.plan, "searches": ["split ,+"]}))
+
+    with patch.object(engine, "site", side_effect=AssertionError("Spark was started")):
+        answer = strandline("preflight", gold.TABLE.id, "--lake", tmp_path / "lake")
+
+    assert answer.code == 0, answer.printed
+    assert "safe" in answer.out
+    says = "split of ',+' is searched by Java's engine, which one text can keep busy for ever: write linear_split instead"
+    assert f"{gold.TABLE.id}: {says}" in answer.out
+
+
 def test_what_a_roll_back_would_meet_is_said(lake: Lake) -> None:
     before = strandline("preflight", "--lake", lake.root)
     lake.raise_to(STATE)
