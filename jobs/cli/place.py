@@ -74,8 +74,9 @@ def asked(lake: str | None, *, small: bool = False) -> tuple[Settings, Lake]:
             refuse_silent,
         )
 
-        be_brief(small=small)
-        if not small:
+        if small:
+            be_brief()
+        else:
             refuse_silent(where.formats.path)
     return found, where
 

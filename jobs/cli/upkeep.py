@@ -54,7 +54,7 @@ def maintain_lake(  # noqa: PLR0913, PLR0917  # each is an option of the command
         str | None,
         typer.Option(
             metavar="HOST",
-            help="A machine that is gone for good: what its programs hold is let go now, and not after half an hour.",
+            help="A machine that is gone for good: what its verifications pinned is let go now, and not after half an hour.",
         ),
     ] = None,
     lake: LakeOption = None,
@@ -106,8 +106,11 @@ def _let_go(where: Lake, host: str, *, go: bool) -> None:
             f"{host} is this machine: what a process of it that is gone held is free already",
             hint="`strandline maintain --dry-run` names the process that still holds something; end that one.",
         )
-    for who in let_go(where.root, host) if go else ():
-        note(f"let go: what {who} held")
+    held = [pin.who for pin in pins(where.root) if pin.who.endswith(f" on {host}")]
+    for who in let_go(where.root, host) if go else held:
+        note(f"let go: what {who} held" if go else f"would be let go: what {who} holds")
+    if not held:
+        note(f"nothing of {host} is pinned")
 
 
 def policy_of(keep: str, most: str, *, go: bool = True) -> Policy:

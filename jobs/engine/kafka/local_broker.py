@@ -39,12 +39,15 @@ ERROR = re.compile(r"\b(?:ERROR|FATAL|\w*Exception|\w*Error)\b")
 GUARD = """
 import sys
 sys.stdin.buffer.read()
-from jobs.engine.kafka.local_broker import down
+from jobs.engine.kafka.local_broker import down, status
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
-down(Lake(Place.of(sys.argv[1])))
+lake, pid = Lake(Place.of(sys.argv[1])), int(sys.argv[2])
+found = status(lake)
+if found and found.pid == pid:
+    down(lake)
 """
-"""A program that stops a lake's broker as soon as its own standard input ends."""
+"""A program that stops a lake's broker as soon as its own standard input ends; one that was started since is not its own."""
 
 
 WANTED = "wanted"
@@ -105,7 +108,7 @@ def for_this_work(lake: Lake) -> Iterator[Broker]:
     that this process keeps open; the kernel closes it with this process, and then it stops the broker.
     """
     running = up(lake)
-    guard = processes.watching([sys.executable, "-c", GUARD, str(lake.root)])
+    guard = processes.watching([sys.executable, "-c", GUARD, str(lake.root), str(running.pid)])
     try:
         yield running
     finally:

@@ -41,7 +41,7 @@ from jobs.engine.storage.commit_log import commit_file
 from jobs.engine.storage.damage import damage
 from jobs.engine.storage.handover import asker
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry, latest_version
+from jobs.engine.storage.ledger import Entry, between, latest_version
 from jobs.engine.storage.locks import HasWriterError, is_held
 from jobs.engine.storage.open_table import broken_files
 from jobs.engine.storage.retired import RetiredError
@@ -149,7 +149,7 @@ class Host:
         self.closer = BookCloser(self._keep_house)
         self._rounds = 0
         self._files_seen_at: dict[str, int] = {}
-        """The version of each table at which its files were looked at."""
+        """The version up to which each table's commits are known to bring no file back."""
         self._running = {table.id: Running() for table in tables}
         every = getattr(mode, "every", 0.0)
         self._pressure = BackPressure(tables, every)
@@ -443,11 +443,23 @@ class Host:
                 f"its file {broken[0]}{more} is gone, or was cut" if broken else None
             )
 
-    def _may_be_whole(self, table: Table) -> bool:
-        """Return whether a table that lacked a file has a newer commit: that of a promotion has whole files."""
+    def _was_replaced(self, table: Table) -> bool:
+        """Return whether a table that lacked a file was promoted since: the files of a promotion are whole.
+
+        Only its newest commits are read, each once. Its files are looked at once a minute, in a thread of their own.
+        """
         if not self.pulses[table.id].broken:
             return False
-        return latest_version(self._lake.table(table)) != self._files_seen_at.get(table.id)
+        path, seen = self._lake.table(table), self._files_seen_at[table.id]
+        try:
+            newest = latest_version(path)
+            found = any(entry.promoted for entry in between(path, seen + 1, newest))
+        except Exception as error:
+            if damage(error, table) is None:
+                raise
+            return False
+        self._files_seen_at[table.id] = newest
+        return found
 
     def _take_figures(self) -> None:
         now = time.monotonic()
@@ -456,8 +468,8 @@ class Host:
             pulse = self.pulses[table.id]
             pulse.recent = [(at, rows) for at, rows in pulse.recent if now - at < RATE_OVER]
             pulse.rate = sum(rows for _, rows in pulse.recent) / RATE_OVER
-            if self._may_be_whole(table):
-                self.look_at_files([table])
+            if self._was_replaced(table):
+                pulse.broken = None
             pulse.lag = self._lag(table)
             waits = bool(pulse.gate or pulse.away or pulse.failing)
             self._pressure.measured(table.id, pulse.lag, waits=waits)

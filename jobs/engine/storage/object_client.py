@@ -38,17 +38,14 @@ CLIENT: "ClientConfig" = {}
 """What else each client has."""
 
 
-def be_brief(*, small: bool = False) -> None:
+def be_brief() -> None:
     """Wait for a store that does not answer for as long as a person does; called before the first request.
 
-    Args:
-        small: Whether only small files are read, so that a request that takes longer has no answer: a store may accept a
-            connection and be silent.
+    For questions that read small files alone: a store may accept a connection and be silent, so each request has the limit.
     """
     PATIENCE["retry_timeout"] = BRIEF
     CLIENT["connect_timeout"] = BRIEF
-    if small:
-        CLIENT["timeout"] = BRIEF
+    CLIENT["timeout"] = BRIEF
 
 
 def refuse_silent(path: str) -> None:

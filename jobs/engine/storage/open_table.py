@@ -93,15 +93,20 @@ def missing_files(path: Place) -> Iterator[tuple[int, Entry, str]]:
                 yield version, entry, file.name
 
 
-def broken_files(path: Place) -> set[str]:
-    """Return the names of the files of a table that are gone, or that have not the bytes with which they were written."""
+def broken_files(path: Place, *names: str) -> set[str]:
+    """Return the names of the files of a table that are gone, or that have not the bytes with which they were written.
+
+    Args:
+        path: The table.
+        names: The files that are looked at, each by a request on a store; all when none is named.
+    """
     if not is_table(path):
         return set()
     table = opened(path)
     known = statistics(table)
-    names = (Place.of(unquote(str(each.as_py()))).name for each in known["path"])
-    sizes = dict(zip(names, (int(each.as_py()) for each in known["size_bytes"]), strict=True))
-    files = map(Place.of, live_files(table))
+    there = (Place.of(unquote(str(each.as_py()))).name for each in known["path"])
+    sizes = dict(zip(there, (int(each.as_py()) for each in known["size_bytes"]), strict=True))
+    files = (file for file in map(Place.of, live_files(table)) if not names or file.name in names)
     return {file.name for file in files if not _is_whole(file, sizes[file.name])}
 
 
@@ -115,7 +120,7 @@ def lost_file(error: BaseException, table: Table, lake: Lake) -> DamagedError | 
         return None
     name = found["name"]
     for each in (table, *table.upstream):
-        if any(name in broken_files(path) for path in lake.folders(each)):
+        if any(broken_files(path, name) for path in lake.folders(each)):
             reads = "" if each is table else f", and {table.id} reads it"
             return DamagedError(
                 f"{each.id} lacks its file {name}, which is gone or was cut{reads}",

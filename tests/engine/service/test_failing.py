@@ -1,5 +1,6 @@
 """A table that fails ends no other table: it is retried, an alarm is sent, and the stream's exit reports it."""
 
+import errno
 import json
 import threading
 import time
@@ -24,6 +25,7 @@ from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.runtime.log_records import Record
 from jobs.engine.runtime.log_writer import logger
+from jobs.engine.service import stream_host
 from jobs.engine.service.desired_state import Order
 from jobs.engine.service.failing import LONGEST, Failing, failing
 from jobs.engine.service.heartbeat import heartbeat
@@ -35,7 +37,7 @@ from jobs.engine.storage.locks import HasWriterError, is_written
 from jobs.engine.storage.store_lease import FencedError
 from jobs.silver import user_actions as actions
 from tests.engine.records import drop, make, put
-from tests.engine.written import SILVER, small_lake, written
+from tests.engine.written import SILVER, entry, small_lake, written
 from tests.support.rows import NOON
 
 PATIENCE = 120
@@ -313,13 +315,13 @@ def test_a_file_that_is_gone_is_noticed_by_the_stream_and_an_alarm(tmp_path: Pat
     file.unlink()
     host.look_at_files()
     assert host.pulses[SILVER.id].broken is not None
-    assert not host._may_be_whole(SILVER)
+    assert not host._was_replaced(SILVER)
 
 
 def test_a_table_whose_files_are_whole_again_is_not_ill_for_another_five_minutes(
     tmp_path: Path,
 ) -> None:
-    """A promotion has put whole files in place: the next commit is a reason to look, and each minute is, for a copy put back."""
+    """A promotion has put whole files in place, and a copy that is put back is seen by the look of the next minute."""
     lake = small_lake(tmp_path / "lake")
     site = Site(spark=cast("SparkSession", None), clock=now)
     host = Host((SILVER,), MicroBatch(every=1), lake, site, threading.Event())
@@ -329,9 +331,32 @@ def test_a_table_whose_files_are_whole_again_is_not_ill_for_another_five_minutes
     host._keep_house()
     assert host.pulses[SILVER.id].broken is not None
 
-    file.write_bytes(whole)
     written(lake.table(SILVER), [{"number": 9}])
-    assert host._may_be_whole(SILVER)
+    assert not host._was_replaced(SILVER)
+    written(lake.table(SILVER), [{"number": 9}], entry(SILVER, promoted="a rebuild").encoded())
+    assert host._was_replaced(SILVER)
+
+    file.write_bytes(whole)
     host._keep_house()
 
     assert host.pulses[SILVER.id].broken is None
+
+
+def test_a_table_that_lacks_a_file_and_whose_log_cannot_be_read_ends_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that was copied back with the rights of root ended the stream of all tables."""
+    lake = small_lake(tmp_path / "lake")
+    site = Site(spark=cast("SparkSession", None), clock=now)
+    host = Host((SILVER,), MicroBatch(every=1), lake, site, threading.Event())
+    (file, *_) = lake.table(SILVER).local.glob("*.parquet")
+    file.unlink()
+    host.look_at_files()
+
+    def refused(path: object) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(stream_host, "latest_version", refused)
+
+    assert not host._was_replaced(SILVER)
+    assert host.pulses[SILVER.id].broken is not None

@@ -100,6 +100,9 @@ def test_a_person_who_knows_that_a_machine_is_gone_need_not_wait(tmp_path: Path)
 
     held = strandline(*words, "--gone", "another")
     assert "what process 7 on stream-6f9c-gone verifies stays: bronze.device_telemetry" in held.err
+    assert "nothing of another is pinned" in held.err
+    asked = strandline(*words, "--gone", "stream-6f9c-gone", "--dry-run")
+    assert "would be let go: what process 7 on stream-6f9c-gone holds" in asked.err
     assert pin.exists()
     assert strandline(*words, "--gone", own()["host"]).code == DefinitionError.exit_code
 
