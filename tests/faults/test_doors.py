@@ -59,7 +59,7 @@ REASONS = {
     "jobs.engine.repair.accept_loss:accept_of_feed": ACCEPTED,
     "jobs.engine.repair.retire_table:delete": "a table that no module declares, its log last; typed again it goes on",
     "jobs.engine.repair.retire_table:_remove_table": "the same",
-    "jobs.engine.storage.retired:_changed": "one file, put whole under a lock",
+    "jobs.engine.storage.retired:_put": "one file, put whole under a lock",
     "jobs.engine.storage.retired:let_go": "killed between its two steps in test_retire_table.py",
     "jobs.engine.service.restore_snapshot:_beside": SNAPSHOT,
     "jobs.engine.service.restore_snapshot:_marked": SNAPSHOT_ON_STORE,

@@ -5,7 +5,7 @@ is asked before a table is run and again once its lease is taken; who retires a 
 so no batch of it is under way then. Requests to forget, retention, maintenance, snapshots and questions go on.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from jobs import catalog
 from jobs.core.errors import DefinitionError
@@ -19,7 +19,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger_snapshot import FOLDER
 from jobs.engine.storage.locks import WriterWatch, is_held
 from jobs.engine.storage.place import Place
-from jobs.engine.storage.retired import Retirement, retired, strike_out, write_down
+from jobs.engine.storage.retired import Retirement, changed, retired, strike_out, write_down
 
 
 def retire(table: Table, lake: Lake, signed: Signed, writer: WriterWatch) -> Retirement:
@@ -81,7 +81,12 @@ def take_back(table: Table, lake: Lake) -> None:
     Raises:
         DefinitionError: It is not retired, or a table that it reads is; or its stream cannot go on where it ended.
     """
-    known = retired(lake)
+    with changed(lake) as known:
+        _refuse_ended(table, known)
+        known.pop(table.id)
+
+
+def _refuse_ended(table: Table, known: Mapping[str, Retirement]) -> None:
     if table.id not in known:
         raise DefinitionError(
             f"{table.id} is not retired",
@@ -101,7 +106,6 @@ def take_back(table: Table, lake: Lake) -> None:
             "it from there on.",
             table=table.id,
         )
-    strike_out(table.id, lake)
 
 
 def delete(name: str, lake: Lake) -> None:

@@ -11,7 +11,7 @@ because it says which time of the table is closed.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import TypeVar
@@ -94,28 +94,30 @@ def refuse_retired(table: Table, lake: Lake) -> None:
 
 
 @contextmanager
-def _changed(lake: Lake) -> Iterator[dict[str, Retirement]]:
-    """Let one process at a time change what is retired."""
+def changed(lake: Lake) -> Iterator[dict[str, Retirement]]:
+    """Let one process at a time change what is retired; what decides it is read within, or it may be of before."""
     with hold(lake.lease_of("_retired")):
         known = retired(lake)
         before = dict(known)
         yield known
         if known != before:
-            lake.retired.put(
-                json.dumps({name: asdict(each) for name, each in known.items()}, indent=1)
-            )
+            _put(known, lake)
+
+
+def _put(known: Mapping[str, Retirement], lake: Lake) -> None:
+    lake.retired.put(json.dumps({name: asdict(each) for name, each in known.items()}, indent=1))
 
 
 def write_down(name: str, why: Retirement, lake: Lake) -> None:
     """Retire a table; code of before, which does not know that and would feed it, refuses the lake from now on."""
     lake.raise_to(TABLES)
-    with _changed(lake) as known:
+    with changed(lake) as known:
         known[name] = why
 
 
 def strike_out(name: str, lake: Lake) -> None:
     """Let a table be fed again."""
-    with _changed(lake) as known:
+    with changed(lake) as known:
         known.pop(name, None)
 
 
@@ -123,10 +125,14 @@ def let_go(table: Table, lake: Lake) -> None:
     """Give up the place at which the stream of a retired table could go on, with what its state has; nothing where it is done.
 
     The record comes first: a state that a kill left in part is then read by no stream, and the next maintenance removes the rest.
+    Both are done while no other process changes what is retired: a table that is fed again by then keeps its state.
     """
-    known = retired(lake).get(table.id)
-    if known is None or isinstance(table, Ingested):  # bronze has its place in its ledger
+    if isinstance(table, Ingested):  # bronze has its place in its ledger
         return
-    with _changed(lake) as all_of_them:
-        all_of_them[table.id] = replace(known, place_kept=False)
-    (lake.checkpoint(table) / STATE_OF).remove()
+    with hold(lake.lease_of("_retired")):
+        known = retired(lake)
+        if (found := known.get(table.id)) is None:
+            return
+        if found.place_kept:
+            _put({**known, table.id: replace(found, place_kept=False)}, lake)
+        (lake.checkpoint(table) / STATE_OF).remove()

@@ -1,0 +1,62 @@
+"""What is retired is changed by several programs at once: by persons, by maintenance, by requests to forget."""
+
+import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from jobs.core.errors import DefinitionError
+from jobs.engine.repair.retire_table import take_back
+from jobs.engine.storage import retired as module
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
+from jobs.engine.storage.retired import STATE_OF, Retirement, let_go, retired, write_down
+from tests.engine.written import GOLD, small_lake
+from tests.support.rows import NOON
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """Return a lake whose gold is retired, with the state of its stream."""
+    lake = small_lake(tmp_path / "lake")
+    (lake.checkpoint(GOLD) / STATE_OF / "0" / "1.delta").put("rows of the past")
+    write_down(GOLD.id, Retirement(who="ann", at=NOON.isoformat(), why="enough"), lake)
+    return lake
+
+
+def comes_before(monkeypatch: pytest.MonkeyPatch, other: Callable[[], None]) -> None:
+    """Let another program change what is retired at the last moment before the next one has the lock."""
+    alone = module.hold
+
+    def late(place: Place) -> AbstractContextManager[None]:
+        monkeypatch.setattr(module, "hold", alone)
+        other()
+        return alone(place)
+
+    monkeypatch.setattr(module, "hold", late)
+
+
+def test_a_table_that_a_person_has_just_taken_back_keeps_its_state(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was retired again, with its place lost and the state removed under its stream."""
+    comes_before(monkeypatch, lambda: take_back(GOLD, lake))
+
+    let_go(GOLD, lake)
+
+    assert retired(lake) == {}
+    assert (lake.checkpoint(GOLD) / STATE_OF).exists()
+
+
+def test_a_table_whose_place_was_just_let_go_is_not_taken_back(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its stream would go on without a state."""
+    comes_before(monkeypatch, lambda: let_go(GOLD, lake))
+
+    with pytest.raises(DefinitionError, match="cannot go on where it ended"):
+        take_back(GOLD, lake)
+
+    assert json.loads(lake.retired.text() or "")[GOLD.id]["place_kept"] is False
