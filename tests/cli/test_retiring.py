@@ -1,6 +1,7 @@
 """``retire`` and ``move`` refuse what they cannot do before Spark starts, and ``ledger`` and ``status`` say what was left."""
 
 import json
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -16,6 +17,7 @@ from jobs.gold import device_signal_10m as gold
 from jobs.silver import device_telemetry as silver
 from tests.cli.inside import strandline, succeeded
 from tests.support.by_hand import commit, create
+from tests.support.events import reading
 
 TABLE = bronze.TABLE.id
 
@@ -101,6 +103,22 @@ def test_a_table_is_retired_by_name_said_everywhere_and_taken_back(filled: Lake)
         succeeded("retire", name, "--undo", *because, *words)
 
     assert "no longer fed, by" not in strandline("ledger", *words).out
+
+
+def test_history_whose_only_judge_is_retired_is_refused_with_that_reason(
+    filled: Lake, tmp_path: Path
+) -> None:
+    words, because = ("--lake", filled.root), ("--because", "they left")
+    for name in (gold.TABLE.id, silver.TABLE.id):
+        succeeded("retire", name, *because, *words)
+    history = tmp_path / "history.jsonl"
+    history.write_bytes(reading())
+    topic = ("--topic", bronze.TABLE.topics[0].name)
+
+    refused = strandline("import", TABLE, history, *topic, "--dry-run", *words)
+
+    assert refused.code == 2, refused.printed
+    assert f"{silver.TABLE.id} is retired, by " in refused.err
 
 
 def test_a_table_that_no_module_declares_is_named_and_no_request_to_forget_passes_over_it(

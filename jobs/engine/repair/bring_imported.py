@@ -56,7 +56,7 @@ from jobs.engine.storage.ledger import Entry, latest_version
 from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.locks import HasWriterError, lease
 from jobs.engine.storage.read_version import rows_at
-from jobs.engine.storage.retired import fed
+from jobs.engine.storage.retired import fed, refuse_retired
 from jobs.engine.storage.torn_checkpoint import leave
 
 PATIENCE, AGAIN = 120.0, 0.5
@@ -129,10 +129,14 @@ def refuse_open_time(bronze: Ingested, lake: Lake, span: Span) -> None:
 
     Raises:
         DefinitionError: A stream above the table has not left it, or no table reads it.
+        RetiredError: Who would judge its rows is retired.
         GateShutError: A shut gate keeps a downstream table from following.
     """
     judges = judges_of(bronze, lake)
     if not judges:
+        for each in catalog.tables():
+            if isinstance(each, Judged) and bronze in each.upstream:
+                refuse_retired(each, lake)
         raise DefinitionError(
             f"no table judges the rows of {bronze.id}, so nothing could follow an import",
             hint="declare a silver table that reads it.",
