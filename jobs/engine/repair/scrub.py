@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from jobs import catalog
 from jobs.core.errors import TransientError
+from jobs.core.table import Table
 from jobs.engine.pipeline.readers import How, readers
 from jobs.engine.repair.rebuild import remove_outdated, remove_put_away
 from jobs.engine.storage.forgotten import Forgotten, folder_of, keep, requests
@@ -24,6 +25,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_passed_over, is_table, latest_version
 from jobs.engine.storage.pinned_versions import pins
 from jobs.engine.storage.place import Place
+from jobs.engine.storage.retired import let_go, retired
 from jobs.engine.storage.scrub_log import scrub_log
 
 AFTER = timedelta(hours=1)
@@ -72,6 +74,7 @@ def scrub(
         for name, version in request.versions.items():
             until[name] = max(version, until.get(name, -1))
     refuse_needed(lake, until)
+    _let_go(lake, until)
     for name, version in until.items():
         path = folder_of(lake, name)
         if is_table(path):
@@ -88,22 +91,48 @@ def scrub(
 
 
 def refuse_needed(lake: Lake, until: Mapping[str, int]) -> None:
-    """Refuse to delete a history that is still read; what only an undo would read is no reason.
+    """Refuse to delete a history that is still read; what only an undo, or a retired table, would read is no reason.
 
     Raises:
         TransientError: It is needed.
     """
-    readers_of = [(each.table, each.needs) for each in readers(lake) if each.how is not How.UNDO]
+    ended = {table.id for table in _ended(lake)}
+    readers_of = [
+        (each.table, each.needs)
+        for each in readers(lake)
+        if each.how is How.REBUILD or (each.how is not How.UNDO and each.table not in ended)
+    ]
     for who, versions in (*readers_of, *_pinned(lake)):
-        for name, version in until.items():
-            first = _next_read(folder_of(lake, name), versions.get(name, version + 1))
-            if first <= version:
-                raise TransientError(
-                    f"{who} still reads {name} from version {first:,} on, and its history up to {version:,} is to be "
-                    "scrubbed",
-                    hint="let it read on (`strandline run`), then type the same again.",
-                    table=name,
-                )
+        for name, version, first in _unread(lake, versions, until):
+            raise TransientError(
+                f"{who} still reads {name} from version {first:,} on, and its history up to {version:,} is to be "
+                "scrubbed",
+                hint="let it read on (`strandline run`), then type the same again.",
+                table=name,
+            )
+
+
+def _let_go(lake: Lake, until: Mapping[str, int]) -> None:
+    """Keep nothing any more for the retired tables that have not read what is to be scrubbed: taken back, they would miss it."""
+    needing = {each.table for each in readers(lake) if any(_unread(lake, each.needs, until))}
+    for table in _ended(lake):
+        if table.id in needing:
+            let_go(table, lake)
+
+
+def _ended(lake: Lake) -> list[Table]:
+    known = retired(lake)
+    return [table for table in catalog.tables() if table.id in known]
+
+
+def _unread(
+    lake: Lake, versions: Mapping[str, int], until: Mapping[str, int]
+) -> Iterator[tuple[str, int, int]]:
+    """Yield what a reader needs of what is to be scrubbed: the table, the version up to which it is, the first that it reads."""
+    for name, version in until.items():
+        first = _next_read(folder_of(lake, name), versions.get(name, version + 1))
+        if first <= version:
+            yield name, version, first
 
 
 def _pinned(lake: Lake) -> Iterator[tuple[str, Mapping[str, int]]]:
