@@ -257,8 +257,12 @@ class Host:
                     return
 
     def _traces(self, table: Table) -> list[str]:
-        """Return what changes when another process works on a table: its lease, its promotion, its newest commit."""
-        places = [self._lake.lease(table), Shadow.of(table, self._lake).journal]
+        """Return what changes when another process works on a table: its lease, its promotion, its newest commit, and what is retired."""
+        places = [
+            self._lake.lease(table),
+            Shadow.of(table, self._lake).journal,
+            self._lake.retired,
+        ]
         found = []
         # What may not be read leaves no trace until it may, and a store may refuse.
         try:

@@ -34,6 +34,7 @@ from jobs.engine.service.stream_host import Host, Pulse
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import last_entry
 from jobs.engine.storage.locks import HasWriterError, is_written
+from jobs.engine.storage.retired import RetiredError, Retirement, write_down
 from jobs.engine.storage.store_lease import FencedError
 from jobs.silver import user_actions as actions
 from tests.engine.records import drop, make, put
@@ -292,6 +293,21 @@ def test_a_table_that_another_process_has_worked_on_is_tried_at_once(tmp_path: P
         assert time.monotonic() < deadline
         written(lake.table(SILVER), [{"number": 9}])
         waiting.join(1)
+
+
+def test_a_failing_table_that_is_retired_is_left_at_once(tmp_path: Path) -> None:
+    """It was called failing for up to ten minutes more."""
+    lake = small_lake(tmp_path / "lake")
+    stop = threading.Event()
+    site = Site(spark=cast("SparkSession", None), clock=now)
+    host = Host((SILVER,), MicroBatch(every=1), lake, site, stop)
+    before = host._traces(SILVER)
+
+    write_down(SILVER.id, Retirement(who="ann", at=NOON.isoformat(), why="enough"), lake)
+
+    assert host._traces(SILVER) != before
+    with pytest.raises(RetiredError):
+        host._run(SILVER)
 
 
 def test_a_file_that_is_gone_is_noticed_by_the_stream_and_an_alarm(tmp_path: Path) -> None:
