@@ -43,7 +43,7 @@ def test_an_impossible_replay_is_refused_before_anything_is_written(
         replay(spark, silver.TABLE, wrong)
 
 
-def killed(*_: object) -> Entry:
+def killed(*_: object, **__: object) -> Entry:
     """End as a kill would."""
     raise KeyboardInterrupt
 
