@@ -15,6 +15,7 @@ from jobs.rules.sigma.folder import STARTER, read_folder
 from quality.linear import LONGEST, Flavour, RefusedError, linear
 from quality.rules import broken, matches
 from tests.rules.cases import CASES
+from tests.support.proofs import Times
 
 
 @pytest.mark.parametrize(
@@ -146,9 +147,11 @@ def _decided(line: str) -> bool:
     )
 
 
+@pytest.mark.prove
 def test_the_engines_agree_and_each_difference_to_before_is_decided(
-    spark: SparkSession, request: pytest.FixtureRequest
+    spark: SparkSession, times: Times
 ) -> None:
+    """A million searches in the long form."""
     source = random.Random(37)  # noqa: S311  # no secret
     rules = [*(case.rule() for case in CASES), *read_folder(STARTER).rules]
     own = {(c.pattern, c.flags) for r in rules for c in clauses(r.when) if isinstance(c, Matches)}
@@ -159,12 +162,12 @@ def test_the_engines_agree_and_each_difference_to_before_is_decided(
         if not any(other in pattern for other in others)
     ]
     old = [(_random_pattern(source), "", Flavour.JAVA) for _ in range(30)]
-    texts = _texts(
-        source, 1_000_000 // (len(asked) + len(old)) if request.config.getoption("--prove") else 500
-    )
+    patterns = len(asked) + len(old)
+    texts = _texts(source, times(500, 1_000_000 // patterns))
 
     different = _compared(spark, [*asked, *old], texts)
 
+    print(f"{len(texts) * patterns:,} searches, {len(different):,} differences to before")  # noqa: T201  # for the proof
     assert [line for line in different if not _decided(line)] == []
 
 
