@@ -1,6 +1,6 @@
 """``backfill``: recompute a closed range while the stream runs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Annotated
 
@@ -22,6 +22,7 @@ from jobs.engine.repair.closed_range import Span, refuse_open
 from jobs.engine.repair.downstream import (
     above,
     backfill_above,
+    left_behind,
     refuse_behind_above,
     refuse_open_above,
 )
@@ -81,6 +82,7 @@ def backfill_(  # noqa: PLR0913, PLR0917  # each is an option of the command lin
     if stale and own and (own.came or own.gone):
         names = ", ".join(each.id for each in stale)
         note(f"computed from the old rows: {names}; `--downstream` recomputes them")
+    note_left_behind(chosen, where, [own])
 
 
 def again(  # noqa: PLR0913  # what, where, which range, and the run that it is a part of
@@ -119,6 +121,20 @@ def note_changed(table: Table, entry: Entry | None) -> None:
         note(f"{table.id}: nothing to do, or its own stream does it")
     else:
         note(f"{table.id}: {entry.came:,} rows came, {entry.gone:,} went")
+
+
+def note_left_behind(table: Table, lake: Lake, done: Iterable[Entry | None]) -> None:
+    """Name the retired tables that have the old rows, if any rows came or went."""
+    words = left_behind_words(table, lake)
+    if words and any(each and (each.came or each.gone) for each in done):
+        note(words)
+
+
+def left_behind_words(table: Table, lake: Lake) -> str:
+    """Return the sentence that names the retired tables which keep the old rows when those of a table change; empty without any."""
+    names = ", ".join(each.id for each in left_behind(table, lake))
+    words = f"retired, and computed from the old rows: {names}; `--undo` cannot go on from where they ended, a rebuild feeds them"
+    return words if names else ""
 
 
 def _row(table: Table, entry: Entry | None) -> tuple[object, ...]:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from jobs.cli import engine, place
+from jobs.cli.again import left_behind_words
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say, show
 from jobs.core.errors import DamagedError
@@ -156,6 +157,8 @@ def _carry_out(
     stale = [each.id for each in above(table, where) if not follows(each, table, where)]
     if stale:
         note(f"computed from the old rows: {', '.join(stale)}; rebuild them in this order")
+    if left := left_behind_words(table, where):
+        note(left)
 
 
 def _rebuildable(name: str, lake: Lake) -> Table:

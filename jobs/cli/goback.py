@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from jobs.cli import engine, place, ranges
-from jobs.cli.again import again, note_changed
+from jobs.cli.again import again, note_changed, note_left_behind
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say, show
 from jobs.core.errors import DefinitionError
@@ -61,9 +61,12 @@ def rewind_(  # each is an option of the command line
     span = possible(chosen, where, plan)
     note("starting Spark …")
     spark = engine.site(found, where, None, is_brief=True).spark
+    done = []
     for each, entry in again(spark, chosen, where, span, downstream=True):
+        done.append(entry)
         note_changed(each, entry)
     spark.stop()
+    note_left_behind(chosen, where, done)
 
 
 def begin(text: str) -> From:

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 from jobs import catalog
 from jobs.cli import engine, place, ranges
-from jobs.cli.again import note_changed
+from jobs.cli.again import note_changed, note_left_behind
 from jobs.cli.screen import emit, note, say, show
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Table
@@ -41,6 +41,7 @@ def replayed(  # noqa: PLR0913  # each is an option of the command line
     replay.refuse_unfit(chosen, where)
     note("starting Spark …")
     spark = engine.site(found, where, None, is_brief=True).spark
+    done: list[Entry | None] = []
     if dry_run:
         result = replay.rehearse(spark, chosen, where, choice)
     else:
@@ -50,6 +51,7 @@ def replayed(  # noqa: PLR0913  # each is an option of the command line
             def on_table(each: Table, entry: Entry | None) -> None:
                 if entry:
                     wrote(each, entry)
+                done.append(entry)
                 note_changed(each, entry)
 
             result = replay.replay(spark, chosen, where, choice, signed, on_table=on_table)
@@ -58,6 +60,7 @@ def replayed(  # noqa: PLR0913  # each is an option of the command line
         emit(asdict(result))
     else:
         _print(result, dry_run=dry_run)
+    note_left_behind(chosen, where, done)
     if not choice.is_whole and result.healed and not dry_run:
         note(
             "some open rows were not judged: `strandline verify` may report them until all were replayed"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import SparkSession
 
 from jobs.cli import engine, place
-from jobs.cli.again import note_changed
+from jobs.cli.again import note_changed, note_left_behind
 from jobs.cli.screen import note
 from jobs.core.errors import DefinitionError, LakeError
 from jobs.core.table import Ingested, Table
@@ -135,15 +135,20 @@ class Work:
             except LakeError as error:
                 failure = error
         for judge in judges_of(self.table, self.lake):
+            done: list[Entry | None] = []
             with engine.recorder(self.lake)(spark, judge, IMPORT, self.lake) as wrote:
 
-                def on_table(each: Table, entry: Entry | None) -> None:
+                def on_table(
+                    each: Table, entry: Entry | None, done: list[Entry | None] = done
+                ) -> None:
+                    done.append(entry)
                     if entry:
                         wrote(each, entry)
                         close_or_reason(each, self.lake)
                     note_changed(each, entry)
 
                 found.brought += bring(spark, judge, self.lake, on_table=on_table)
+            note_left_behind(judge, self.lake, done)
         if failure is not None:
             raise failure
         return found

@@ -8,6 +8,7 @@ import typer
 
 from jobs import catalog
 from jobs.cli import completion, place
+from jobs.cli.again import left_behind_words
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say
 from jobs.core.errors import DamagedError, LakeError
@@ -108,6 +109,8 @@ def _remedies(table: Table, where: Lake, done: list[SetAside]) -> Iterator[str]:
                 f"Then the same with the tables above, in this order: {', '.join(stale)}; they have read the rows, or never "
                 "will."
             )
+        if words := left_behind_words(table, where):
+            yield f"{words.capitalize()}."
     if any(each.decides for each in lost):
         yield "Type the discard or the replay again: no rebuild brings a decision back."
 

@@ -8,6 +8,7 @@ import pytest
 
 from jobs.bronze import device_telemetry as bronze
 from jobs.cli import engine
+from jobs.cli.again import left_behind_words
 from jobs.core.errors import DefinitionError
 from jobs.core.received import RECEIVED
 from jobs.engine.accounting.undeclared import refuse_undeclared
@@ -108,7 +109,9 @@ def test_a_table_is_retired_by_name_said_everywhere_and_taken_back(filled: Lake)
 def test_history_whose_only_judge_is_retired_is_refused_with_that_reason(
     filled: Lake, tmp_path: Path
 ) -> None:
+    """And what a repair of silver leaves behind is named: gold, as long as it is retired."""
     words, because = ("--lake", filled.root), ("--because", "they left")
+    assert not left_behind_words(silver.TABLE, filled)
     for name in (gold.TABLE.id, silver.TABLE.id):
         succeeded("retire", name, *because, *words)
     history = tmp_path / "history.jsonl"
@@ -119,6 +122,7 @@ def test_history_whose_only_judge_is_retired_is_refused_with_that_reason(
 
     assert refused.code == 2, refused.printed
     assert f"{silver.TABLE.id} is retired, by " in refused.err
+    assert gold.TABLE.id in left_behind_words(silver.TABLE, filled)
 
 
 def test_a_table_that_no_module_declares_is_named_and_no_request_to_forget_passes_over_it(

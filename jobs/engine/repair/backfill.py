@@ -39,6 +39,7 @@ from jobs.engine.pipeline.shadow_lake import refuse_half_done
 from jobs.engine.quarantine.resolutions import REPLAY, Status, half_imported, unfinished
 from jobs.engine.quarantine.write import UNSIGNED, Signed, append_entry, hold, resolve
 from jobs.engine.repair.closed_range import Span, is_open, left_until, refuse_open
+from jobs.engine.repair.leave_behind import leave_behind
 from jobs.engine.repair.reach import reach_of
 from jobs.engine.repair.read_together import all_read, believed_by
 from jobs.engine.repair.rejudge_range import rejudged
@@ -319,6 +320,7 @@ def _replace(  # noqa: PLR0913  # the rows, what they are known by, and what may
     if not entry.came and not entry.gone:
         append_entry(spark, table, lake, final)
         return final
+    leave_behind(table, lake)
     keys = changed.select(*(F.col(each).alias(f"_of_{each}") for each in by)).distinct()
     is_changed = span.holds(str(table.event_at))
     for each in by:

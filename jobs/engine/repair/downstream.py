@@ -56,6 +56,11 @@ def retired_above(table: Table, lake: Lake) -> list[Table]:
     return [each for each in _reached(table, lake) if each.id in known] if known else []
 
 
+def left_behind(table: Table, lake: Lake) -> list[Table]:
+    """Return the retired tables downstream that keep the old rows when those of a table change, and must be rebuilt to follow."""
+    return [each for each in retired_above(table, lake) if not follows(each, table, lake)]
+
+
 def _reached(table: Table, lake: Lake) -> list[Table]:
     reached = [table]
     for other in catalog.tables():

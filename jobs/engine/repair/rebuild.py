@@ -29,6 +29,7 @@ from jobs.engine.pipeline.column_lineage import take_over_lineage
 from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.pipeline.shadow_lake import Promotion, Shadow, summed
 from jobs.engine.repair.backfill import ROLE
+from jobs.engine.repair.leave_behind import leave_behind
 from jobs.engine.runtime.meter import code_version
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.commit_time import committed_at
@@ -173,6 +174,7 @@ def promote(
         elif known.undoing:
             shadow_lake.refuse_half_done(table, lake)
         entry = summed(made.table(table), known.mark)
+        leave_behind(table, lake)
         take_over_lineage(table, made, lake)  # first: no row may be there whose masks are not known
         # The quarantine first and the table last, as in every batch.
         for source, target, version in zip(
@@ -335,6 +337,7 @@ def undo(spark: SparkSession, table: Table, lake: Lake) -> Entry:
         known.done, known.undoing = False, True
         shadow_lake.write(made, known)
         mark = f"undo {known.mark}"
+        leave_behind(table, lake)
         entry = summed(lake.table(table), mark, until=known.before[0])
         for path, version in [*versions.items()][::-1]:
             _go_back(spark, path, version, entry)

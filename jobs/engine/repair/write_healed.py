@@ -5,6 +5,7 @@ from pyspark.sql import SparkSession
 from jobs.core.received import PLACE
 from jobs.core.table import Judged
 from jobs.engine.quarantine.write import append_entry
+from jobs.engine.repair.leave_behind import leave_behind
 from jobs.engine.repair.replay_plan import Healing
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.lake import Lake
@@ -19,7 +20,9 @@ def write_healed(
     """Commit the rows of a plan together with their ledger entry, which counts them in ``came`` and ``gone``."""
     if not final.came and not final.gone:
         append_entry(spark, table, lake, final)
-    elif not live_rows(lake.table(table)):  # no stream has read a row of it yet
+        return
+    leave_behind(table, lake)
+    if not live_rows(lake.table(table)):  # no stream has read a row of it yet
         commit = delta_commit.Commit(spark, lake.table(table))
         commit.write(healed.rows)
         commit.commit(final.encoded())

@@ -1,0 +1,63 @@
+"""A repair below a retired table lets go of its place before it changes rows, because its stream would pass over them."""
+
+from pathlib import Path
+from unittest.mock import Mock, patch
+
+import pytest
+
+from jobs.cli.again import note_left_behind
+from jobs.core.errors import DefinitionError
+from jobs.engine.accounting.balance_sheet import balance
+from jobs.engine.repair import write_healed as module
+from jobs.engine.repair.leave_behind import leave_behind
+from jobs.engine.repair.replay import REPLAY
+from jobs.engine.repair.retire_table import take_back
+from jobs.engine.repair.write_healed import write_healed
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.retired import Retirement, retired, write_down
+from jobs.gold import device_daily
+from tests.engine.written import GOLD, SILVER, entry, small_lake
+
+WHY = Retirement(who="ann", at="2026-11-20T12:00:00+00:00", why="enough")
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """Return a lake whose gold is retired, with all that it has read."""
+    made = small_lake(tmp_path / "lake")
+    write_down(GOLD.id, WHY, made)
+    return made
+
+
+def test_a_replay_lets_go_before_its_rows_come_and_names_what_is_left_behind(
+    lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The books could not say it: for them gold has read all of silver."""
+    done = entry(SILVER, mode=REPLAY, came=1, since="2026-11-20", until="2026-11-21")
+    kept: list[bool] = []
+
+    with patch.object(
+        module, "swap", lambda *_, **__: kept.append(retired(lake)[GOLD.id].place_kept)
+    ):
+        write_healed(Mock(), SILVER, lake, Mock(), done)
+    note_left_behind(SILVER, lake, [done])
+
+    assert kept == [False]
+    assert balance(GOLD, lake).faults == []
+    assert f"computed from the old rows: {GOLD.id}" in capsys.readouterr().err
+    with pytest.raises(DefinitionError, match="cannot go on where it ended"):
+        take_back(GOLD, lake)
+
+
+def test_a_repair_that_changes_no_row_and_a_table_without_a_stream_need_nothing(
+    lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_down(device_daily.TABLE.id, WHY, lake)
+
+    leave_behind(GOLD, lake)
+    with patch.object(module, "append_entry"):
+        write_healed(Mock(), SILVER, lake, Mock(), entry(SILVER, mode=REPLAY))
+    note_left_behind(SILVER, lake, [entry(SILVER), None])
+
+    assert all(each.place_kept for each in retired(lake).values())
+    assert capsys.readouterr().err == ""
