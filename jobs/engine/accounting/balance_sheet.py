@@ -208,23 +208,31 @@ def _drop_faults(books: Books, sheet: Balance) -> Iterator[str]:
         version, batch = books.sheet.dropped_at or (-1, -1)
         yield (
             f"dropped {sheet.dropped_by_watermark} rows below the watermark, first in batch {batch} "
-            f"(version {version}); {_way_back(books)}"
+            f"(version {version}); {_way_back(books, sheet.dropped_by_watermark)}"
         )
 
 
-def _way_back(books: Books) -> str:
+def _way_back(books: Books, dropped: int) -> str:
     """Return how rows that were dropped come in, and how no more are."""
     table, drops = books.table, books.sums.drops
-    if isinstance(table, Ingested | Judged) or not drops:
+    if isinstance(table, Ingested | Judged):
         return "a backfill of their range adds them"
+    names = " and ".join(source.id for source in table.upstream)
+    late = (
+        f"rows of {names} came later than its `lateness` says, on which the watermark of {table.id} rests: declare it as "
+        "long as they come late, and"
+    )
+    if sum(rows for rows, _ in drops) < dropped:
+        return (
+            f"{late} compute the table again, because their range is not known: `strandline rebuild {table.id}`, then "
+            f"`strandline promote {table.id}`"
+        )
     ends = [each for _, ranges in drops for each in ranges]
     since = EPOCH + min(first for first, _ in ends) * MICROSECOND
     until = EPOCH + (max(last for _, last in ends) + 1) * MICROSECOND
-    names = " and ".join(source.id for source in table.upstream)
     whole = until.replace(microsecond=0) + timedelta(seconds=bool(until.microsecond))
     return (
-        f"rows of {names} came later than its `lateness` says, on which the watermark of {table.id} rests: declare it as "
-        f"long as they come late, and `strandline backfill {table.id} --since {since.replace(microsecond=0).isoformat()} "
+        f"{late} `strandline backfill {table.id} --since {since.replace(microsecond=0).isoformat()} "
         f"--until {whole.isoformat()}` adds those that were dropped"
     )
 

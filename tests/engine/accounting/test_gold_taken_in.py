@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -11,12 +12,14 @@ from jobs.core.modes import Batch
 from jobs.core.table import Appended, Windowed
 from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.pipeline.batch_accounting import begins_windows
+from jobs.engine.pipeline.shadow_lake import summed
 from jobs.engine.proof.verify import count_faults
 from jobs.engine.repair.backfill import backfill
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.ledger_sums import Sums
+from tests.engine.written import GOLD, entry, numbers, small_lake, written
 from tests.support.edits import CLICKS, FIELDS, TEN
 from tests.support.literal import put
 from tests.support.modes import derive
@@ -204,6 +207,26 @@ def test_a_row_of_a_session_that_is_over_before_its_declared_length_is_counted_a
     assert "dropped 2 rows below the watermark" in sheet.faults[0]
 
 
+def test_rows_whose_range_is_unknown_come_back_by_a_rebuild_that_is_promoted(
+    tmp_path: Path,
+) -> None:
+    """The fault advised a backfill of a range that it did not name, after which it was there still."""
+    lake, rebuilt = small_lake(tmp_path / "live"), small_lake(tmp_path / "rebuilt")
+    for between in (None, (10, 20)):
+        refused = entry(GOLD, good=-1, dropped_by_watermark=1, dropped_between=between)
+        written(lake.table(GOLD), [], refused.encoded())
+
+        (fault,) = balance(GOLD, lake).faults
+
+        assert "`strandline rebuild gold.device_signal_10m`" in fault
+        assert "`strandline promote gold.device_signal_10m`" in fault
+        assert "backfill" not in fault
+
+    promoted = summed(rebuilt.table(GOLD), "a rebuild")
+    written(lake.table(GOLD), numbers(1), promoted.encoded(), mode="overwrite")
+    assert balance(GOLD, lake).faults == []
+
+
 def clicked(spark: SparkSession, lake: Lake) -> DataFrame:
     put(lake, LOG, "1")
     return spark.read.format("delta").load(str(lake.table(CLICKS)))
@@ -268,8 +291,8 @@ def test_dropped_rows_are_back_when_all_of_their_range_was_computed_again(
 ) -> None:
     """In one backfill or in several; the ranges that are left are those that the fault names."""
     sums = Sums()
-    for version, entry in enumerate([drop(5, 10, 20), drop(3, 40, 40)]):
-        sums.add(version, entry)
+    for version, dropped in enumerate([drop(5, 10, 20), drop(3, 40, 40)]):
+        sums.add(version, dropped)
     for version, each in enumerate(repairs, start=2):
         sums.add(version, repair(*each))
     assert sums.brought_back == brought_back
