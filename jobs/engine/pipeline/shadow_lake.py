@@ -90,7 +90,7 @@ class Promotion:
         before: The versions of the table's folders before the promotion, which an undo restores.
         done: Whether it is complete; until then rows and checkpoint do not belong together.
         undoing: Whether an undo was begun.
-        undone: Whether the undo is complete.
+        undone: Whether the undo is complete, or none is possible.
     """
 
     mark: str

@@ -181,22 +181,23 @@ def promote(
             made.folders(table)[::-1], lake.folders(table)[::-1], known.before[::-1], strict=True
         ):
             _take_over(spark, source, target, entry, version)
+        if table.id in retired(lake):
+            # Before its checkpoint is exchanged: maintenance removes the state that is at the place of a table that was let go.
+            # No stream begins before the promotion is done, and no undo could go on with the state that was removed.
+            known.undone = True
+            shadow_lake.write(made, known)
+            strike_out(table.id, lake)
         _exchange(lake.checkpoint(table), made.checkpoint(table), made.put_away(known.mark))
         for side in (Where.BEFORE, Where.RANGE):  # the rows that they concern were judged anew
             gate_files.clear(table, lake, side)
-        ended = retired(lake).get(table.id)
         known.done = True
-        known.undone = ended is not None or not can_be_read(made.put_away(known.mark))
+        known.undone = known.undone or not can_be_read(made.put_away(known.mark))
         shadow_lake.write(made, known)
         # No undo could go on with it, and maintenance would keep what it has not read.
         if known.undone:
             made.put_away(known.mark).remove(if_possible=True)
         for folder in made.folders(table):
             folder.remove(if_possible=True)
-        if (
-            ended is not None
-        ):  # last: until then no stream begins with a checkpoint that is half exchanged
-            strike_out(table.id, lake)
         return entry
 
 
@@ -305,7 +306,7 @@ def refuse_without_promotion(table: Table, lake: Lake) -> Promotion:
         DefinitionError: There is none.
     """
     known = shadow_lake.read(Shadow.of(table, lake))
-    if known is None or known.undone:
+    if known is None or (known.done and known.undone):
         raise DefinitionError(
             f"{table.id} has no promotion to undo",
             hint="only the last promotion can be undone, and only once.",

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from jobs.core.errors import DefinitionError
 from jobs.engine.accounting.balance_sheet import balance, waiting
+from jobs.engine.gates import gate_files
 from jobs.engine.pipeline.readers import readers
 from jobs.engine.pipeline.runner import Site
 from jobs.engine.quarantine.write import Signed
@@ -17,7 +18,7 @@ from jobs.engine.repair.expire import expire
 from jobs.engine.repair.forget import Forgetting
 from jobs.engine.repair.forget_recorded import carry_out
 from jobs.engine.repair.forget_request import Request
-from jobs.engine.repair.rebuild import promote, rebuild
+from jobs.engine.repair.rebuild import promote, rebuild, undo
 from jobs.engine.repair.retire_table import retire, take_back
 from jobs.engine.repair.scrub import AFTER, scrub
 from jobs.engine.service.maintain import Policy, maintain
@@ -113,7 +114,21 @@ def test_after_a_week_nothing_is_kept_for_it_and_it_is_fed_again_by_a_rebuild(
         take_back(gold.TABLE, morning)
     assert f"strandline rebuild {gold.TABLE.id}" in refused.value.hint
     rebuild(gold.TABLE, morning, site)
+    with (
+        patch.object(gate_files, "clear", side_effect=KeyboardInterrupt),  # after the exchange
+        pytest.raises(KeyboardInterrupt),
+    ):
+        promote(gold.TABLE, morning, site)
+    state = morning.checkpoint(gold.TABLE) / STATE_OF
+    assert state.exists()
+    [*maintain(morning, NOON + UNDOABLE + timedelta(hours=1), Policy())]
+    assert state.exists(), "maintenance took the state of the new checkpoint for that of the old"
+    with pytest.raises(DefinitionError, match="was interrupted"):
+        derive(spark, morning, gold.TABLE)
+
     promote(gold.TABLE, morning, site)
+    with pytest.raises(DefinitionError, match="no promotion to undo"):
+        undo(spark, gold.TABLE, morning)
     assert retired(morning) == {}
     derive(spark, morning, gold.TABLE)
     assert waiting(gold.TABLE, morning) == 0
