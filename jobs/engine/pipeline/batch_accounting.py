@@ -9,8 +9,9 @@ normal case, and costs nothing. Otherwise the range is read again, and the rows 
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -19,9 +20,9 @@ from jobs.core.received import RECEIVED
 from jobs.core.table import Appended, Judged, Streamed, Table, Upserted, Windowed
 from jobs.core.verdict import judged
 from jobs.engine.pipeline.function_counts import Watch, mark_of, of_stream
-from jobs.engine.pipeline.plan_tree import columns, tree, written
+from jobs.engine.pipeline.plan_tree import Node, columns, tree, written
 from jobs.engine.runtime.meter import code_version
-from jobs.engine.storage.changed_range import Reach, hull
+from jobs.engine.storage.changed_range import Reach
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.ledger_snapshot import sums_of
@@ -32,6 +33,21 @@ from jobs.engine.storage.spark_checkpoint import Planned
 Parts = Mapping[str, Sequence[tuple[int, Added]]]
 """For each source the versions that a batch reads, and what each adds."""
 
+BOUNDED = frozenset(
+    {
+        "Aggregate",
+        "Expand",
+        "Filter",
+        "Generate",
+        "LocalRelation",
+        "LogicalRDD",
+        "LogicalRelation",
+        "Project",
+        "Union",
+    }
+)
+"""Operators whose rows lie no further apart than the windows are long."""
+
 
 def inputs_of(table: Streamed, lake: Lake, plan: Planned, ids: Mapping[str, str]) -> Parts:
     """Return what a batch reads of each source, whose ids are known."""
@@ -39,22 +55,16 @@ def inputs_of(table: Streamed, lake: Lake, plan: Planned, ids: Mapping[str, str]
 
 
 def opened(  # noqa: PLR0913, PLR0917  # what is known before a batch runs
-    spark: SparkSession,
     table: Streamed,
     stream: str,
     plan: Planned,
     inputs: Parts,
     mode: str,
     most: int,
-    *,
-    selects: bool = False,
+    below: "Below",
 ) -> Entry:
-    """Begin the entry of a batch with the figures that are known before it runs, the dropped rows among them.
-
-    ``selects`` says whether the table's function leaves rows out and does nothing else.
-    """
+    """Begin the entry of a batch with the figures that are known before it runs, the dropped rows among them."""
     parts = {source: versions for source, versions in inputs.items() if versions}
-    dropped, between = _dropped(spark, table, plan, parts, selects=selects)
     return Entry(
         table=table.id,
         mode=mode,
@@ -64,8 +74,8 @@ def opened(  # noqa: PLR0913, PLR0917  # what is known before a batch runs
         source=", ".join(inputs),
         versions={source: (read[0][0], read[-1][0]) for source, read in parts.items()},
         read=sum(part.rows for read in parts.values() for _, part in read),
-        dropped_by_watermark=dropped,
-        dropped_between=None if isinstance(table, Judged) else between,
+        dropped_by_watermark=below.dropped,
+        dropped_between=below.between if below.dropped else None,
         whole=plan.whole,
         watermark=_text(plan.watermark_ms),
         code=code_version(table),
@@ -113,26 +123,45 @@ def watch_of(spark: SparkSession, table: Judged, lake: Lake, stream: str, inputs
     )
 
 
-def may_refuse(table: Streamed, plan: Planned, parts: Parts) -> bool:
-    """Return whether a batch may have rows below the watermark, by the statistics of what it reads."""
-    read = {source: [part for _, part in parts.get(source.id, ())] for source in table.upstream}
-    return bool(plan.late_ms) and any(
-        each and _oldest(table, source, each) <= plan.late_ms for source, each in read.items()
-    )
+class Below(NamedTuple):
+    """What a batch has below the watermark.
 
-
-def _dropped(
-    spark: SparkSession, table: Streamed, plan: Planned, parts: Parts, *, selects: bool
-) -> tuple[int, Reach | None]:
-    """Count the rows that Spark dropped because they are below the watermark, and return the range of their times.
-
-    The range is known where the time of a table's row follows from that of one row of its source: in windows that begin at
-    it. Below a join a row may be of a window hours away, and a backfill of another range would seem to bring it in; and so may
-    a row of a session, or of a window of another length than the declared one, which is the longest.
+    Args:
+        dropped: The rows that Spark drops, by windows of the declared length.
+        rows: All rows below it: no more than these can have been dropped.
+        between: The range of a table's own time in which these lie; None where nothing bounds it.
+        asks: Whether windows may end earlier than the declared ones, so that Spark's figure may be larger.
     """
-    count, between, is_known = 0, None, False
+
+    dropped: int = 0
+    rows: int = 0
+    between: Reach | None = None
+    asks: bool = False
+
+    def counted_in(self, entry: Entry, refused: int) -> Entry:
+        """Return an entry with the rows that Spark dropped by its own figure, where that is larger."""
+        more = min(refused, self.rows) - entry.dropped_by_watermark
+        if more <= 0:
+            return entry
+        dropped = entry.dropped_by_watermark + more
+        between = replace(entry, dropped_between=self.between)
+        return between.settled(good=entry.good - more, held={}, dropped=dropped)
+
+
+def below_watermark(
+    spark: SparkSession, table: Streamed, plan: Planned, parts: Parts, *, selects: bool
+) -> Below:
+    """Count the rows of a batch that Spark drops because they are below the watermark, and find the range of their times.
+
+    The range is that of the windows where these are as declared. Sessions, and windows that are shorter or overlap, begin up to
+    the declared length before a row, and what it changes begins up to that length after it: so the range is wider by it both
+    ways. Below a join a row may be of a window hours away, and a backfill of another range would seem to bring it in.
+
+    ``selects`` says whether the table's function leaves rows out and does nothing else.
+    """
+    found = Below()
     if not plan.late_ms or selects:  # what only selects has no state that could refuse a row
-        return count, between
+        return found
     for source in table.upstream:
         read = [part for _, part in parts.get(source.id, ())]
         if read and _oldest(table, source, read) <= plan.late_ms:
@@ -140,11 +169,35 @@ def _dropped(
             # Older files of bronze may lack a column that newer ones have.
             reader = spark.read.schema(RECEIVED) if isinstance(table, Judged) else spark.read
             rows = reader.parquet(*files)
-            more, reach = _count_below(rows, table, source, plan.late_ms)
-            count += more
-            between = hull([each for each in (between, reach) if each])
-            is_known = bool(more) and begins_windows(table, rows)
-    return count, between if is_known else None
+            dropped, starts, below, times = _count_below(rows, table, source, plan.late_ms)
+            is_exact = bool(below) and begins_windows(table, rows)
+            between = starts if is_exact else _widened(times, table, rows)
+            found = Below(
+                dropped=found.dropped + dropped,
+                rows=found.rows + below,
+                between=between if len(table.upstream) == 1 else None,
+                asks=found.asks or (bool(below) and not is_exact),
+            )
+    return found
+
+
+def _widened(times: Reach | None, table: Streamed, rows: DataFrame) -> Reach | None:
+    if times is None or not (length := _reaches_over(table, rows)):
+        return None
+    more = length // timedelta(microseconds=1)
+    return times[0] - more, times[1] + more
+
+
+def _reaches_over(table: Streamed, rows: DataFrame) -> timedelta | None:
+    """Return how far a row of a table lies at most from the rows that it aggregates; None where nothing bounds it."""
+    if not isinstance(table, Windowed | Upserted) or not table.window or table.reaches:
+        return None
+    # As above: without an answer there is no range.
+    with suppress(Exception):
+        rows = table.transform(rows)
+        if {node.kind for node in _plan(rows).walk()} <= BOUNDED:
+            return table.window_length * len(_grouped(rows))
+    return None
 
 
 def begins_windows(table: Streamed, rows: DataFrame) -> bool:
@@ -171,7 +224,7 @@ def begins_windows(table: Streamed, rows: DataFrame) -> bool:
 
 def _grouped(rows: DataFrame) -> list[list[str]]:
     """Return what each aggregation groups by, the one that reads the source first; none where rows are joined."""
-    plan = tree(str(rows._jdf.queryExecution().optimizedPlan().toJSON()))  # noqa: SLF001  # there is no public way
+    plan = _plan(rows)
     found = columns(plan, iter(()))
     nodes = [*plan.walk()][::-1]
     if any(node.kind == "Join" for node in nodes):
@@ -181,6 +234,10 @@ def _grouped(rows: DataFrame) -> list[list[str]]:
         for node in nodes
         if node.kind == "Aggregate" and (keys := node.expressions("groupingExpressions"))
     ]
+
+
+def _plan(rows: DataFrame) -> Node:
+    return tree(str(rows._jdf.queryExecution().optimizedPlan().toJSON()))  # noqa: SLF001  # there is no public way
 
 
 def _oldest(table: Streamed, source: Table, read: Sequence[Added]) -> float:
@@ -198,27 +255,41 @@ def _oldest(table: Streamed, source: Table, read: Sequence[Added]) -> float:
 
 def _count_below(
     rows: DataFrame, table: Streamed, source: Table, late_ms: int
-) -> tuple[int, Reach | None]:
+) -> tuple[int, Reach | None, int, Reach | None]:
     """Count the rows below the watermark by Spark's comparison: a row at the watermark is dropped too.
 
-    Their range is that of the table's own time: for windows, of their starts.
+    Returns:
+        The rows whose windows of the declared length are below it, and the range of the table's own time: for windows, of
+        their starts. Then all rows that are below it themselves, and the range of their times.
     """
     match table:
         case Judged():
             time = F.col("_time")
-            moment = judged(rows, table).select(time.alias("moment"), time.alias("at"))
+            moment = judged(rows, table).select(time.alias("moment"), time.alias("at"), time)
         case Windowed() | Upserted(window=str()):
-            window = F.window(str(source.event_at), str(table.window))
-            moment = rows.select(window["end"].alias("moment"), window["start"].alias("at"))
+            time = F.col(str(source.event_at))
+            window = F.window(time, str(table.window))
+            ends, starts = window["end"].alias("moment"), window["start"].alias("at")
+            moment = rows.select(ends, starts, time.alias("_time"))
         case Appended() | Upserted():
             time = F.col(str(source.event_at))
-            moment = rows.select(time.alias("moment"), time.alias("at"))
+            moment = rows.select(time.alias("moment"), time.alias("at"), time.alias("_time"))
         case _:
             assert_never(table)
-    below = moment.where(F.col("moment") <= F.timestamp_millis(F.lit(late_ms)))
-    at = F.unix_micros("at")
-    count, first, last = below.agg(F.count(F.lit(1)), F.min(at), F.max(at)).collect()[0]
-    return count, None if first is None else (first, last)
+    late = F.timestamp_millis(F.lit(late_ms))
+    ends_below = F.col("moment") <= late
+    at, own = F.when(ends_below, F.unix_micros("at")), F.unix_micros("_time")
+    below = moment.where(F.col("_time") <= late)
+    counted = below.agg(
+        F.count(at), F.min(at), F.max(at), F.count(F.lit(1)), F.min(own), F.max(own)
+    )
+    count, first, last, among, since, until = counted.collect()[0]
+    return (
+        count,
+        None if first is None else (first, last),
+        among,
+        None if since is None else (since, until),
+    )
 
 
 def _text(watermark_ms: int) -> str | None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from jobs.core.errors import LakeError
 from jobs.core.table import Appended, Judged, Streamed, Upserted, Windowed
@@ -18,9 +18,10 @@ from jobs.core.writer_schema import schemas_from
 from jobs.engine.gates.batch_check import Guard
 from jobs.engine.gates.gate_files import refuse_behind
 from jobs.engine.pipeline.batch_accounting import (
+    Below,
+    below_watermark,
     imported_until,
     inputs_of,
-    may_refuse,
     opened,
     watch_of,
 )
@@ -153,7 +154,8 @@ class Writer:
         if self._selects is None:
             self._selects = not isinstance(table, Judged) and only_selects(spark, table, lake)
         most = self._limit.chosen()
-        entry = opened(spark, table, stream, plan, inputs, self._mode, most, selects=self._selects)
+        below = below_watermark(spark, table, plan, inputs, selects=self._selects)
+        entry = opened(table, stream, plan, inputs, self._mode, most, below)
         if plan.whole and isinstance(table, Judged):
             began_at = {name: first for name, (first, _) in entry.versions.items()}
             entry = replace(entry, imported=imported_until(table, lake, began_at))
@@ -168,15 +170,11 @@ class Writer:
                 return fork.write(rows, entry, meter, watch, held_already=held_already)
             case Windowed() | Appended():
                 dropped = partial(self._dropped.count, spark, entry.stream)
-                is_known = self._selects or entry.dropped_by_watermark
-                refused_by = None
-                if not is_known and may_refuse(table, plan, inputs):
-                    refused_by = partial(refused_first, spark, entry.stream)
                 write = partial(
                     append,
                     path=path,
                     dropped=dropped,
-                    refused=refused_by,
+                    refused=partial(_refused, spark, below) if below.asks else None,
                     table=table,
                     selects=self._selects,
                 )
@@ -198,3 +196,8 @@ class Writer:
     def _has(path: Place, stream: str, number: int) -> bool:
         newest = last_entry(path)
         return newest is not None and newest[1].stream == stream and newest[1].batch >= number
+
+
+def _refused(spark: SparkSession, below: Below, entry: Entry) -> Entry:
+    """Return an entry with what Spark itself has dropped in the batch that runs."""
+    return below.counted_in(entry, refused_first(spark, entry.stream))

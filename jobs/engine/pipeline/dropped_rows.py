@@ -2,9 +2,10 @@
 
 What the first operator drops are rows of a source; they are counted from the source itself (batch_accounting.py), by windows
 of the declared length. A session that is shorter ends earlier, and so Spark refuses a row that this count believes to be in
-time: where it found none, Spark's figure counts, which is of rows or, where they were added up before, of groups of them. An
-operator above it gets rows that no table has, so only Spark can count them. Its figures are final once the batch's rows are
-written, which is before their commit: so they are in the entry, and a batch that is killed and runs again counts anew.
+time: where windows are not as declared, Spark's figure counts if it is larger; it is of rows or, where they were added up
+before, of groups of them. An operator above it gets rows that no table has, so only Spark can count them. Its figures are
+final once the batch's rows are written, which is before their commit: so they are in the entry, and a batch that is killed
+and runs again counts anew.
 """
 
 from collections.abc import Mapping

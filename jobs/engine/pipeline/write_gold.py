@@ -38,7 +38,7 @@ def append(  # noqa: PLR0913  # what is written, where, and what is known of it
     meter: Meter,
     *,
     dropped: Callable[[], Dropped] = dict,
-    refused: Callable[[], int] | None = None,
+    refused: Callable[[Entry], Entry] | None = None,
     table: Derived | None = None,
     selects: bool = False,
 ) -> Entry | None:
@@ -50,15 +50,15 @@ def append(  # noqa: PLR0913  # what is written, where, and what is known of it
         entry: The batch's entry.
         meter: Measures the batch.
         dropped: Counts the rows that an operator dropped.
-        refused: Counts the rows of the sources that were dropped, where the batch may have some and its entry has none.
+        refused: Adds the rows of the sources that Spark dropped, where these may be more than the entry has.
         table: The table, whose windows may say how many rows they count.
         selects: Whether its function leaves rows out and does nothing else to their number.
     """
     commit = delta_commit.Commit(rows.sparkSession, path)
     written = write(commit, rows, counts=counting_column(table))
     entry = replace(entry, dropped_above=dropped())
-    if refused is not None and (count := refused()):
-        entry = entry.settled(good=entry.good - count, held={}, dropped=count)
+    if refused is not None:
+        entry = refused(entry)
     filled = entry.taken_in(written=written.rows, counted=written.counted, selects=selects)
     final = _closed(filled, written.rows, meter)
     if final is not None:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from jobs.core.modes import Batch
 from jobs.core.table import Appended, Windowed
 from jobs.engine.accounting.balance_sheet import balance
-from jobs.engine.pipeline.batch_accounting import begins_windows
+from jobs.engine.pipeline.batch_accounting import Below, begins_windows
 from jobs.engine.pipeline.shadow_lake import summed
 from jobs.engine.proof.verify import count_faults
 from jobs.engine.repair.backfill import backfill
@@ -185,10 +185,10 @@ VISITS = Windowed(
 )
 
 
-def test_a_row_of_a_session_that_is_over_before_its_declared_length_is_counted_as_dropped(
+def test_rows_of_sessions_that_are_over_before_their_declared_length_are_dropped_and_a_backfill_brings_them_in(
     spark: SparkSession, lake: Lake
 ) -> None:
-    """By windows of the declared length it was in time, so it was nowhere and the books balanced."""
+    """By windows of that length two of them were in time, so they were nowhere, the more so beside one that was not."""
     log = """
         batch | k | site | at
         1     | a | x    | 12:01:00
@@ -196,6 +196,7 @@ def test_a_row_of_a_session_that_is_over_before_its_declared_length_is_counted_a
         3     | b | x    | 13:01:00
         3     | c | x    | 12:20:00
         3     | c | x    | 12:21:00
+        3     | e | x    | 11:30:00
         4     | d | x    | 16:00:00
     """
     for number in ("1", "2", "3", "4"):
@@ -203,8 +204,34 @@ def test_a_row_of_a_session_that_is_over_before_its_declared_length_is_counted_a
         derive(spark, lake, VISITS)
 
     sheet = balance(VISITS, lake)
-    assert (sheet.read, sheet.good, sheet.dropped_by_watermark, sheet.rows) == (6, 4, 2, 3)
-    assert "dropped 2 rows below the watermark" in sheet.faults[0]
+    assert (sheet.read, sheet.good, sheet.dropped_by_watermark, sheet.rows) == (7, 4, 3, 3)
+    assert "dropped 3 rows below the watermark" in sheet.faults[0]
+    hint = "strandline backfill gold.visits --since 2026-11-20T10:30:00+00:00 --until 2026-11-20T13:21:01+00:00"
+    assert hint in sheet.faults[0]
+
+    done = backfill(spark, VISITS, lake, Span(since=at("10:30:00"), until=at("13:21:01")))
+
+    assert (done.came, done.gone) == (2, 0)
+    after = balance(VISITS, lake)
+    assert (after.faults, after.good, after.dropped_by_watermark, after.healed) == ([], 7, 0, 3)
+
+
+@pytest.mark.parametrize(
+    ("counted", "refused", "dropped"), [(0, 0, 0), (0, 2, 2), (1, 3, 3), (3, 1, 3), (1, 9, 4)]
+)
+def test_the_larger_figure_counts_up_to_the_rows_below_the_watermark(
+    counted: int, refused: int, dropped: int
+) -> None:
+    """One row that is late by the declared length hid those of shorter windows; overlapping windows refuse a row twice."""
+    below = Below(dropped=counted, rows=4, between=(10, 20), asks=True)
+    began = entry(
+        GOLD, read=6, dropped_by_watermark=counted, dropped_between=(10, 20) if counted else None
+    ).settled(good=6 - counted, held={}, dropped=counted)
+
+    found = below.counted_in(began, refused)
+
+    assert (found.dropped_by_watermark, found.good, found.duplicates) == (dropped, 6 - dropped, 0)
+    assert found.dropped_between == ((10, 20) if dropped else None)
 
 
 def test_rows_whose_range_is_unknown_come_back_by_a_rebuild_that_is_promoted(
