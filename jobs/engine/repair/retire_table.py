@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from jobs import catalog
 from jobs.core.errors import DefinitionError
 from jobs.core.kind import Layer
-from jobs.core.table import Table
+from jobs.core.table import Recomputed, Table
 from jobs.engine.accounting.undeclared import undeclared
 from jobs.engine.quarantine.write import Signed
 from jobs.engine.repair.expire import refuse_unfit
@@ -102,10 +102,20 @@ def _refuse_ended(table: Table, known: Mapping[str, Retirement]) -> None:
     if not known[table.id].place_kept:
         raise DefinitionError(
             f"{table.id} cannot go on where it ended: what it has not read was kept for a week, or was deleted or forgotten since",
-            hint=f"`strandline rebuild {table.id}` computes it anew from what there is, and `strandline promote {table.id}` feeds "
-            "it from there on.",
+            hint=_way_on(table),
             table=table.id,
         )
+
+
+def _way_on(table: Table) -> str:
+    """Return how a table is had again whose place was let go; no hint of a rebuild where that would be refused."""
+    another = "declare it under another name, which computes it from what there is; this one stays readable"
+    if isinstance(table, Recomputed):
+        return f"{another} (infra/docs/own_tables.md)."
+    return (
+        f"`strandline rebuild {table.id}` computes it anew from what there is, and `strandline promote {table.id}` feeds "
+        f"it from there on. Where retention has deleted rows below it since, so that a rebuild is refused: {another}."
+    )
 
 
 def delete(name: str, lake: Lake) -> None:

@@ -13,6 +13,7 @@ from jobs.engine.storage import retired as module
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.retired import STATE_OF, Retirement, let_go, retired, write_down
+from jobs.gold.site_traffic_1h import TABLE as RECOMPUTED
 from tests.engine.written import GOLD, small_lake
 from tests.support.rows import NOON
 
@@ -60,3 +61,21 @@ def test_a_table_whose_place_was_just_let_go_is_not_taken_back(
         take_back(GOLD, lake)
 
     assert json.loads(lake.retired.text() or "")[GOLD.id]["place_kept"] is False
+
+
+def test_what_cannot_be_rebuilt_is_not_sent_to_a_rebuild(lake: Lake) -> None:
+    """`rebuild` sent it to `run`, which sent it to `retire --undo`."""
+    for table in (GOLD, RECOMPUTED):
+        gone = Retirement(who="ann", at=NOON.isoformat(), why="enough", place_kept=False)
+        write_down(table.id, gone, lake)
+
+    hints = {}
+    for table in (GOLD, RECOMPUTED):
+        with pytest.raises(DefinitionError) as refused:
+            take_back(table, lake)
+        hints[table.id] = refused.value.hint
+
+    assert hints[RECOMPUTED.id].startswith("declare it under another name")
+    assert "rebuild" not in hints[RECOMPUTED.id]
+    assert hints[GOLD.id].startswith(f"`strandline rebuild {GOLD.id}`")
+    assert "under another name" in hints[GOLD.id]
