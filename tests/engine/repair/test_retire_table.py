@@ -14,11 +14,15 @@ from jobs.engine.gates import gate_files
 from jobs.engine.pipeline.readers import readers
 from jobs.engine.pipeline.runner import Site
 from jobs.engine.quarantine.write import Signed
+from jobs.engine.repair.backfill import backfill
+from jobs.engine.repair.closed_range import Span
+from jobs.engine.repair.downstream import left_behind
 from jobs.engine.repair.expire import expire
 from jobs.engine.repair.forget import Forgetting
 from jobs.engine.repair.forget_recorded import carry_out
 from jobs.engine.repair.forget_request import Request
 from jobs.engine.repair.rebuild import promote, rebuild, undo
+from jobs.engine.repair.replay import replay
 from jobs.engine.repair.retire_table import retire, take_back
 from jobs.engine.repair.scrub import AFTER, scrub
 from jobs.engine.service.maintain import Policy, maintain
@@ -43,7 +47,7 @@ from jobs.silver import device_telemetry as silver
 from tests.support.events import TABLE as BRONZE
 from tests.support.events import readings, received
 from tests.support.modes import answers_of, derive, proven, twin
-from tests.support.morning import LATER, step_by_step
+from tests.support.morning import LATER, STRICT, step_by_step
 from tests.support.morning import TABLES as BOTH
 from tests.support.rows import NOON
 from tests.support.seeds import copied
@@ -51,6 +55,7 @@ from tests.support.seeds import copied
 pytestmark = pytest.mark.slow
 
 SIGNED = Signed(who="ann", at=NOON, why="it is counted elsewhere")
+AGAIN = Retirement(who="ann", at=NOON.isoformat(), why="enough")
 DEVICE = "d2"
 REQUEST = Request.of(f"device_id = '{DEVICE}'")
 
@@ -188,6 +193,37 @@ def test_a_request_to_forget_reaches_it_and_waits_for_no_stream_of_it(
     assert proven(morning, BOTH)
     [*scrub(spark, morning, NOON + AFTER)]
     assert [hit.file for hit in search(morning, DEVICE) if hit.kind == TABLE_FILE] == []
+
+
+@pytest.mark.prove(alone="half a minute")
+def test_what_a_repair_changes_below_it_is_not_promised_by_an_undo(
+    spark: SparkSession, morning: Lake
+) -> None:
+    """Its stream passes over what a replay, a backfill or a promotion changes, so it does not go on from where it ended."""
+    received(morning, readings(LATER))
+    derive(spark, morning, silver.TABLE)
+    ended(morning)
+    reach = Span(since=NOON - timedelta(hours=12), until=NOON - timedelta(hours=2))
+
+    changed = backfill(spark, silver.TABLE, morning, reach)
+    assert (changed.came, changed.gone) == (0, 0)
+    assert retired(morning)[gold.TABLE.id].place_kept, "no row has changed"
+    assert backfill(spark, STRICT, morning, reach).gone > 0
+    assert left_behind(silver.TABLE, morning) == [gold.TABLE]
+    with pytest.raises(DefinitionError, match="cannot go on where it ended"):
+        take_back(gold.TABLE, morning)
+
+    write_down(gold.TABLE.id, AGAIN, morning)
+    assert replay(spark, silver.TABLE, morning).healed > 0
+    assert not retired(morning)[gold.TABLE.id].place_kept
+    write_down(gold.TABLE.id, AGAIN, morning)
+    site = Site(spark=spark, clock=lambda: NOON)
+    rebuild(silver.TABLE, morning, site)
+    promote(silver.TABLE, morning, site)
+    assert not retired(morning)[gold.TABLE.id].place_kept
+    write_down(gold.TABLE.id, AGAIN, morning)
+    undo(spark, silver.TABLE, morning)
+    assert not retired(morning)[gold.TABLE.id].place_kept
 
 
 def test_what_is_too_old_below_it_goes_without_waiting_and_its_own_rows_go_too(
