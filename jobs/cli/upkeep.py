@@ -106,8 +106,8 @@ def _let_go(where: Lake, host: str, *, go: bool) -> None:
             f"{host} is this machine: what a process of it that is gone held is free already",
             hint="`strandline maintain --dry-run` names the process that still holds something; end that one.",
         )
-    held = [pin.who for pin in pins(where.root) if pin.who.endswith(f" on {host}")]
-    for who in let_go(where.root, host) if go else held:
+    held = let_go(where.root, host, go=go)
+    for who in held:
         note(f"let go: what {who} held" if go else f"would be let go: what {who} holds")
     if not held:
         note(f"nothing of {host} is pinned")

@@ -105,8 +105,8 @@ def pins(root: Place) -> Iterator[Pin]:
         yield Pin(who=_in_words(pin["holder"]), since=pin.get("since"), versions=pin["versions"])
 
 
-def let_go(root: Place, host: str) -> list[str]:
-    """Remove the pins of a machine that a person knows to be gone, and return whose they were.
+def let_go(root: Place, host: str, *, go: bool = True) -> list[str]:
+    """Remove the pins of a machine that a person knows to be gone, and return whose they were; only look without ``go``.
 
     A process that lives there all the same renews its own within a minute; until then a deletion takes only what has been
     replaced for as long as a policy says.
@@ -116,7 +116,8 @@ def let_go(root: Place, host: str) -> list[str]:
         text = (folder / name).text()
         holder = {} if name.startswith(".") or text is None else json.loads(text)["holder"]
         if holder.get("host") == host:
-            (folder / name).remove()
+            if go:
+                (folder / name).remove()
             found.append(_in_words(holder))
     return found
 
