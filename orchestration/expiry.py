@@ -14,10 +14,10 @@ from dagster import (
 )
 
 from jobs import catalog
-from jobs.cli.place import now
 from jobs.core.errors import LakeError
 from jobs.core.table import Table
 from jobs.engine.repair.expire import declares, expire, is_due
+from jobs.engine.runtime import clock
 from jobs.engine.storage.lake import Lake
 from orchestration.failures import failure
 from orchestration.resources import LakeResource, SparkResource
@@ -30,7 +30,7 @@ def expire_rows(context: OpExecutionContext, lake: LakeResource, spark: SparkRes
     where, failed = lake.lake(), list[LakeError]()
     for table in due(where):
         try:
-            for each in expire(spark.spark_session, table, where, now()):
+            for each in expire(spark.spark_session, table, where, clock.now()):
                 context.log.info(
                     "%s: %s rows before %s expired", each.table, f"{each.rows:,}", each.until
                 )
@@ -64,4 +64,4 @@ def expire_nightly(lake: LakeResource) -> RunRequest | SkipReason:
 
 def due(lake: Lake) -> list[Table]:
     """Return the tables of which something would expire."""
-    return [table for table in catalog.tables() if is_due(table, lake, now())]
+    return [table for table in catalog.tables() if is_due(table, lake, clock.now())]

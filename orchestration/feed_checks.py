@@ -12,7 +12,7 @@ from dagster import (
     asset_check,
 )
 
-from jobs.cli.place import now
+from jobs.engine.runtime import clock
 from jobs.engine.service.desired_state import Order
 from jobs.engine.service.stream_health import Look, Watch, warned, watch
 from orchestration.resources import LakeResource
@@ -31,7 +31,7 @@ def keeps_up_check(key: AssetKey, feed: str) -> AssetChecksDefinition:
         program = lake.alerts("a look")
         asked, beat = program.order(), program.heartbeat()
         found = watch(
-            asked, beat, now(), starting=program.is_starting(), title=program.program.title
+            asked, beat, clock.now(), starting=program.is_starting(), title=program.program.title
         )
         answered = answer(key, feed, asked, beat, found, {})
         return AssetCheckResult(

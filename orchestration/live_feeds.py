@@ -31,9 +31,9 @@ from dagster import (
 )
 
 from jobs import catalog
-from jobs.cli.place import now
 from jobs.core.table import Judged
 from jobs.core.topic import Topic
+from jobs.engine.runtime import clock
 from jobs.engine.service.background_stream import Always
 from jobs.engine.service.desired_state import Order
 from jobs.engine.service.stream_health import LOOKS, Ill, Look, is_well, looks, watch
@@ -140,7 +140,7 @@ def watch_alerts(feeds: Sequence[LiveFeed]) -> SensorDefinition:
     )
     def watches(context: SensorEvaluationContext, lake: LakeResource) -> SensorResult | SkipReason:
         """Check and observe the feeds, and request a run when their process must be restarted."""
-        return _watched(feeds, context, lake.alerts("watchdog"), now())
+        return _watched(feeds, context, lake.alerts("watchdog"), clock.now())
 
     return watches
 

@@ -19,10 +19,10 @@ from dagster import (
 )
 
 from jobs import catalog
-from jobs.cli import place
 from jobs.cli.ranges import both
 from jobs.core.errors import LakeError
 from jobs.core.model import Model
+from jobs.engine.runtime import clock
 from orchestration.failures import again_or_failed
 from orchestration.keys import MODELS, key, model_key
 from orchestration.resources import LakeResource, SparkResource
@@ -76,7 +76,7 @@ def _asset(model: Model) -> AssetsDefinition:
         try:
             chosen = both(config.since or None, config.until or None, "leave both out")
             span = chosen or everything(spark.spark_session, model, where)
-            words = train(spark.spark_session, model, where, span, place.now())
+            words = train(spark.spark_session, model, where, span, clock.now())
         except LakeError as error:
             raise again_or_failed(error, context.retry_number) from error
         made = words["certificate"]

@@ -19,7 +19,7 @@ from dagster import (
 )
 from pydantic import Field
 
-from jobs.cli.place import now
+from jobs.engine.runtime import clock
 from orchestration.old_events import old_events
 from orchestration.old_runs import left_files, old_runs, shrunk, size
 from orchestration.switched import by_itself
@@ -55,7 +55,7 @@ def purge_history(context: OpExecutionContext, config: Policy) -> None:
                 break
         return done
 
-    before = now() - timedelta(days=config.days)
+    before = clock.now() - timedelta(days=config.days)
     runs = until_due(1 for _ in old_runs(instance, before, config.runs))
     events = until_due(old_events(instance, config.results))
     files = until_due(1 for _ in left_files(instance))

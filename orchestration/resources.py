@@ -25,6 +25,7 @@ from jobs.engine.pipeline.run_summary import Parent, Report
 from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.repair.backfill import MODE
 from jobs.engine.repair.closed_range import Span
+from jobs.engine.runtime import clock
 from jobs.engine.service.background_stream import Always
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.open_table import kinds, live_rows
@@ -111,7 +112,7 @@ class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resou
 
     def report_link(self, day: date | None = None) -> str | None:
         """Return the address of the report of a day, today by default; None while `strandline ui` does not run."""
-        return report_server.link(self.lake(), day or place.now().date())
+        return report_server.link(self.lake(), day or clock.now().date())
 
     def backtest_link(self) -> str | None:
         """Return the address of the page of the last backtest; None while `strandline ui` does not run."""

@@ -30,12 +30,12 @@ from dagster import (
 from pydantic import Field
 
 from jobs import catalog
-from jobs.cli.place import now
 from jobs.core.errors import LakeError
 from jobs.core.table import Ingested, Table
 from jobs.engine.pipeline.danger import URGENT, WARNED, Danger, Level
 from jobs.engine.pipeline.radar import worst
 from jobs.engine.pipeline.span_words import span
+from jobs.engine.runtime import clock
 from orchestration.alarms import ALARM, send_or_keep
 from orchestration.checks import evaluation
 from orchestration.keys import key
@@ -90,7 +90,7 @@ def watch_retention(
         dangers = lake.radar()
     except LakeError as error:  # the stream itself waits for its broker and says so
         return SkipReason(error.message)
-    moment, before = now(), json.loads(context.cursor) if context.cursor else {}
+    moment, before = clock.now(), json.loads(context.cursor) if context.cursor else {}
     answers = [_answer(table, dangers) for table in _bronze(lake)]
     is_due = moment.timestamp() - before.get("answered", 0.0) >= ANSWERED_EVERY
     is_news = _levels(answers) != before.get("levels")

@@ -20,6 +20,7 @@ from pydantic import Field
 from jobs.cli import place
 from jobs.cli.upkeep import GENTLE, policy_of
 from jobs.core.errors import LakeError, TransientError
+from jobs.engine.runtime import clock
 from jobs.engine.service.maintain import Maintained, maintain, refuse_idle
 from jobs.engine.service.orphan_files import left, take_away
 from orchestration.failures import failure
@@ -44,11 +45,11 @@ def maintain_lake(context: OpExecutionContext, config: Upkeep, lake: LakeResourc
     where = lake.lake()
     try:
         done = []
-        for each in maintain(where, place.now(), policy_of(config.keep, config.most)):
+        for each in maintain(where, clock.now(), policy_of(config.keep, config.most)):
             done.append(each)
             if each.merged or each.commits or each.deleted or each.left:
                 context.log.info("%s", each.sentence)
-        orphans = list(left(where, place.now()))
+        orphans = list(left(where, clock.now()))
         _refuse_damaged(context, done)
     except LakeError as error:
         raise failure(error) from error

@@ -22,8 +22,8 @@ from dagster import (
 )
 
 from jobs import catalog
-from jobs.cli.place import now
 from jobs.core.table import Table
+from jobs.engine.runtime import clock
 from jobs.engine.service.desired_state import order
 from jobs.engine.service.heartbeat import heartbeat
 from jobs.engine.service.stream_health import watch
@@ -101,14 +101,17 @@ def _version(table: Table, lake: Lake) -> int:
 def answered(table: Table, lake: LakeResource) -> Iterator[AssetCheckResult]:
     """Answer the checks of a table."""
     link = linked(lake)
-    yield from (_answer(table, sign, link) for sign in signs(table, lake.lake(), now()))
+    yield from (_answer(table, sign, link) for sign in signs(table, lake.lake(), clock.now()))
 
 
 def keeps_up(table: Table, lake: LakeResource) -> AssetCheckResult:
     """Check a table's stream now; the watchdog checks it over time."""
     stream = lake.stream("a look")
     found = watch(
-        order(stream.lake), heartbeat(stream.lake, now()), now(), starting=stream.is_starting()
+        order(stream.lake),
+        heartbeat(stream.lake, clock.now()),
+        clock.now(),
+        starting=stream.is_starting(),
     )
     return AssetCheckResult(
         asset_key=key(table),

@@ -28,10 +28,10 @@ from dagster import (
 )
 
 from jobs import catalog
-from jobs.cli.place import now
 from jobs.core.errors import LakeError
 from jobs.core.table import Ingested, Table
 from jobs.engine.kafka import local_broker
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.settings import settings
 from jobs.engine.service.catch_up_time import in_words
 from jobs.engine.service.desired_state import Order, order
@@ -81,7 +81,7 @@ Looks = dict[str, list[Look]]
 )
 def watchdog(context: SensorEvaluationContext, lake: LakeResource) -> SensorResult | SkipReason:
     """Check, warn, and request a run when the stream must be restarted."""
-    stream, moment = lake.stream("watchdog"), now()
+    stream, moment = lake.stream("watchdog"), clock.now()
     _revive_broker(context, stream.lake)
     asked, beat = order(stream.lake), heartbeat(stream.lake, moment)
     if asked is None or not asked.runs:

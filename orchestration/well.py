@@ -32,7 +32,7 @@ from dagster import (
 )
 
 from jobs import catalog
-from jobs.cli.place import now
+from jobs.engine.runtime import clock
 from jobs.engine.service.condition import Condition, Trouble, condition, damaged
 from orchestration.answers import let_the_second_pass
 from orchestration.links import linked
@@ -69,7 +69,7 @@ def check() -> AssetChecksDefinition:
 
     @asset_check(asset=KEY, name=CHECK, description=ABOUT)
     def is_it_well(lake: LakeResource) -> AssetCheckResult:
-        found = _found(lake, now())
+        found = _found(lake, clock.now())
         said = answer(found, lake)
         return AssetCheckResult(
             passed=said.passed,
@@ -91,7 +91,7 @@ def look_whether_it_is_well(
     torn = seen.get("torn", [])
     if looked := moment - seen.get("looked", 0.0) >= LOOK_AT_LOGS:
         torn = _torn(lake)
-    found = _found(lake, now(), torn)
+    found = _found(lake, clock.now(), torn)
     said = [[each.what, each.says] for each in found.troubles] or [["", found.sentence]]
     cursor = {
         "said": said,

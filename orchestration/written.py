@@ -25,12 +25,12 @@ from dagster import (
 )
 
 from jobs import catalog
-from jobs.cli.place import now
 from jobs.core.modes import MicroBatch
 from jobs.core.table import Table
 from jobs.engine.pipeline.column_lineage import cached_lineage
 from jobs.engine.pipeline.run_summary import Report
 from jobs.engine.repair.closed_days import closed_days
+from jobs.engine.runtime import clock
 from jobs.engine.service.heartbeat import heartbeat
 from jobs.engine.storage.damage import damage
 from jobs.engine.storage.lake import Lake
@@ -56,7 +56,7 @@ Cursor = dict[str, Any]
 def look_at_the_stream(context: SensorEvaluationContext, lake: LakeResource) -> SensorResult:
     """Report the commits of the stream since the last look, and the days closed since."""
     where = lake.lake()
-    beat = heartbeat(where, now())
+    beat = heartbeat(where, clock.now())
     pulses = beat["tables"] if beat and beat["alive"] else {}
     seen: Cursor = json.loads(context.cursor) if context.cursor else {}
     events: list[Event] = []

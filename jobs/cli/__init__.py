@@ -1,1 +1,1 @@
-"""The command line: verbs that people type, and the only place that reads the clock."""
+"""The command line: verbs that people type. It parses their words and renders the answers; the work is done in operate."""

@@ -14,6 +14,7 @@ from jobs.core.table import Ingested
 from jobs.engine.kafka.expired import count, described
 from jobs.engine.quarantine.write import Signed
 from jobs.engine.repair.accept_loss import Accepted, accept, accept_of_feed
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage.lake import Lake
 
@@ -78,7 +79,7 @@ def _accepted(name: str, because: str, found: Settings, where: Lake) -> Accepted
     if table is not None:
         where.refuse_missing(table)
     address = place.demanded_address(found, where)
-    signed = Signed(who=place.login(), at=place.now(), why=because)
+    signed = Signed(who=clock.login(), at=clock.now(), why=because)
     note("starting Spark …")
     site = engine.site(found, where, address, is_brief=True)
     try:

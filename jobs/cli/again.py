@@ -26,6 +26,7 @@ from jobs.engine.repair.downstream import (
     refuse_behind_above,
     refuse_open_above,
 )
+from jobs.engine.runtime import clock
 from jobs.engine.storage.horizon import refuse_expired
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
@@ -110,8 +111,8 @@ def again(  # noqa: PLR0913  # what, where, which range, and the run that it is 
 
 def guarded(spark: SparkSession, table: Table, lake: Lake, span: Span) -> Entry:
     """Recompute a range of a table behind its gate, signed by the user."""
-    guard = Guard(table, lake, place.now, Where.RANGE)
-    signed = Signed(who=place.login(), at=place.now())
+    guard = Guard(table, lake, clock.now, Where.RANGE)
+    signed = Signed(who=clock.login(), at=clock.now())
     return backfill(spark, table, lake, span, signed, guard=guard)
 
 

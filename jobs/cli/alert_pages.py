@@ -2,7 +2,7 @@
 
 from datetime import date
 
-from jobs.cli.place import now
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage.lake import Lake
 from jobs.engine.trust.report_server import AlertPage
@@ -20,7 +20,7 @@ def alert_pages(found: Settings, lake: Lake) -> AlertPage:
 
         folder = read_folder(live_folder(found, lake))
         rules = {rule.id: rule for rule in folder.every}
-        alert = alert_found(lake, alert_id, day, rules, now())
+        alert = alert_found(lake, alert_id, day, rules, clock.now())
         return page(alert) if alert else None
 
     return made

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from jobs.cli import place
 from jobs.cli.screen import emit, note, say
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.settings import Settings, environment
 from jobs.engine.service.background_stream import Always
 from jobs.engine.service.program import ALERTS
@@ -38,8 +39,8 @@ def raising(found: Settings, where: Lake, by: str | None = None) -> Always:
     """Return the process of a lake; orders are signed by ``by``, the user when absent."""
     return Always(
         lake=where,
-        clock=place.now,
+        clock=clock.now,
         environment=environment(found),
-        by=by or place.login(),
+        by=by or clock.login(),
         program=ALERTS,
     )

@@ -17,6 +17,7 @@ from jobs.engine.pipeline.runner import Site
 from jobs.engine.proof.compare import Comparison, compare
 from jobs.engine.repair import rebuild
 from jobs.engine.repair.downstream import above, follows
+from jobs.engine.runtime import clock
 from jobs.engine.storage.damage import damage
 from jobs.engine.storage.handover import handed_over
 from jobs.engine.storage.lake import Lake
@@ -137,7 +138,7 @@ def _carry_out(
         note("starting Spark …")
         site = engine.site(found, where, None, is_brief=True)
         with (
-            handed_over(table, where, place.now, words[0], note=note),
+            handed_over(table, where, clock.now, words[0], note=note),
             site.record(site.spark, table, words[0], where) as wrote,
         ):
             entry = act(table, where, site)

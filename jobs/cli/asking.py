@@ -10,6 +10,7 @@ from jobs import catalog
 from jobs.cli import formats, place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import note, say, show
+from jobs.engine.runtime import clock
 from jobs.engine.trace.sql_query import ask, asked
 from jobs.engine.trace.unmasked_log import write_down
 
@@ -59,7 +60,7 @@ def query(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     how = formats.chosen(form, to, as_json=as_json)
     _, where = place.existing(lake, briefly=True)
     if unmasked is not None:
-        write_down(where, {"sql": sql}, who=place.login(), at=place.now(), why=unmasked)
+        write_down(where, {"sql": sql}, who=clock.login(), at=clock.now(), why=unmasked)
     if how is formats.Format.PARQUET and to is not None:
         with asked(sql, catalog.tables(), where, unmasked=unmasked is not None) as result:
             formats.stream(result.duck, to)

@@ -13,6 +13,7 @@ from jobs.cli.closed_history import everything, has, meet, refuse_unclosed
 from jobs.cli.screen import emit, note, progress, say, show
 from jobs.core.errors import DefinitionError
 from jobs.engine.repair.closed_range import Span, closed_until
+from jobs.engine.runtime import clock
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.rule_shelf import Promotion
@@ -159,7 +160,7 @@ def _found(desk: _Desk, there: Sequence[Source], given: Span | None, words: Word
     absent = [source for source in SOURCES if source not in holding]
     return Backtest(
         lake=desk.lake.root.name,
-        made_at=place.now().isoformat(timespec="seconds"),
+        made_at=clock.now().isoformat(timespec="seconds"),
         since=span.since.isoformat(),
         until=span.until.isoformat(),
         days=tuple(days_of(span)),

@@ -23,6 +23,7 @@ from jobs.engine.kafka import admin, local_broker
 from jobs.engine.kafka.recreated import WAY
 from jobs.engine.pipeline import radar
 from jobs.engine.pipeline.danger import Level
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.holders import is_there
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.runtime.store_away import KeysRefusedError, StoreAwayError
@@ -157,11 +158,11 @@ def _show_near(where: Lake, error: LakeError, *, as_json: bool) -> None:
 def _show(found: Settings, where: Lake, *, as_json: bool) -> None:
     place.say_newer(where)
     running = None if found.kafka else local_broker.status(where)
-    beat, asked = heartbeat(where, place.now()), order(where)
-    live = heartbeat(where, place.now(), where.feeds_beat)
+    beat, asked = heartbeat(where, clock.now()), order(where)
+    live = heartbeat(where, clock.now(), where.feeds_beat)
     promoted = promotions(where)
     starting = always(found, where).is_starting()
-    wellness = condition(where, place.now(), starting=starting)
+    wellness = condition(where, clock.now(), starting=starting)
     if as_json:
         emit(
             {
@@ -225,7 +226,7 @@ def _say_left(where: Lake) -> None:
 
 def _refuse_ill(beat: Mapping[str, Any] | None, asked: Order | None, *, starting: bool) -> None:
     """Exit with 3 for a stream that should run and does not; one that starts has no heartbeat for some seconds."""
-    if starting or asked is None or not asked.runs or asked.is_suspended(place.now()):
+    if starting or asked is None or not asked.runs or asked.is_suspended(clock.now()):
         return
     if not beat or not beat["alive"] or _silence(beat):
         raise SystemExit(TransientError.exit_code)
@@ -233,7 +234,7 @@ def _refuse_ill(beat: Mapping[str, Any] | None, asked: Order | None, *, starting
 
 def _silence(beat: Mapping[str, Any]) -> str:
     """Return for how long a stream that lives has written no heartbeat, where that is too long."""
-    age = place.now() - datetime.fromisoformat(beat["at"])
+    age = clock.now() - datetime.fromisoformat(beat["at"])
     return f"{age.total_seconds():.0f} s" if age > SILENT else ""
 
 

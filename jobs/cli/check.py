@@ -18,6 +18,7 @@ from jobs.engine.gates import gate_files
 from jobs.engine.gates.gate_files import GateShutError, Where
 from jobs.engine.proof.row_audit import Audit, as_record, audit, expected
 from jobs.engine.repair.closed_range import Span
+from jobs.engine.runtime import clock
 from jobs.engine.storage.lake import Lake
 
 COLUMNS = ("table", "expectation", "severity", "holds", "found")
@@ -107,7 +108,7 @@ def refuse_unbelieved(spark: SparkSession, table: Table, lake: Lake, span: Span)
     Raises:
         GateShutError: A critical expectation failed; the gate behind the rows is shut.
     """
-    found = audit(spark, table, lake, place.now, span)
+    found = audit(spark, table, lake, clock.now, span)
     note(f"{table.id}: {_verdict(found)}")
     _refuse(table, lake, found)
 
@@ -129,7 +130,7 @@ def _published(tables: Sequence[Table], lake: Lake, audits: Sequence[Audit]) -> 
         )
         for table, found in zip(tables, audits, strict=True)
     ]
-    page: Path = library.publish(lake.docs.local, asked, place.now())
+    page: Path = library.publish(lake.docs.local, asked, clock.now())
     return page
 
 

@@ -18,6 +18,7 @@ from jobs.cli.streaming import logged
 from jobs.core.errors import DefinitionError
 from jobs.engine.accounting.left_topics import topics_read
 from jobs.engine.kafka import admin, local_broker
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.service.courier import Courier
 from jobs.engine.service.delivery_desk import Desk, Logger
@@ -70,7 +71,7 @@ def delivered(words: Words, lake: str | None, *, as_json: bool) -> None:
             every=every,
             least=least,
             words=RuleTexts(lambda: words.rules or live_folder(found, where)).of,
-            clock=place.now,
+            clock=clock.now,
             log=log,
             from_the_first=words.from_beginning,
         )

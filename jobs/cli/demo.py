@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli import place
 from jobs.cli.demo_lake import DemoLakeOption, played, short
 from jobs.cli.graph import picture
 from jobs.cli.screen import draw, note, progress, say
 from jobs.core.errors import DataError
 from jobs.core.kind import Layer
 from jobs.engine.accounting.balance_sheet import Balance
+from jobs.engine.runtime import clock
 from jobs.engine.storage.lake import Lake
 from jobs.play.plan import Plan
 from jobs.play.send import send
@@ -52,7 +52,7 @@ def demo(
 
 def _send(events: int, address: str) -> Truth:
     law = device_telemetry.TABLE.lateness
-    until = place.now().replace(minute=0, second=0, microsecond=0)
+    until = clock.now().replace(minute=0, second=0, microsecond=0)
     plan = Plan(
         since=until - timedelta(hours=24),
         until=until,

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 
-from jobs.cli.place import now
 from jobs.cli.screen import note
 from jobs.engine.pipeline.run_recorder import Recorder, RunRecorder, unrecorded
 from jobs.engine.pipeline.run_summary import Parent
 from jobs.engine.pipeline.runner import Site
-from jobs.engine.runtime import spark_session
+from jobs.engine.runtime import clock, spark_session
 from jobs.engine.runtime.settings import Settings, lineage_namespace
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.scratch import is_scratch
@@ -26,7 +25,7 @@ def site(  # noqa: PLR0913  # what a run needs from outside
     spark = spark_session.start(found, lake.program_log("spark"), is_brief=is_brief)
     return Site(
         spark=spark,
-        clock=now,
+        clock=clock.now,
         address=where,
         locate=locate,
         options=found.kafka_options,
@@ -49,5 +48,5 @@ def recorder(
     if sends is None:
         return unrecorded
     return RunRecorder(
-        lake=lake, sender=sends, clock=now, kafka=kafka, namespace=namespace, parent=parent
+        lake=lake, sender=sends, clock=clock.now, kafka=kafka, namespace=namespace, parent=parent
     ).record

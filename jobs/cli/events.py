@@ -11,6 +11,7 @@ from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, progress, say
 from jobs.core.errors import DefinitionError
+from jobs.engine.runtime import clock
 from jobs.play.plan import Plan
 from jobs.play.send import Sent, send
 from jobs.silver import device_telemetry
@@ -76,7 +77,7 @@ def produce(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     """
     found, where = place.configured(lake)
     address = place.demanded_address(found, where)
-    end = _utc(until) or place.now().replace(minute=0, second=0, microsecond=0)
+    end = _utc(until) or clock.now().replace(minute=0, second=0, microsecond=0)
     law = device_telemetry.TABLE.lateness
     plan = Plan(
         since=_utc(since) or end - timedelta(hours=hours),
@@ -122,7 +123,7 @@ def _print(sent: Sent, truth: Path | None) -> None:
 
 
 def _utc(moment: datetime | None) -> datetime | None:
-    return moment.replace(tzinfo=place.now().tzinfo) if moment else None
+    return moment.replace(tzinfo=clock.now().tzinfo) if moment else None
 
 
 def _refuse_unwritable(truth: Path | None) -> None:

@@ -13,6 +13,7 @@ from jobs.engine.repair.forget import Forgetting, Part
 from jobs.engine.repair.forget_recorded import carry_out
 from jobs.engine.repair.forget_request import Request
 from jobs.engine.repair.scrub import due, scrub
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage.forgotten import requests
 from jobs.engine.storage.lake import Lake
@@ -108,7 +109,7 @@ def _forget(  # noqa: PLR0913  # the request, where, and three flags
             "the condition is no comparison with texts: only records that can be parsed are searched"
         )
     parts = [part for part in work.parts() if part.rows or part.mentions]
-    done = [*carry_out(work, lake, request, place.now, parts)] if go else []
+    done = [*carry_out(work, lake, request, clock.now, parts)] if go else []
     spark.stop()
     if as_json:
         emit({"found": [asdict(each) for each in parts], "done": [asdict(each) for each in done]})
@@ -145,12 +146,12 @@ def _refuse_waiting(parts: list[Part]) -> None:
 
 
 def _scrub(found: Settings, lake: Lake, *, go: bool, as_json: bool) -> None:
-    ready = due(lake, place.now())
+    ready = due(lake, clock.now())
     done = []
     if go and ready:
         note("starting Spark …")
         spark = engine.site(found, lake, None, is_brief=True).spark
-        done = [*scrub(spark, lake, place.now())]
+        done = [*scrub(spark, lake, clock.now())]
         spark.stop()
     if as_json:
         emit({"due": [asdict(each) for each in ready], "done": [asdict(each) for each in done]})

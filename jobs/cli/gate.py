@@ -15,6 +15,7 @@ from jobs.core.table import Table
 from jobs.engine.gates import gate_files
 from jobs.engine.gates.gate_files import Shut, Where
 from jobs.engine.repair.downstream import above
+from jobs.engine.runtime import clock
 from jobs.engine.storage.lake import Lake
 
 
@@ -71,8 +72,8 @@ def _open(chosen: Sequence[Table], lake: Lake, because: str, *, named: bool) -> 
             "one gate is opened at a time", hint='`strandline gate TABLE --open "why"`.'
         )
     (table,) = chosen
-    at = place.now().isoformat(timespec="seconds")
-    for found in gate_files.open_(table, lake, because=because, who=place.login(), at=at):
+    at = clock.now().isoformat(timespec="seconds")
+    for found in gate_files.open_(table, lake, because=because, who=clock.login(), at=at):
         if found.where is Where.BEHIND:
             say(
                 f"the gate behind {table.id} is open; the tables above continue with their next batch"

@@ -13,6 +13,7 @@ from jobs.engine.quarantine.resolutions import REPLAY
 from jobs.engine.quarantine.write import Signed
 from jobs.engine.repair import discard, replay
 from jobs.engine.repair.replay_plan import Choice, Fate, Kind, Replayed
+from jobs.engine.runtime import clock
 from jobs.engine.storage.ledger import Entry
 
 KINDS = ("held for", "rows", "becomes", "then held for")
@@ -45,7 +46,7 @@ def replayed(  # noqa: PLR0913  # each is an option of the command line
     if dry_run:
         result = replay.rehearse(spark, chosen, where, choice)
     else:
-        signed = Signed(who=place.login(), at=place.now())
+        signed = Signed(who=clock.login(), at=clock.now())
         with engine.recorder(where)(spark, chosen, REPLAY, where) as wrote:
 
             def on_table(each: Table, entry: Entry | None) -> None:
@@ -80,7 +81,7 @@ def discarded(  # noqa: PLR0913  # as above
     """Discard open rows, or revert the last discard."""
     found, where = place.existing(lake, writes=True)
     chosen, choice = catalog.find(table), Choice(reason=reason, place=at)
-    signed = Signed(who=place.login(), at=place.now(), why=because)
+    signed = Signed(who=clock.login(), at=clock.now(), why=because)
     if undo and not (choice.is_whole and because is None):
         raise DefinitionError(
             "--undo reverts the last discard as a whole",

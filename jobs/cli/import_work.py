@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
-from jobs.cli import engine, place
+from jobs.cli import engine
 from jobs.cli.again import note_changed, note_left_behind
 from jobs.cli.screen import note
 from jobs.core.errors import DefinitionError, LakeError
@@ -23,6 +23,7 @@ from jobs.engine.repair.bring_imported import (
 )
 from jobs.engine.repair.import_files import import_file
 from jobs.engine.repair.plan_import import Plan, give_up, planned
+from jobs.engine.runtime import clock
 from jobs.engine.storage.history_file import HistoryFile, milliseconds_of
 from jobs.engine.storage.history_names import files_of
 from jobs.engine.storage.import_marks import IMPORT
@@ -230,7 +231,7 @@ class Work:
             refuse_open_time(self.table, self.lake, plan.span)
 
     def _planned(self, file: Place, *, keep: bool) -> Plan:
-        today = milliseconds_of(place.now())
+        today = milliseconds_of(clock.now())
         read = HistoryFile(place=file, column=self.column, header=self.header, until=today)
         return planned(self.table, self.topic, self.lake, read, keep=keep)
 
@@ -250,7 +251,7 @@ class Work:
                 self.table,
                 self.lake,
                 plan,
-                clock=place.now,
+                clock=clock.now,
                 slice_rows=self.slice_rows,
                 is_first=found.is_first,
             ):

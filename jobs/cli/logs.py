@@ -18,6 +18,7 @@ from jobs.cli.place import LakeOption
 from jobs.cli.screen import lines, note
 from jobs.core.errors import DefinitionError
 from jobs.engine.kafka import local_broker
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.log_files import names
 from jobs.engine.runtime.log_reader import LogReader
 from jobs.engine.runtime.log_records import Level, as_text, concerns, is_before, record
@@ -84,7 +85,7 @@ def logs(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     strandline logs --of spark --lines 500
     """
     wanted = None if table is None else catalog.find(table).id
-    begin = None if since is None else _moment(since, place.now())
+    begin = None if since is None else _moment(since, clock.now())
     # Of a lake on a store the logs are on this machine, and they are read most while it is away.
     _, where = place.configured(lake)
     if where.root.is_local:

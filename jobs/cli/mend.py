@@ -14,6 +14,7 @@ from jobs.cli.screen import emit, note, say
 from jobs.core.errors import DamagedError, LakeError
 from jobs.core.table import Table
 from jobs.engine.repair.downstream import above
+from jobs.engine.runtime import clock
 from jobs.engine.service.set_aside import SetAside, mend
 from jobs.engine.storage.handover import handed_over
 from jobs.engine.storage.lake import Lake
@@ -52,9 +53,9 @@ def mend_(
     where.refuse_missing(chosen)
     where.open_for_writing()
     done: list[SetAside] = []
-    with handed_over(chosen, where, place.now, "mend", note=note) as writer:
+    with handed_over(chosen, where, clock.now, "mend", note=note) as writer:
         try:
-            for each in mend(chosen, where, place.now(), writer):
+            for each in mend(chosen, where, clock.now(), writer):
                 done.append(each)
                 if not as_json:
                     say(_sentence(each))  # at once: what comes after it may end with an error

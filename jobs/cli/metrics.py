@@ -10,6 +10,7 @@ from jobs.cli import place, stopping
 from jobs.cli.duration import seconds
 from jobs.cli.place import LakeOption
 from jobs.cli.screen import note, record
+from jobs.engine.runtime import clock
 
 PORT = 9464
 """The usual port of programs that expose metrics beside their own work."""
@@ -59,7 +60,7 @@ def metrics(
         )
 
     pause = seconds(every or (EVERY if where.root.is_local else EVERY_ON_STORE))
-    look = LakeLook(catalog.tables(), where, place.now, note, unread)
+    look = LakeLook(catalog.tables(), where, clock.now, note, unread)
     if once:
         look.look()
         record(look.text().removesuffix("\n"))

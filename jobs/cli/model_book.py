@@ -12,6 +12,7 @@ from jobs.core.errors import DefinitionError
 from jobs.core.model import Model
 from jobs.core.project import package
 from jobs.engine.learning.promote_model import Desk
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage import model_shelf
 from jobs.engine.storage.lake import Lake
@@ -102,7 +103,7 @@ def trained(name: str, ends: tuple[str, str], lake: str | None, *, as_json: bool
     # Not imported above: MLlib takes numpy, and the other subcommands need no Spark.
     from jobs.engine.learning.train_model import train  # noqa: PLC0415  # as above
 
-    words = train(_spark(found, where), model, where, span, place.now())
+    words = train(_spark(found, where), model, where, span, clock.now())
     if as_json:
         emit(words)
         return
@@ -166,7 +167,7 @@ def _say(desk: Desk, done: Decision, *, as_json: bool) -> None:
 
 
 def _desk(name: str, lake: Lake) -> Desk:
-    return Desk(lake=lake, model=catalog.model(name), clock=place.now, by=place.login())
+    return Desk(lake=lake, model=catalog.model(name), clock=clock.now, by=clock.login())
 
 
 def _moment(text: str | None) -> datetime | None:

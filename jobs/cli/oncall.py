@@ -13,6 +13,7 @@ from jobs.cli.screen import emit, note, say
 from jobs.cli.streaming import EVERY
 from jobs.cli.work import MaxOffsets, catch_up
 from jobs.core.table import Table
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.open_files import refuse_too_many
 from jobs.engine.runtime.settings import Settings, environment
 from jobs.engine.service.background_stream import Always
@@ -137,5 +138,5 @@ def _asked(stream: Always, names: Sequence[str], where: Lake) -> list[Table]:
 def always(found: Settings, where: Lake, by: str | None = None) -> Always:
     """Return the always-on stream of a lake; orders are signed by ``by``, the user when absent."""
     return Always(
-        lake=where, clock=place.now, environment=environment(found), by=by or place.login()
+        lake=where, clock=clock.now, environment=environment(found), by=by or clock.login()
     )

@@ -19,6 +19,7 @@ from jobs.core.record import Record
 from jobs.engine.accounting.left_topics import topics_read
 from jobs.engine.kafka import admin
 from jobs.engine.kafka.send_records import send_records
+from jobs.engine.runtime import clock
 
 EventsOption = Annotated[int, typer.Option(min=1, help="Records to send.")]
 
@@ -70,7 +71,7 @@ Play = Callable[[int, datetime], Iterable[Record]]
 
 
 def _send(play: Play, events: int, address: str, options: dict[str, str]) -> int:
-    until = place.now().replace(minute=0, second=0, microsecond=0)
+    until = clock.now().replace(minute=0, second=0, microsecond=0)
     with progress("events sent", events) as advance:
         return send_records(address, options, play(events, until), advance)
 

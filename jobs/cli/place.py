@@ -1,8 +1,6 @@
 """What every verb needs: the settings, the lake, the named tables, and the address of Kafka."""
 
-import getpass
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -36,19 +34,6 @@ TablesArgument = Annotated[
         autocompletion=completion.tables,
     ),
 ]
-
-
-def now() -> datetime:
-    """Read the clock; all code below gets the time as an argument."""
-    return datetime.now(UTC)  # noqa: TID251  # the composition root
-
-
-def login() -> str:
-    """Return the name of the user; all code below gets it as an argument."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container without names
-        return "unknown"
 
 
 def configured(lake: str | None) -> tuple[Settings, Lake]:

@@ -8,6 +8,7 @@ import typer
 from jobs.cli import place
 from jobs.cli.place import LakeOption
 from jobs.cli.screen import say
+from jobs.engine.runtime import clock
 from jobs.engine.service.probe import refuse_ill
 from jobs.engine.service.program import ALERTS, STREAM
 
@@ -41,5 +42,5 @@ def probe(
     strandline probe alerts
     """
     _, where = place.configured(lake)
-    beat = refuse_ill(PROGRAMS[program], where, place.now())
+    beat = refuse_ill(PROGRAMS[program], where, clock.now())
     say(f"{program}: process {beat['pid']}, last heartbeat at {beat['at']}")

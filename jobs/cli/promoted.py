@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from jobs.cli import chosen_rules, place
 from jobs.cli.screen import emit, say
 from jobs.core.errors import DefinitionError
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage import rule_shelf
 from jobs.engine.storage.lake import Lake
@@ -124,7 +125,7 @@ def promoted(own: Folder, found: Backtest, named: str | None, lake: Lake) -> Pro
         check=check,
         record={
             "at": found.made_at,
-            "by": place.login(),
+            "by": clock.login(),
             "rules": tuple(
                 {"rule": rule.id, "version": rule.version, "file": rule.origin}
                 for rule in wanted.values()
@@ -150,7 +151,7 @@ def undone(lake: str | None, *, as_json: bool) -> None:
     """Take the last promotion back."""
     _, where = place.existing(lake, writes=True)
     gone = rule_shelf.take_back(
-        where, at=place.now().isoformat(timespec="seconds"), by=place.login()
+        where, at=clock.now().isoformat(timespec="seconds"), by=clock.login()
     )
     stack = rule_shelf.promotions(where)
     if as_json:

@@ -17,6 +17,7 @@ from jobs.core.table import Judged, Table
 from jobs.engine.quarantine.browse import Held, KafkaPlace, Pile, piles, rows
 from jobs.engine.quarantine.export import export
 from jobs.engine.quarantine.summary import harmless
+from jobs.engine.runtime import clock
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
 from jobs.engine.trace.unmasked_log import write_down
@@ -75,7 +76,7 @@ def list_(
         if table is None
         else [catalog.find(table)]
     )
-    found = [pile for each in chosen for pile in piles(each, where, place.now())]
+    found = [pile for each in chosen for pile in piles(each, where, clock.now())]
     if as_json:
         emit([{**asdict(pile), "age_seconds": _seconds(pile.age)} for pile in found])
         return
@@ -116,7 +117,7 @@ def show_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     spot = placed(at)
     if unmasked is not None:
         asked = {"quarantine": judged.id, "reason": reason, "place": at}
-        write_down(where, asked, who=place.login(), at=place.now(), why=unmasked)
+        write_down(where, asked, who=clock.login(), at=clock.now(), why=unmasked)
     found = rows(judged, where, reason=reason, at=spot, limit=limit)
     if judged.secret and unmasked is None:
         found = [_masked(row, judged, where) for row in found]

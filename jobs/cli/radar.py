@@ -23,6 +23,7 @@ from jobs.engine.pipeline.radar import (
     worst,
 )
 from jobs.engine.pipeline.span_words import span
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.service.receivers import stored_offsets
 from jobs.engine.storage.lake import Lake
@@ -78,10 +79,10 @@ def looked(found: Settings, where: Lake) -> list[Danger]:
     if readers:
         address = place.demanded_address(found, where)
         dangers = [
-            *topic_dangers(readers, address, found.kafka_options, place.now()),
+            *topic_dangers(readers, address, found.kafka_options, clock.now()),
             *dangers,
         ]
-    keep(where, dangers, place.now())
+    keep(where, dangers, clock.now())
     return dangers
 
 

@@ -12,6 +12,7 @@ from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, say
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.table import Table
+from jobs.engine.runtime import clock
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
 from jobs.engine.trust.daily_report import Period, gather, newest_day
@@ -105,7 +106,7 @@ def refuse_untrusted(found: Findings) -> None:
 def _period(
     lake: Lake, tables: list[Table], day: str | None, since: str | None, until: str | None
 ) -> Period:
-    now = place.now()
+    now = clock.now()
     if day and (since or until):
         raise DefinitionError(
             "--day names one day, --since and --until several", hint="give one or the other."

@@ -9,6 +9,7 @@ from jobs.cli import engine, place
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.screen import emit, note, say, show
 from jobs.engine.repair.expire import Expired, declares, expire, overdue
+from jobs.engine.runtime import clock
 
 COLUMNS = ("table", "older than", "rows", "files", "files rewritten", "waits for")
 
@@ -39,11 +40,11 @@ def expire_(
     """
     found, where = place.existing(lake, writes=go)
     chosen = [table for table in place.filled(where, tables) if declares(table)]
-    shown = [each for table in chosen for each in overdue(table, where, place.now())]
+    shown = [each for table in chosen for each in overdue(table, where, clock.now())]
     if go and any(each.is_due for each in shown):
         note("starting Spark …")
         spark = engine.site(found, where, None, is_brief=True).spark
-        shown = [each for table in chosen for each in expire(spark, table, where, place.now())]
+        shown = [each for table in chosen for each in expire(spark, table, where, clock.now())]
         spark.stop()
     if as_json:
         emit([asdict(each) for each in shown])

@@ -17,6 +17,7 @@ from jobs.engine.pipeline.runner import Site
 from jobs.engine.quarantine.write import Signed
 from jobs.engine.repair import leave_topic, retire_table
 from jobs.engine.repair.leave_topic import Leaving
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage.handover import handed_over
 from jobs.engine.storage.lake import Lake
@@ -134,8 +135,8 @@ def _retire_table(  # noqa: PLR0913  # options of the command line
     else:
         table = _declared(name, where)
         where.refuse_missing(table)
-        signed = Signed(who=place.login(), at=place.now(), why=because.strip())
-        with handed_over(table, where, place.now, "retire", note=note) as writer:
+        signed = Signed(who=clock.login(), at=clock.now(), why=because.strip())
+        with handed_over(table, where, clock.now, "retire", note=note) as writer:
             ended = retire_table.retire(table, where, signed, writer)
         found["retired"] = ended.words
         for each in leave_topic.feeds_of(table, where) if isinstance(table, Ingested) else ():
@@ -175,7 +176,7 @@ def _retire_topic(  # noqa: PLR0913  # as above
 ) -> None:
     topic, former, leave_unread = named
     found, where, chosen = _asked(table, because, lake)
-    signed = Signed(who=place.login(), at=place.now(), why=because.strip())
+    signed = Signed(who=clock.login(), at=clock.now(), why=because.strip())
     site = _site(found, where, None)
     try:
         if undo:
@@ -229,7 +230,7 @@ def move(  # noqa: PLR0913, PLR0917  # as above
     strandline move bronze.dhcp_events --undo --because "the new cluster is not ready"
     """
     found, where, chosen = _asked(table, because, lake)
-    signed = Signed(who=place.login(), at=place.now(), why=because.strip())
+    signed = Signed(who=clock.login(), at=clock.now(), why=because.strip())
     site = _site(found, where, None if undo else place.demanded_address(found, where))
     try:
         if undo:

@@ -13,7 +13,7 @@ from jobs.cli.duration import seconds
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, is_terminal, note, say, show
 from jobs.core.errors import DefinitionError
-from jobs.engine.runtime import ports
+from jobs.engine.runtime import clock, ports
 from jobs.engine.runtime.settings import settings
 from jobs.engine.service import sql_users
 from jobs.engine.storage.lake import Lake
@@ -102,7 +102,7 @@ def serve_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     try:
         say(f"serving {where.root} at {terms.url}; Ctrl-C ends it")
         while not asked.wait(TURN):
-            server.turn(place.now())
+            server.turn(clock.now())
     finally:
         stopping.deaf()
         server.stop()

@@ -19,6 +19,7 @@ from jobs.cli import formats, place, screen
 from jobs.cli.ending import exit_code, foreseen
 from jobs.cli.place import LakeOption
 from jobs.core.errors import DefinitionError
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.settings import near_folder
 from jobs.engine.storage.duckdb_session import ends, session
 from jobs.engine.storage.lake import Lake
@@ -86,7 +87,7 @@ class _Shell:
         self.failed = 0
         self._lake, self._why, self._how = lake, why, formats.Format.TABLE
         if why is not None and not why.strip():
-            write_down(lake, {}, who=place.login(), at=place.now(), why=why)  # refuses
+            write_down(lake, {}, who=clock.login(), at=clock.now(), why=why)  # refuses
 
     def talk(self) -> None:
         """Answer what is typed on a terminal."""
@@ -175,7 +176,7 @@ class _Shell:
 
     def _show(self, sql: str) -> None:
         if self._why is not None:
-            write_down(self._lake, {"sql": sql}, who=place.login(), at=place.now(), why=self._why)
+            write_down(self._lake, {"sql": sql}, who=clock.login(), at=clock.now(), why=self._why)
         is_table = self._how is formats.Format.TABLE
         began = time.monotonic()
         answer = _interruptible(

@@ -10,6 +10,7 @@ import typer
 from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.screen import emit, note, progress, say, show, yes
+from jobs.engine.runtime import clock
 from jobs.engine.service.restore_snapshot import check
 from jobs.engine.service.restore_snapshot import restore as restore_snapshot
 from jobs.engine.service.take_snapshot import Progress, take
@@ -58,7 +59,7 @@ def snapshot(  # noqa: PLR0913, PLR0917  # the options of a verb
     _, where = place.existing(lake, writes=not dry_run)
     chosen, store = place.filled(where, tables), Place.of(target)
     with _counted("files") as done:
-        found = take(where, chosen, store, place.now(), note=note, progress=done, dry=dry_run)
+        found = take(where, chosen, store, clock.now(), note=note, progress=done, dry=dry_run)
     gone = remove_old(store, keep) if keep and not dry_run else []
     if as_json:
         emit(
@@ -117,7 +118,7 @@ def restore(
             found = check(taken, progress=done)
         else:
             found = restore_snapshot(
-                taken, Lake(configured.root), place.now(), note=note, progress=done
+                taken, Lake(configured.root), clock.now(), note=note, progress=done
             )
     manifest = found.manifest
     if as_json:

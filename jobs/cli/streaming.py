@@ -19,6 +19,7 @@ from jobs.core.table import Ingested, Table
 from jobs.engine.kafka import local_broker
 from jobs.engine.pipeline.preflight import judge, needs_spark, refuse
 from jobs.engine.pipeline.runner import Site
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.jvm import kill
 from jobs.engine.runtime.log_files import bound
 from jobs.engine.runtime.open_files import refuse_too_many
@@ -119,7 +120,7 @@ def logged(*, as_json: bool) -> Iterator[Log]:
     # Not imported above: it takes a third of a second, for which no other verb should wait.
     from jobs.engine.runtime.log_writer import logger  # noqa: PLC0415  # as above
 
-    log = logger(record if as_json else note, place.now, as_json=as_json)
+    log = logger(record if as_json else note, clock.now, as_json=as_json)
     try:
         yield log
     except Exception as error:

@@ -14,6 +14,7 @@ from jobs.cli.duration import seconds
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say, show
 from jobs.core.errors import DefinitionError
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.holders import own
 from jobs.engine.service.maintain import Maintained, Policy, maintain, refuse_idle
 from jobs.engine.service.orphan_files import Left, left, take_away
@@ -82,7 +83,7 @@ def maintain_lake(  # noqa: PLR0913, PLR0917  # each is an option of the command
         names = ", ".join(sorted(pin.versions))
         note(f"what {pin.who} verifies stays{since}: {names}")
     done = []
-    for each in maintain(where, place.now(), policy_of(keep, most, go=not dry_run)):
+    for each in maintain(where, clock.now(), policy_of(keep, most, go=not dry_run)):
         done.append(each)
         if each.left:
             note(each.sentence)
@@ -122,7 +123,7 @@ def policy_of(keep: str, most: str, *, go: bool = True) -> Policy:
 
 
 def _orphans(where: Lake, *, go: bool) -> list[Left]:
-    found = list(left(where, place.now()))
+    found = list(left(where, clock.now()))
     for each in found if go else ():
         take_away(each)
     return found

@@ -15,6 +15,7 @@ from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, progress, record, say, show
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Table
+from jobs.engine.runtime import clock
 from jobs.engine.trace.many_places import explain_each
 from jobs.engine.trace.verdict import World
 from jobs.engine.trace.why import why
@@ -70,7 +71,7 @@ def why_(
     asked = catalog.find(table) if table else None
     world = World(
         lake=where,
-        now=place.now(),
+        now=clock.now(),
         address=place.address(found, where),
         options=found.kafka_options,
         search=not quick,

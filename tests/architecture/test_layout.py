@@ -115,7 +115,7 @@ def test_a_table_is_the_last_statement_of_its_module(table: Table) -> None:
         (
             r"\bdatetime\.(?:now|utcnow)\(|\bcurrent_timestamp\(",
             # The second is the clock of a streaming batch, which Spark notes in its plan: a batch that runs again has it again.
-            {"jobs/cli/place.py", "jobs/engine/pipeline/feed_query.py"},
+            {"jobs/engine/runtime/clock.py", "jobs/engine/pipeline/feed_query.py"},
         ),
         (r"\bBatchWriter\b|\bdropDuplicatesWithinWatermark\b", set()),
     ],

@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 
 from jobs.bronze import process_events
 from jobs.cli.live_rules import LiveRules
-from jobs.cli.place import now
 from jobs.core.modes import RealTime
 from jobs.engine.pipeline.runner import Site
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.holders import own
 from jobs.engine.service.desired_state import Order, write
 from jobs.engine.service.feed_host import FeedHost
@@ -123,7 +123,7 @@ def test_the_status_names_the_rule_files_that_do_not_run(
         said.append(succeeded("status", "--lake", tmp_path / "lake").out)
         stop.set()
 
-    site = Site(spark=spark, clock=now)
+    site = Site(spark=spark, clock=clock.now)
     FeedHost([], RealTime(every=1.0), lake, site, stop, refused=rules.refused).serve(look)
 
     assert len(feeds) == 1

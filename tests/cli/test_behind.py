@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cli.place import now
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.holders import own
 from jobs.engine.storage.lake import Lake
 from tests.cli.inside import succeeded
@@ -36,7 +36,7 @@ def test_a_table_that_is_behind_has_a_time_or_none(
 ) -> None:
     lake = Lake(tmp_path)
     pulses = {"silver.device_telemetry": figures, "gold.device_signal_10m": {"behind_rows": 40}}
-    beat = {**own(), "alive": True, "at": now().isoformat(), "tables": pulses, "failed": None}
+    beat = {**own(), "alive": True, "at": clock.now().isoformat(), "tables": pulses, "failed": None}
     lake.heartbeat.put(json.dumps(beat))
 
     printed = succeeded("status", "--lake", tmp_path).out

@@ -10,7 +10,6 @@ from tempfile import gettempdir
 
 import pytest
 
-from jobs.cli.place import now
 from jobs.core.errors import DamagedError
 from jobs.core.table import Table
 from jobs.engine.accounting.close_ledger import close
@@ -18,6 +17,7 @@ from jobs.engine.pipeline import shadow_lake
 from jobs.engine.pipeline.readers import How, readers
 from jobs.engine.pipeline.shadow_lake import Promotion, Shadow
 from jobs.engine.repair.rebuild import can_be_read
+from jobs.engine.runtime import clock
 from jobs.engine.service.maintain import Policy, maintain
 from jobs.engine.service.metrics_page import LakeLook
 from jobs.engine.service.set_aside import mend
@@ -132,7 +132,7 @@ def test_a_checkpoint_of_another_user_is_its_table_s(lake: Lake, what: str) -> N
     planned(lake, SILVER, done=0)
 
     with closed(lake.checkpoint(SILVER).local / what), as_another_user():
-        done = maintain(lake, now(), Policy(go=False))
+        done = maintain(lake, clock.now(), Policy(go=False))
         needs = [each.needs for each in readers(lake) if each.table == SILVER.id]
 
     assert [each.left for each in done if each.left] == []
@@ -162,7 +162,7 @@ def test_metrics_name_the_damaged_table_and_go_on_with_the_others(lake: Lake) ->
     """Of a table whose books were never readable the page kept no figure at all, of any table."""
     cut(newest(lake, GOLD))
     failed: list[str] = []
-    look = LakeLook([BRONZE, SILVER, GOLD], lake, now, failed.append)
+    look = LakeLook([BRONZE, SILVER, GOLD], lake, clock.now, failed.append)
 
     look.look()
 
@@ -360,7 +360,7 @@ def test_a_writer_that_lost_patience_is_seen_before_anything_is_changed(lake: La
     size = torn.stat().st_size
 
     with written_by_another(lake, SILVER), pytest.raises(HasWriterError):
-        list(mend(SILVER, lake, now()))
+        list(mend(SILVER, lake, clock.now()))
 
     assert torn.stat().st_size == size
 

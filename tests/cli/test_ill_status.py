@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cli import place
 from jobs.cli.oncall import always
-from jobs.cli.place import now
 from jobs.core.errors import TransientError
 from jobs.core.table import Table
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.holders import own
 from jobs.engine.runtime.settings import settings
 from jobs.engine.service.background_stream import STARTING
@@ -30,7 +29,7 @@ def beats(
     lake: Lake, *, seconds_ago: int, alive: bool = True, of: Table = GOLD, **pulse: object
 ) -> None:
     """Write what a stream of this very process would, and that it should run."""
-    at = now() - timedelta(seconds=seconds_ago)
+    at = clock.now() - timedelta(seconds=seconds_ago)
     write(lake, Order(runs=True, at=at.isoformat(), by="on-call"))
     none = {"lag": None, "behind_rows": None, "falls": None, "at": None}
     tables = {of.id: {**none, **pulse}, SILVER.id: {**none, "gate": "the gate is shut"}}
@@ -114,7 +113,7 @@ def test_a_file_that_is_gone_has_a_remedy_that_is_not_refused(
 def test_a_stream_that_starts_is_not_taken_for_a_dead_one(tmp_path: Path) -> None:
     """``status`` ended with 3 in the seconds from ``resume`` to the first heartbeat."""
     lake = Lake(tmp_path)
-    write(lake, Order(runs=True, at=now().isoformat(), by="on-call"))
+    write(lake, Order(runs=True, at=clock.now().isoformat(), by="on-call"))
     assert strandline("status", "--lake", tmp_path).code == TransientError.exit_code
     with silent_process(lake):
         done = strandline("status", "--lake", tmp_path)
@@ -130,13 +129,19 @@ def test_a_stream_that_hangs_starts_for_three_minutes_and_not_for_ever(
 ) -> None:
     """``all is well; the stream runs`` was said for nine hours, with 0, and the watchdog waited as long."""
     lake = Lake(tmp_path)
-    write(lake, Order(runs=True, at=now().isoformat(), by="on-call"))
+    write(lake, Order(runs=True, at=clock.now().isoformat(), by="on-call"))
     with silent_process(lake) as pid:
         if hangs == "in its end":
-            beat = {**own(), "pid": pid, "alive": False, "at": now().isoformat(), "tables": {}}
+            beat = {
+                **own(),
+                "pid": pid,
+                "alive": False,
+                "at": clock.now().isoformat(),
+                "tables": {},
+            }
             lake.heartbeat.put(json.dumps(beat))
-        later = now() + timedelta(seconds=STARTING + 1)
-        monkeypatch.setattr(place, "now", lambda: later)
+        later = clock.now() + timedelta(seconds=STARTING + 1)
+        monkeypatch.setattr(clock, "now", lambda: later)
 
         done = strandline("status", "--lake", tmp_path)
         stream = always(settings(lake=str(tmp_path)), lake)
@@ -150,7 +155,7 @@ def test_a_stream_that_hangs_starts_for_three_minutes_and_not_for_ever(
 def test_a_stream_that_was_suspended_starts_though_its_order_is_old(tmp_path: Path) -> None:
     """No new order is given when a promotion lets it go on."""
     lake = Lake(tmp_path)
-    write(lake, Order(runs=True, at=(now() - timedelta(hours=9)).isoformat(), by="on-call"))
+    write(lake, Order(runs=True, at=(clock.now() - timedelta(hours=9)).isoformat(), by="on-call"))
     with silent_process(lake):
         done = strandline("status", "--lake", tmp_path)
 
@@ -167,7 +172,7 @@ def test_a_stream_that_was_restarted_is_well_after_five_minutes_without_a_watchd
     beats(lake, seconds_ago=1)
     asked = order(lake)
     assert asked is not None
-    write(lake, asked.tried(now() - timedelta(minutes=minutes)))
+    write(lake, asked.tried(clock.now() - timedelta(minutes=minutes)))
 
     done = strandline("status", "--lake", tmp_path)
 

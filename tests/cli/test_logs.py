@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cli import place
 from jobs.core.errors import DataError
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.log_files import MOST, bound
 from jobs.engine.runtime.log_writer import logger
 from jobs.engine.storage.lake import Lake
@@ -99,9 +99,9 @@ def test_records_are_chosen_and_other_text_is_never_left_out(
 
 
 def test_how_long_ago_is_understood(written: Written) -> None:
-    written.now = place.now() - timedelta(hours=3)
+    written.now = clock.now() - timedelta(hours=3)
     written.log.info("three hours ago")
-    written.now = place.now() - timedelta(minutes=50)
+    written.now = clock.now() - timedelta(minutes=50)
     written.log.info("fifty minutes ago")
 
     def shown(since: str) -> int:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cli.place import now
 from jobs.core.errors import DefinitionError, TransientError
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.holders import own
 from jobs.engine.service.heartbeat import near
 from jobs.engine.storage.lake import Lake
@@ -67,7 +67,7 @@ def away(
 
 def test_status_says_what_this_machine_knows_and_since_when_not_more(away: Away) -> None:
     """It waited for 31 seconds and said nothing."""
-    at = now().isoformat(timespec="seconds")
+    at = clock.now().isoformat(timespec="seconds")
     beat = {**own(), "alive": True, "at": at, "tables": {SILVER.id: {"away": "the store is away"}}}
     near(away.lake, away.lake.heartbeat).put(json.dumps(beat))
 

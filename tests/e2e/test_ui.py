@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from jobs import catalog
-from jobs.cli.place import now
+from jobs.engine.runtime import clock
 from jobs.engine.service.heartbeat import heartbeat
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries
@@ -201,7 +201,7 @@ def revived(lake: Path, first: int) -> int:
     """Wait for another process that lives."""
     deadline = time.monotonic() + PATIENCE
     while True:
-        beat = heartbeat(Lake(lake), now())
+        beat = heartbeat(Lake(lake), clock.now())
         if beat and beat["alive"] and beat["pid"] != first:
             return int(beat["pid"])
         assert time.monotonic() < deadline

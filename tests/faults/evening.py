@@ -18,10 +18,10 @@ from typing import Any
 from dagster import AssetCheckEvaluation, SensorResult, build_sensor_context
 
 from jobs import catalog
-from jobs.cli.place import now
 from jobs.core.errors import TransientError
 from jobs.core.table import Table
 from jobs.engine.kafka import admin, local_broker
+from jobs.engine.runtime import clock
 from jobs.engine.service.background_stream import Always
 from jobs.engine.service.condition import condition
 from jobs.engine.service.heartbeat import heartbeat
@@ -110,7 +110,7 @@ class Evening:
         self._instance, self._dagster = ephemeral(), ""
         self._cursor: str | None = None
         self._sent_at = self._looked_at = -LONGEST
-        self._look = LakeLook(catalog.tables(), self.lake, now, lambda _: None)
+        self._look = LakeLook(catalog.tables(), self.lake, clock.now, lambda _: None)
         self.send()
         stream.resume([*tables, "--every", "1s"])
         self._until(lambda: not self._behind(), "the first level", may_send=False)
@@ -246,7 +246,7 @@ class Evening:
         parts = (
             f"status {status.code}: {(ill or ['nothing ill'])[0][:110]}",
             f"metrics: {', '.join(alarms) or 'nothing'}",
-            f"Dagster: {condition(self.lake, now()).sentence[:110]}; watchdog: {self._dagster or 'nothing'}",
+            f"Dagster: {condition(self.lake, clock.now()).sentence[:110]}; watchdog: {self._dagster or 'nothing'}",
         )
         return "<br>".join(parts).replace("|", "/").replace(str(self.lake.root), "LAKE")
 
@@ -262,7 +262,7 @@ class Evening:
 
     def _behind(self) -> list[str]:
         """Return the tables that have not read all that was sent, or that fail or wait."""
-        beat = heartbeat(self.lake, now())
+        beat = heartbeat(self.lake, clock.now())
         if not beat or not beat["alive"]:
             return ["the stream"]
         return [each.id for each in self._tables if not self._is_level(each, beat["tables"])]
@@ -280,7 +280,7 @@ class Evening:
 
     def _others(self, table: str) -> float:
         """Return for how long another table has been behind, as its heartbeat has it."""
-        beat = heartbeat(self.lake, now())
+        beat = heartbeat(self.lake, clock.now())
         if not beat or not beat["alive"]:
             return 0.0
         since = [
@@ -289,7 +289,8 @@ class Evening:
             if name != table and each.get("behind") and table not in str(each.get("sources"))
         ]
         return max(
-            ((now() - datetime.fromisoformat(at)).total_seconds() for at in since), default=0.0
+            ((clock.now() - datetime.fromisoformat(at)).total_seconds() for at in since),
+            default=0.0,
         )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jobs.cli.place import now
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.settings import environment, settings
 from jobs.engine.service.background_stream import Always
 from jobs.engine.service.desired_state import order
@@ -33,7 +33,7 @@ def until(seen: Callable[[], bool], lake: Path) -> None:
     """Wait for a state; the end of the stream's log is shown when it does not come."""
     deadline = time.monotonic() + PATIENCE
     while not seen():
-        beat, log = alive(Lake(lake), now()), Lake(lake).log("stream")
+        beat, log = alive(Lake(lake), clock.now()), Lake(lake).log("stream")
         assert beat, "it was never heard of"
         assert beat["alive"], log.local.read_text()[-2000:]
         assert time.monotonic() < deadline, f"{beat} {log.local.read_text()[-2000:]}"
@@ -51,7 +51,7 @@ def waits(lake: Path) -> bool:
 
 def acts(lake: Path) -> set[Act]:
     """Return what a watchdog would do in the next half hour, were the broker away for so long."""
-    asked, beat, start = order(Lake(lake)), heartbeat(lake), now()
+    asked, beat, start = order(Lake(lake)), heartbeat(lake), clock.now()
     moments = [start + timedelta(minutes=n) for n in range(31)]
     return {watch(asked, {**beat, "at": at.isoformat()}, at).act for at in moments}
 
@@ -89,7 +89,7 @@ def test_a_stream_outlives_a_broker_that_is_killed_without_a_command(
         until(lambda: not waits(fresh), fresh)
 
         assert looked == {Act.NOTHING}
-        assert watch(order(Lake(fresh)), heartbeat(fresh), now()).act is Act.NOTHING
+        assert watch(order(Lake(fresh)), heartbeat(fresh), clock.now()).act is Act.NOTHING
         assert heartbeat(fresh)["pid"] == first
         assert attempts(fresh) == ()
     finally:
@@ -106,7 +106,7 @@ def test_silver_and_gold_go_on_with_what_bronze_has(fresh: Place) -> None:
     succeeded("run", BRONZE, "--lake", fresh)
     succeeded("down", "--lake", fresh)
     stream = Always(
-        lake=Lake(fresh), clock=now, environment=environment(settings(lake=fresh)), by="test"
+        lake=Lake(fresh), clock=clock.now, environment=environment(settings(lake=fresh)), by="test"
     )
 
     first = stream.resume(OPTIONS)

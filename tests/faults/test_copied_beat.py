@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from jobs.cli.place import now
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.holders import own
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 @pytest.mark.prove(alone="half a minute")
 def test_a_live_heartbeat_of_another_host_does_not_stop_a_start(fresh: Place) -> None:
     succeeded("produce", "--events", 500, "--hours", 3, "--lake", fresh)
-    beat = {**own(), "host": "elsewhere", "alive": True, "at": now().isoformat()}
+    beat = {**own(), "host": "elsewhere", "alive": True, "at": clock.now().isoformat()}
     tables = {name: {} for name in SLICE}
     Lake(fresh).heartbeat.put(json.dumps({**beat, "tables": tables, "failed": None}))
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from dagster import DagsterInstance, DefaultSensorStatus, SensorResult, build_sensor_context
 
-from jobs.cli.place import now
+from jobs.engine.runtime import clock
 from jobs.engine.service import desired_state as orders
 from jobs.engine.service.background_stream import Always
 from jobs.engine.service.heartbeat import heartbeat
@@ -77,7 +77,7 @@ def test_killed_again_and_again_it_backs_off_and_a_person_is_asked(
     assert "given up" in strandline("status", "--lake", fresh).out
 
     typed.succeeded("restart", "--why", "the cause is gone", "--lake", fresh)
-    beat = heartbeat(Lake(fresh), now())
+    beat = heartbeat(Lake(fresh), clock.now())
     assert beat is not None
     assert beat["alive"]
     assert requested(instance) == []

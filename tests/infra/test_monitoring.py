@@ -16,7 +16,7 @@ from urllib.request import urlopen
 import pytest
 import yaml
 
-from jobs.cli.place import now
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.ports import bind
 from jobs.engine.service.metrics_page import METRICS
 from jobs.engine.service.stream_health import Ill
@@ -130,7 +130,7 @@ def test_the_page_lists_every_metric_with_its_labels_and_its_meaning() -> None:
 @needs_prometheus
 def test_promtool_finds_nothing_in_the_page_and_the_rules(tmp_path: Path) -> None:
     """It knows the conventions of names, units and types, and the language of expressions."""
-    page = look(watched_lake(tmp_path, now()), now()).text()
+    page = look(watched_lake(tmp_path, clock.now()), clock.now()).text()
     promtool = PROGRAMS["promtool"]
 
     of_page = _run(promtool, "check", "metrics", given=page)
@@ -148,7 +148,7 @@ def test_a_prometheus_that_scrapes_a_lake_answers_every_panel_and_sees_what_is_w
     tmp_path: Path,
 ) -> None:
     """The shut gate, the table that fails and the records that expire wait for the time that their alerts ask for."""
-    moment = now()
+    moment = clock.now()
     lake = watched_lake(tmp_path / "lake", moment)
     with (
         lease_of_another(lake, "silver.device_telemetry"),
@@ -252,7 +252,7 @@ def _run(*words: str, given: str = "") -> "subprocess.CompletedProcess[str]":
 
 def test_what_the_dashboard_shows_is_in_a_real_page(tmp_path: Path) -> None:
     """Each name that it uses has a sample in a lake that has everything, beside what needs an object store."""
-    moment = now()
+    moment = clock.now()
     lake = watched_lake(tmp_path, moment)
     with lease_of_another(lake, "silver.device_telemetry"):
         found = labels(look(lake, moment).text())

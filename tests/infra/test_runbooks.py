@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from jobs.bronze import device_telemetry
-from jobs.cli.place import now
 from jobs.core.errors import DataError, DefinitionError, LakeError, TransientError
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.log_writer import logger
 from jobs.engine.service.desired_state import Order, write
 from jobs.engine.service.stream_health import Ill
@@ -127,13 +127,13 @@ def test_each_command_of_each_page_is_typed_in_the_state_that_raises_the_alarm(
 
 def died(lake: Lake) -> None:
     """Leave the order and the last heartbeat of a stream that was killed."""
-    at = (now() - timedelta(minutes=20)).isoformat()
+    at = (clock.now() - timedelta(minutes=20)).isoformat()
     write(lake, Order(runs=True, at=at, by="on-call"))
     beat: dict[str, Any] = {"pid": GONE, "host": "", "alive": False, "at": at, "tables": {}}
     lake.heartbeat.put(json.dumps(beat))
     lines: list[str] = []
     error = TransientError("Spark's JVM is gone", hint="type the same again.")
-    logger(lines.append, now, as_json=True).critical("ended", exc_info=error)
+    logger(lines.append, clock.now, as_json=True).critical("ended", exc_info=error)
     for name in ("stream", "alerts"):
         if not lake.log(name).exists():
             lake.log(name).put("\n".join(lines) + "\n")
@@ -149,7 +149,7 @@ def _unread(lake: Lake, minutes_ago: int) -> str:
     address = str(status["kafka"])
     for topic in device_telemetry.TABLE.topics:
         keep(address, topic, 3_600_000)
-        moment = now() - timedelta(minutes=minutes_ago) - NOON
+        moment = clock.now() - timedelta(minutes=minutes_ago) - NOON
         put(address, topic, [(0, moment // timedelta(milliseconds=1))])
     return address
 

@@ -8,6 +8,7 @@ from dagster import RunRequest, SkipReason, build_schedule_context
 
 from jobs import catalog
 from jobs.engine.accounting.balance_sheet import balance
+from jobs.engine.runtime import clock
 from jobs.engine.storage.lake import Lake
 from jobs.gold import device_signal_10m as gold
 from jobs.silver import device_telemetry as silver
@@ -25,7 +26,7 @@ def two_days(days: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
     kept = replace(silver.TABLE, keeps="2 days")
     tables = [kept if each == silver.TABLE else each for each in catalog.tables()]
     monkeypatch.setattr(catalog, "tables", lambda: tables)
-    monkeypatch.setattr(expiry, "now", lambda: NOON + timedelta(days=1))
+    monkeypatch.setattr(clock, "now", lambda: NOON + timedelta(days=1))
     return days
 
 

@@ -16,7 +16,7 @@ from dagster import (
     build_sensor_context,
 )
 
-from jobs.cli.place import now
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.holders import own
 from jobs.engine.service.desired_state import DELAYS, Order, order, write
 from jobs.engine.service.feed_run import FeedPulse
@@ -58,7 +58,7 @@ def beats(lake: Lake, *, alive: bool = True, at: datetime | None = None, **other
     """Write the heartbeat of a process with one feed; it is this process, unless another is named."""
     pulse = FeedPulse(feed=FEED, rules="abc", epoch=other.pop("epoch", 3), lag=other.pop("lag", 0))
     figures = {name: getattr(pulse, name) for name in FeedPulse.__slots__}
-    head = {**own(), "alive": alive, "at": (at or now()).isoformat(), "mode": "real-time"}
+    head = {**own(), "alive": alive, "at": (at or clock.now()).isoformat(), "mode": "real-time"}
     beat = {**head, "every": 300.0, "tables": {FEED: figures}, "failed": None, **other}
     lake.feeds_beat.put(json.dumps(beat))
 
@@ -101,7 +101,7 @@ def test_the_run_that_gives_up_asks_for_a_person_once(
 ) -> None:
     tired = ASKED
     for _ in DELAYS:
-        tired = tired.tried(now() - timedelta(seconds=1))
+        tired = tired.tried(clock.now() - timedelta(seconds=1))
     write(lake, tired, lake.alerts_order)
     beats(lake, pid=GONE, at=LONG_AGO)
     (asked,) = looked(instance).run_requests
@@ -136,7 +136,7 @@ def test_one_that_was_killed_in_a_terminal_fails_its_checks_and_a_person_is_aske
 
 
 def test_a_live_one_is_observed_when_there_is_news(lake: Lake, instance: DagsterInstance) -> None:
-    write(lake, replace(ASKED, at=now().isoformat()), lake.alerts_order)
+    write(lake, replace(ASKED, at=clock.now().isoformat()), lake.alerts_order)
     lake.rule_changes.append(json.dumps({"added": ["x 1"]}))
     beats(lake, lag=7)
 
@@ -159,7 +159,7 @@ def test_its_lag_is_judged_once_an_epoch(
     lake: Lake, instance: DagsterInstance, *, ends: bool, falls: bool
 ) -> None:
     """In real time the events of the epoch that runs count as not read, although they were answered."""
-    write(lake, replace(ASKED, at=now().isoformat()), lake.alerts_order)
+    write(lake, replace(ASKED, at=clock.now().isoformat()), lake.alerts_order)
     cursor, failed = None, False
     for n in range(LOOKS + 1):
         beats(lake, lag=(n + 1) * 5_000, epoch=n if ends else 0)

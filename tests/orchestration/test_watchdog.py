@@ -19,9 +19,9 @@ from dagster import (
 )
 
 from jobs import catalog
-from jobs.cli.place import now
 from jobs.core.errors import TransientError
 from jobs.engine.kafka import local_broker
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.holders import own
 from jobs.engine.runtime.log_writer import logger
 from jobs.engine.service.desired_state import DELAYS, Order, order, write
@@ -100,7 +100,7 @@ def test_it_waits_between_attempts_and_gives_up_after_the_last(
     lake: Lake, instance: DagsterInstance
 ) -> None:
     died(lake)
-    just_now = now() - timedelta(seconds=1)
+    just_now = clock.now() - timedelta(seconds=1)
     write(lake, ASKED.tried(just_now))
     assert looked(instance).run_requests == []
 
@@ -121,7 +121,7 @@ def test_the_run_that_gives_up_has_what_to_do_and_why(
     """The last error, the section of the runbook that fits, and a hint; it is not tried again."""
     write(lake, ASKED)
     lines: list[str] = []
-    log = logger(lines.append, now, as_json=True)
+    log = logger(lines.append, clock.now, as_json=True)
     log.info("progress", table="silver.device_telemetry", batch=7)
     error = TransientError("Spark's JVM is gone", hint="type the same again.")
     log.critical("ended", exc_info=error)
@@ -153,7 +153,7 @@ def test_the_run_that_gives_up_has_what_to_do_and_why(
 def test_a_table_that_falls_behind_fails_its_check_after_several_looks(
     lake: Lake, instance: DagsterInstance
 ) -> None:
-    moment = now()
+    moment = clock.now()
     write(lake, replace(ASKED, at=moment.isoformat()))
     died(lake)
     beat = json.loads(lake.heartbeat.local.read_text())
@@ -179,7 +179,7 @@ def test_a_stream_that_is_read_every_two_minutes_does_not_fall_behind_between_tw
     lake: Lake, instance: DagsterInstance
 ) -> None:
     """A look every ten seconds made five minutes of a trend ninety seconds, and of each pause a warning."""
-    moment = now()
+    moment = clock.now()
     write(lake, replace(ASKED, at=moment.isoformat()))
     died(lake)
     beat = json.loads(lake.heartbeat.local.read_text())
@@ -200,7 +200,7 @@ def test_a_stream_that_is_read_every_two_minutes_does_not_fall_behind_between_tw
 def test_the_check_of_a_table_that_is_behind_says_when_it_will_have_caught_up(
     lake: Lake, instance: DagsterInstance
 ) -> None:
-    moment = now()
+    moment = clock.now()
     write(lake, replace(ASKED, at=moment.isoformat()))
     died(lake)
     beat = json.loads(lake.heartbeat.local.read_text())
@@ -253,7 +253,7 @@ def lives(lake: Lake, failing: dict[str, Any]) -> None:
         | {"state": 0, "failing": failing.get(name)}
         for name in (table.id for table in catalog.tables()[:2])
     }
-    at = now().isoformat(timespec="seconds")
+    at = clock.now().isoformat(timespec="seconds")
     lake.heartbeat.put(json.dumps({**own(), "alive": True, "at": at, "tables": tables}))
 
 

@@ -14,6 +14,7 @@ from dagster._core.storage.partition_status_cache import (  # noqa: TID251  # wh
 
 from jobs import catalog
 from jobs.core.table import Ingested
+from jobs.engine.runtime import clock
 from jobs.engine.service.desired_state import Order, order, write
 from jobs.engine.storage.lake import Lake
 from orchestration import on_call
@@ -147,7 +148,7 @@ def test_a_stream_that_was_restarted_is_no_plain_success(
 ) -> None:
     """The run of the incident ended green, and nothing else was to be seen."""
     asked = Order(runs=True, at=ASKED.at, by="on-call")
-    write(lake, asked.tried(on_call.place.now()))
+    write(lake, asked.tried(clock.now()))
     lives(lake, {})
     monkeypatch.setattr(
         on_call, "_start", lambda *_: None
@@ -209,7 +210,7 @@ def test_a_table_that_was_repaired_by_a_new_order_is_red_no_longer_once_it_goes_
     on_call.revive.execute_in_process(
         run_config=asked.run_config, instance=instance, resources=RESOURCES, raise_on_error=False
     )
-    write(lake, replace(ASKED, at=on_call.place.now().isoformat()))
+    write(lake, replace(ASKED, at=clock.now().isoformat()))
 
     for untried in ({}, {GOLD.id: {"batches": 0, "lag": None}}):
         lives(lake, {})

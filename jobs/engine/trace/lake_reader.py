@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from jobs import catalog
 from jobs.core.errors import DefinitionError
 from jobs.engine.accounting.balance_sheet import balance
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.settings import settings
 from jobs.engine.storage.duckdb_session import session
 from jobs.engine.storage.lake import Lake
@@ -20,7 +21,7 @@ from jobs.engine.storage.place import Place
 from jobs.engine.trace import sql_text
 from jobs.engine.trace.masked_views import names
 from jobs.engine.trace.named_tables import sources
-from jobs.engine.trace.table_reader import Readings, Rows, Scope, now
+from jobs.engine.trace.table_reader import Readings, Rows, Scope
 from jobs.engine.trace.verdict import Finding, World
 from jobs.engine.trace.why import why
 
@@ -70,7 +71,7 @@ class Readable(Scope):
             table: The table that it should be in; the one that judges it when absent.
         """
         wanted = catalog.find(table) if table else None
-        return why(event, wanted, World(lake=self.place, now=now()))
+        return why(event, wanted, World(lake=self.place, now=clock.now()))
 
     def ledger(self) -> list[dict[str, object]]:
         """Return the balance sheet of each table that exists, as ``strandline ledger`` shows it."""

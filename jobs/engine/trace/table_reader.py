@@ -1,13 +1,11 @@
 """The rows of a table or of a question in Python: as DuckDB, Arrow, Polars or Spark, read anew each time that they are asked for."""
 
-import getpass
 import importlib
 import secrets
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
@@ -15,7 +13,7 @@ from pyspark.sql import functions as F
 
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Table
-from jobs.engine.runtime import spark_session
+from jobs.engine.runtime import clock, spark_session
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage.duckdb_session import Duck, Relation, session
 from jobs.engine.storage.lake import Lake
@@ -53,7 +51,9 @@ class Scope:
     def write_down(self, what: str) -> None:
         """Log what is read unmasked, before it is."""
         if self.unmasked is not None:
-            write_down(self.place, {"python": what}, who=_login(), at=now(), why=self.unmasked)
+            write_down(
+                self.place, {"python": what}, who=clock.login(), at=clock.now(), why=self.unmasked
+            )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -205,15 +205,3 @@ def _masked(rows: DataFrame, columns: list[str]) -> DataFrame:
         for name in columns
     }
     return rows.withColumns(hashes)
-
-
-def now() -> datetime:
-    """Read the clock: who calls ``lake()`` has none to give."""
-    return datetime.fromtimestamp(time.time(), tz=UTC)
-
-
-def _login() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container without names
-        return "unknown"

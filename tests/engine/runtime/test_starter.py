@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from jobs.cli.place import now
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.holders import own
 from jobs.engine.runtime.processes import has_ended
 from jobs.engine.service.orphan_files import left
@@ -90,6 +90,6 @@ def test_what_a_killed_spark_spilled_is_left_behind_and_that_of_a_living_one_is_
     for name in names.values():
         (folder / name / "blockmgr-1" / "shuffle").put("blocks")
 
-    found = [each.path.name for each in left(lake, now())]
+    found = [each.path.name for each in left(lake, clock.now())]
 
     assert found == [names["dead"]]

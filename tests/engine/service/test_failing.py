@@ -15,7 +15,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.bronze import user_actions, user_confirmations
-from jobs.cli.place import now
 from jobs.cli.stream_log import StreamLog
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.modes import MicroBatch
@@ -23,6 +22,7 @@ from jobs.core.table import Table
 from jobs.core.topic import Topic
 from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.pipeline.runner import Site, run
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.log_records import Record
 from jobs.engine.runtime.log_writer import logger
 from jobs.engine.service import stream_host
@@ -283,7 +283,7 @@ def test_a_table_that_another_process_has_worked_on_is_tried_at_once(tmp_path: P
     """A promotion had repaired it, and it was tried again up to ten minutes later."""
     lake = small_lake(tmp_path / "lake")
     stop = threading.Event()
-    site = Site(spark=cast("SparkSession", None), clock=now)
+    site = Site(spark=cast("SparkSession", None), clock=clock.now)
     host = Host((SILVER,), MicroBatch(every=1), lake, site, stop)
     waiting = threading.Thread(target=host._await_next, args=(SILVER, 600.0), daemon=True)
     waiting.start()
@@ -299,7 +299,7 @@ def test_a_failing_table_that_is_retired_is_left_at_once(tmp_path: Path) -> None
     """It was called failing for up to ten minutes more."""
     lake = small_lake(tmp_path / "lake")
     stop = threading.Event()
-    site = Site(spark=cast("SparkSession", None), clock=now)
+    site = Site(spark=cast("SparkSession", None), clock=clock.now)
     host = Host((SILVER,), MicroBatch(every=1), lake, site, stop)
     before = host._traces(SILVER)
 
@@ -313,7 +313,7 @@ def test_a_failing_table_that_is_retired_is_left_at_once(tmp_path: Path) -> None
 def test_a_file_that_is_gone_is_noticed_by_the_stream_and_an_alarm(tmp_path: Path) -> None:
     """A stream reads what is new; only a look at the files sees that an older one is gone, or shorter."""
     lake = small_lake(tmp_path / "lake")
-    site = Site(spark=cast("SparkSession", None), clock=now)
+    site = Site(spark=cast("SparkSession", None), clock=clock.now)
     host = Host((SILVER,), MicroBatch(every=1), lake, site, threading.Event())
     (file, *_) = lake.table(SILVER).local.glob("*.parquet")
     host.look_at_files()
@@ -325,7 +325,11 @@ def test_a_file_that_is_gone_is_noticed_by_the_stream_and_an_alarm(tmp_path: Pat
     assert before is None
     assert host.pulses[SILVER.id].broken == f"its file {file.name} is gone, or was cut"
     host._beat(is_alive=True)
-    found = watch(Order(runs=True, at=now().isoformat(), by="x"), heartbeat(lake, now()), now())
+    found = watch(
+        Order(runs=True, at=clock.now().isoformat(), by="x"),
+        heartbeat(lake, clock.now()),
+        clock.now(),
+    )
     assert found.tables == (SILVER.id,)
     assert "is gone, or was cut" in found.message
     file.unlink()
@@ -339,7 +343,7 @@ def test_a_table_whose_files_are_whole_again_is_not_ill_for_another_five_minutes
 ) -> None:
     """A promotion has put whole files in place, and a copy that is put back is seen by the look of the next minute."""
     lake = small_lake(tmp_path / "lake")
-    site = Site(spark=cast("SparkSession", None), clock=now)
+    site = Site(spark=cast("SparkSession", None), clock=clock.now)
     host = Host((SILVER,), MicroBatch(every=1), lake, site, threading.Event())
     (file, *_) = lake.table(SILVER).local.glob("*.parquet")
     whole = file.read_bytes()
@@ -363,7 +367,7 @@ def test_a_table_that_lacks_a_file_and_whose_log_cannot_be_read_ends_no_other(
 ) -> None:
     """A folder that was copied back with the rights of root ended the stream of all tables."""
     lake = small_lake(tmp_path / "lake")
-    site = Site(spark=cast("SparkSession", None), clock=now)
+    site = Site(spark=cast("SparkSession", None), clock=clock.now)
     host = Host((SILVER,), MicroBatch(every=1), lake, site, threading.Event())
     (file, *_) = lake.table(SILVER).local.glob("*.parquet")
     file.unlink()

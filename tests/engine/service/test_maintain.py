@@ -7,11 +7,11 @@ from datetime import timedelta
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.cli.place import now
 from jobs.core.errors import DefinitionError, TransientError
 from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.pipeline.runner import Site
 from jobs.engine.repair.rebuild import promote, rebuild, undo
+from jobs.engine.runtime import clock
 from jobs.engine.runtime.holders import own
 from jobs.engine.service.maintain import LOCK, Maintained, Policy, maintain
 from jobs.engine.storage.commit_log import logged_versions
@@ -43,7 +43,7 @@ STEPS = 10
 def maintained(
     lake: Lake, policy: Policy = AT_ONCE, *, later: timedelta = timedelta(0)
 ) -> dict[str, Maintained]:
-    soon = now() + timedelta(seconds=1) + later
+    soon = clock.now() + timedelta(seconds=1) + later
     return {each.table: each for each in maintain(lake, soon, policy)}
 
 
@@ -177,7 +177,7 @@ def test_a_pod_that_is_gone_holds_maintenance_for_a_while(lake: Lake) -> None:
     pin.put(json.dumps({"holder": gone, "versions": {TABLE.id: 2}, "renewed": True}))
     assert maintained(lake, policy)[TABLE.id].merged == 0
 
-    then = now().timestamp() - EXPIRES - 1
+    then = clock.now().timestamp() - EXPIRES - 1
     os.utime(pin.local, (then, then))
 
     assert maintained(lake, policy)[TABLE.id].merged == 9

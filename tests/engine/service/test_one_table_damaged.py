@@ -6,13 +6,13 @@ from datetime import timedelta
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.cli.place import now
 from jobs.core.errors import DamagedError, DataError, DefinitionError
 from jobs.core.modes import MicroBatch
 from jobs.engine.pipeline.preflight import Answer, judge, refuse
 from jobs.engine.pipeline.readers import readers
 from jobs.engine.pipeline.runner import Site
 from jobs.engine.repair.rebuild import promote, rebuild, refuse_without_promotion
+from jobs.engine.runtime import clock
 from jobs.engine.service.maintain import Policy, maintain, refuse_idle
 from jobs.engine.service.set_aside import mend
 from jobs.engine.service.stream_host import Host
@@ -55,7 +55,7 @@ def test_the_other_tables_are_served_and_a_rebuild_brings_it_back(
     failing = stream.host.pulses[gold.TABLE.id].failing
     stop.set()
     stream.ended()
-    (found,) = mend(gold.TABLE, morning, now())
+    (found,) = mend(gold.TABLE, morning, clock.now())
     rebuild(gold.TABLE, morning, site)
     promote(gold.TABLE, morning, site)
     derive(spark, morning, *TABLES)
@@ -85,7 +85,7 @@ def test_a_checkpoint_that_was_put_away_damaged_is_a_reader_of_nothing(
 
     with pytest.raises(DefinitionError, match="has no promotion to undo"):
         refuse_without_promotion(gold.TABLE, morning)
-    done = [*maintain(morning, now(), AT_ONCE)]
+    done = [*maintain(morning, clock.now(), AT_ONCE)]
     refuse_idle(done)
     assert [each.left for each in done] == [""] * len(done)
     assert gold.TABLE.id in {each.table for each in readers(morning)}

@@ -1,0 +1,21 @@
+"""The clock, and the name of the user: what only the beginning of a program asks.
+
+All code between takes a moment and a name as arguments, so that what it does depends on nothing else. Ask it as ``clock.now()``:
+a test sets this one attribute, and every program has another time.
+"""
+
+import getpass
+from datetime import UTC, datetime
+
+
+def now() -> datetime:
+    """Read the clock, in UTC."""
+    return datetime.now(UTC)  # noqa: TID251  # the one place
+
+
+def login() -> str:
+    """Return the name of the user."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container without names
+        return "unknown"
