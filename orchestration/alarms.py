@@ -20,11 +20,11 @@ from dagster import (
     sensor,
 )
 
-from jobs.cli import place
 from jobs.core.errors import TransientError
 from jobs.engine.runtime.settings import settings
 from jobs.engine.runtime.webhook import post
 from jobs.engine.storage.lake import Lake
+from jobs.operate import lakes
 from orchestration.failures import KIND
 from orchestration.runbook import Alarm
 
@@ -52,7 +52,7 @@ def alert_of_failures(context: RunFailureSensorContext) -> None:
         "runbook": _page(steps).path,
     }
     context.log.error("%s", json.dumps(facts))
-    _, lake = place.configured(None)
+    _, lake = lakes.configured(None)
     if refused := send_or_keep(facts, lake, run.run_id):
         raise refused
 
@@ -60,7 +60,7 @@ def alert_of_failures(context: RunFailureSensorContext) -> None:
 @sensor(minimum_interval_seconds=EVERY, default_status=DefaultSensorStatus.RUNNING)
 def alert_again() -> SkipReason:
     """Send the kept alarms, oldest first, until one is refused again."""
-    _, lake = place.configured(None)
+    _, lake = lakes.configured(None)
     alarms = (each for each in lake.alarms.listed() if each.place.name.endswith(".json"))
     kept = sorted(alarms, key=lambda alarm: alarm.written)
     for alarm in kept:

@@ -29,7 +29,7 @@ from dagster._core.events import (  # noqa: TID251  # no public name makes such 
 from pydantic import Field
 
 from jobs import catalog
-from jobs.cli import goback, place
+from jobs.cli import goback
 from jobs.cli.again import again
 from jobs.core.errors import LakeError
 from jobs.core.table import Table
@@ -38,6 +38,7 @@ from jobs.engine.runtime.log_records import last_error
 from jobs.engine.service.background_stream import Always
 from jobs.engine.service.stream_health import Ill
 from jobs.engine.storage.ledger import Entry
+from jobs.operate import lakes
 from orchestration.alarms import ALARM
 from orchestration.catch_up import bring_up
 from orchestration.failures import failure
@@ -136,7 +137,7 @@ def go_back(
     """Rewind."""
     where = lake.lake()
     try:
-        table = place.derived(config.table, where)
+        table = lakes.derived(config.table, where)
         plan = rewind(table, where, goback.begin(config.to))
         for line in goback.lines(plan):
             context.log.info(line)

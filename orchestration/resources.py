@@ -1,5 +1,6 @@
 """The resources of assets and jobs: one Spark session and the lake."""
 
+import sys
 from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import Any
@@ -9,7 +10,6 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
 from jobs import catalog
-from jobs.cli import engine, place
 from jobs.cli.again import again
 from jobs.cli.alerts_background import raising
 from jobs.cli.oncall import always
@@ -32,8 +32,15 @@ from jobs.engine.storage.open_table import kinds, live_rows
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.retired import fed
 from jobs.engine.trust import report_server
+from jobs.operate import lakes, session
 from orchestration.answers import Answers
 from quality.report.findings import Findings
+
+
+def note(text: str) -> None:
+    """Write what a use case says to the standard error of a step, which Dagster keeps beside its log."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
 
 
 class SparkResource(LazyPySparkResource):
@@ -52,8 +59,8 @@ class SparkResource(LazyPySparkResource):
 
     def site(self, address: str | None = None, parent: Parent | None = None) -> Site:
         """Return the session with the clock, the address of Kafka, and what records runs as parts of another."""
-        found, lake = place.configured(None)
-        return engine.site(found, lake, address, parent=parent)
+        found, lake = lakes.configured(None)
+        return session.site(found, lake, address, parent=parent, says=note)
 
 
 def parent_of(context: OpExecutionContext | AssetExecutionContext) -> Parent:
@@ -66,16 +73,16 @@ class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resou
 
     def catch_up(self, table: Table, spark: SparkResource, parent: Parent | None = None) -> Report:
         """Bring one table up to date, as ``strandline run`` does."""
-        found, lake = place.configured(None)
+        found, lake = lakes.configured(None)
         lake.open_for_writing()
-        address = place.demanded_address(found, lake) if table.topics else None
+        address = lakes.demanded_address(found, lake) if table.topics else None
         return run(table, AvailableNow(), lake, site=spark.site(address, parent))
 
     def recompute(
         self, table: Table, span: Span, spark: SparkResource, parent: Parent | None = None
     ) -> Report:
         """Recompute a closed range of a table, as ``strandline backfill`` does."""
-        _, lake = place.existing(None)
+        _, lake = lakes.existing(None, says=note)
         lake.refuse_missing(table)
         report = Report(table=table.id, mode=MODE)
         session = spark.spark_session
@@ -86,27 +93,27 @@ class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resou
 
     def lake(self) -> Lake:
         """Return the lake itself."""
-        _, lake = place.configured(None)
+        _, lake = lakes.configured(None)
         return lake
 
     def stream(self, by: str) -> Always:
         """Return its always-on stream; orders are signed by ``by``."""
-        found, lake = place.configured(None)
+        found, lake = lakes.configured(None)
         return always(found, lake, by)
 
     def alerts(self, by: str) -> Always:
         """Return the process that raises alerts; orders are signed by ``by``."""
-        found, lake = place.configured(None)
+        found, lake = lakes.configured(None)
         return raising(found, lake, by)
 
     def radar(self) -> list[Danger]:
         """Look how long what every reader still needs is there, as ``strandline radar`` does."""
-        found, lake = place.existing(None)
+        found, lake = lakes.existing(None, says=note)
         return looked(found, lake)
 
     def report(self, day: str | None) -> tuple[Findings, Place]:
         """Write the report of a day, as ``strandline report`` does."""
-        _, lake = place.existing(None)
+        _, lake = lakes.existing(None, says=note)
         found = gathered(lake, day=day)
         return found, written(found, lake)
 
@@ -132,8 +139,8 @@ class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resou
 
     def ends(self) -> Iterator[tuple[Table, Mapping[Part, Ends]]]:
         """Return the end offsets of each table's topics, and how far the table has read them."""
-        found, lake = place.configured(None)
-        address = place.demanded_address(found, lake)
+        found, lake = lakes.configured(None)
+        address = lakes.demanded_address(found, lake)
         for table in fed(catalog.tables(), lake):
             if table.topics:
                 yield table, ends_of(table, lake, address, found.kafka_options)

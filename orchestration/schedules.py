@@ -14,9 +14,9 @@ from dagster import (
     schedule,
 )
 
-from jobs.cli.place import configured
 from jobs.engine.runtime import clock
 from jobs.engine.service.heartbeat import heartbeat
+from jobs.operate import lakes
 from orchestration import catch_up
 from orchestration.switched import by_itself
 
@@ -46,7 +46,7 @@ def unfinished_run(instance: DagsterInstance, job: str) -> str | None:
 )
 def every_quarter_of_an_hour(context: ScheduleEvaluationContext) -> RunRequest | SkipReason:
     """Catch up, unless a stream runs or the last run is not finished."""
-    _, lake = configured(None)
+    _, lake = lakes.configured(None)
     beat = heartbeat(lake, clock.now())
     if beat and beat["alive"]:
         return SkipReason(f"the stream of process {beat['pid']} keeps the tables up to date")

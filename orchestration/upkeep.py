@@ -17,12 +17,12 @@ from dagster import (
 )
 from pydantic import Field
 
-from jobs.cli import place
 from jobs.cli.upkeep import GENTLE, policy_of
 from jobs.core.errors import LakeError, TransientError
 from jobs.engine.runtime import clock
 from jobs.engine.service.maintain import Maintained, maintain, refuse_idle
 from jobs.engine.service.orphan_files import left, take_away
+from jobs.operate import lakes
 from orchestration.failures import failure
 from orchestration.resources import LakeResource
 from orchestration.schedules import unfinished_run
@@ -80,7 +80,7 @@ def maintenance() -> None:
 )
 def maintain_often(context: ScheduleEvaluationContext) -> RunRequest | SkipReason:
     """Maintain the lake, unless there is none yet or the last run is not finished."""
-    _, where = place.configured(None)
+    _, where = lakes.configured(None)
     if not where.root.exists():
         return SkipReason(f"there is no lake at {where.root} yet")
     if running := unfinished_run(context.instance, maintenance.name):

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from jobs import catalog
-from jobs.cli import engine, place
+from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say
 from jobs.core.errors import DefinitionError
@@ -17,6 +17,7 @@ from jobs.engine.repair.accept_loss import Accepted, accept, accept_of_feed
 from jobs.engine.runtime import clock
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage.lake import Lake
+from jobs.operate import lakes, session
 
 
 def register(app: typer.Typer) -> None:
@@ -78,10 +79,10 @@ def _accepted(name: str, because: str, found: Settings, where: Lake) -> Accepted
         )
     if table is not None:
         where.refuse_missing(table)
-    address = place.demanded_address(found, where)
+    address = lakes.demanded_address(found, where)
     signed = Signed(who=clock.login(), at=clock.now(), why=because)
     note("starting Spark …")
-    site = engine.site(found, where, address, is_brief=True)
+    site = session.site(found, where, address, is_brief=True, says=note)
     try:
         if table is None:
             return accept_of_feed(name.removeprefix(f"{Feed.layer}."), where, site, signed)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from pyspark.sql import SparkSession
 
-from jobs.cli import engine, place, ranges
+from jobs.cli import place, ranges
 from jobs.cli.check import refuse_unbelieved
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.ranges import SINCE, UNTIL
@@ -30,6 +30,7 @@ from jobs.engine.runtime import clock
 from jobs.engine.storage.horizon import refuse_expired
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
+from jobs.operate import lakes, session
 
 COLUMNS = ("table", "since", "until", "rows that came", "rows that went", "seconds")
 
@@ -60,7 +61,7 @@ def backfill_(  # noqa: PLR0913, PLR0917  # each is an option of the command lin
     strandline backfill silver.device_telemetry --since 2026-11-01 --until 2026-11-02 --downstream
     """
     found, where = place.existing(lake, writes=True)
-    chosen = place.derived(table, where)
+    chosen = lakes.derived(table, where)
     span = ranges.typed(since, until)
     refuse_open(chosen, where, span)
     refuse_expired(chosen, where, span.since)
@@ -68,7 +69,7 @@ def backfill_(  # noqa: PLR0913, PLR0917  # each is an option of the command lin
         refuse_open_above(chosen, where, span)
         refuse_behind_above(chosen, where)
     note("starting Spark …")
-    spark = engine.site(found, where, None, is_brief=True).spark
+    spark = session.site(found, where, None, is_brief=True, says=note).spark
     done = []
     for each, entry in again(spark, chosen, where, span, downstream=downstream):
         done.append((each, entry))
@@ -96,7 +97,7 @@ def again(  # noqa: PLR0913  # what, where, which range, and the run that it is 
     parent: Parent | None = None,
 ) -> Iterator[tuple[Table, Entry | None]]:
     """Recompute a range of a table, then on request the tables above, and audit each as `strandline check` does."""
-    with engine.recorder(lake, parent=parent)(spark, table, MODE, lake) as wrote:
+    with session.recorder(lake, note, parent=parent)(spark, table, MODE, lake) as wrote:
         own = guarded(spark, table, lake, span)
         wrote(table, own)
         yield table, own

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table as Grid
 
 from jobs import catalog
-from jobs.cli import alerts_background, engine, place, stopping
+from jobs.cli import alerts_background, stopping
 from jobs.cli.duration import seconds
 from jobs.cli.place import LakeOption
 from jobs.cli.screen import grid, is_terminal, live, note, show
@@ -28,6 +28,7 @@ from jobs.engine.service.feed_host import FeedHost
 from jobs.engine.service.program import ALERTS
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.locks import refuse_if_taken
+from jobs.operate import lakes, session
 
 if TYPE_CHECKING:
     from jobs.rules.alert_rule import AlertRule
@@ -105,7 +106,7 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     strandline alerts my-rules --mode micro-batch
     """
     if background or pause:
-        found, where = place.configured(lake)
+        found, where = lakes.configured(lake)
         if pause:
             alerts_background.paused(found, where, as_json=as_json)
             return
@@ -114,7 +115,7 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         )
         return
     with logged(as_json=as_json) as log:
-        found, where = place.configured(lake)
+        found, where = lakes.configured(lake)
         # Not imported above: pySigma takes half a second, and the help of all verbs needs none of it.
         from jobs.cli.chosen_rules import live_folder, model_rules  # noqa: PLC0415  # as above
         from jobs.cli.live_rules import LiveRules  # noqa: PLC0415  # as above
@@ -191,7 +192,7 @@ def _ready(found: Settings, where: Lake, mode: FeedMode) -> Site:
     from jobs.rules.model_rule import model_source  # noqa: PLC0415  # as above
     from jobs.rules.sources import SOURCES  # noqa: PLC0415  # as above
 
-    address = place.demanded_address(found, where)
+    address = lakes.demanded_address(found, where)
     scored = [source for each in catalog.models() if (source := model_source(each))]
     read = [source for each in (*SOURCES, *scored) for source in each.table.upstream]
     if found.kafka is None:
@@ -201,10 +202,10 @@ def _ready(found: Settings, where: Lake, mode: FeedMode) -> Site:
     cores = max(found.cores, slots(mode, needed))
 
     def locate() -> str | None:
-        return place.address(found, where) or local_broker.remembered(where)
+        return lakes.address(found, where) or local_broker.remembered(where)
 
     sized = found.model_copy(update={"cores": cores})
-    return engine.site(sized, where.open_for_writing(), found.kafka, locate=locate)
+    return session.site(sized, where.open_for_writing(), found.kafka, locate=locate, says=note)
 
 
 def _watched(host: FeedHost, where: Lake, mode: FeedMode) -> None:

@@ -2,19 +2,19 @@
 
 from collections.abc import Sequence
 
-from jobs.cli import place
 from jobs.cli.screen import emit, note, say
 from jobs.engine.runtime import clock
 from jobs.engine.runtime.settings import Settings, environment
 from jobs.engine.service.background_stream import Always
 from jobs.engine.service.program import ALERTS
 from jobs.engine.storage.lake import Lake
+from jobs.operate import lakes
 
 
 def started(found: Settings, where: Lake, words: Sequence[str], *, as_json: bool) -> None:
     """Start it, unless it runs, and wait for its first heartbeat."""
     where.open_for_writing()
-    place.demanded_address(found, where)
+    lakes.demanded_address(found, where)
     note("starting the process that raises alerts …")
     pid = raising(found, where).resume(words)
     if as_json:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli import engine, place
+from jobs.cli import place
 from jobs.cli.again import left_behind_words
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say, show
@@ -23,6 +23,7 @@ from jobs.engine.storage.handover import handed_over
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.open_table import broken_files
+from jobs.operate import lakes, session
 
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="A silver or gold table.")]
 COLUMNS = ("table", "rows now", "rows anew", "added", "gone", "changed")
@@ -48,7 +49,7 @@ def rebuild_(table: TableArgument, lake: LakeOption = None, as_json: JsonOption 
     chosen = _rebuildable(table, where)
     with shadow_lake.alone(chosen, where):
         note("starting Spark …")
-        site = engine.site(found, where, None)
+        site = session.site(found, where, None, says=note)
         made = rebuild.rebuild(chosen, where, site, on_commit=_note_batch)
         site.spark.stop()
         differences = _compared(chosen, where, made)
@@ -136,7 +137,7 @@ def _carry_out(
     refuse(table, where)
     with shadow_lake.alone(table, where):
         note("starting Spark …")
-        site = engine.site(found, where, None, is_brief=True)
+        site = session.site(found, where, None, is_brief=True, says=note)
         with (
             handed_over(table, where, clock.now, words[0], note=note),
             site.record(site.spark, table, words[0], where) as wrote,
@@ -163,7 +164,7 @@ def _carry_out(
 
 
 def _rebuildable(name: str, lake: Lake) -> Table:
-    table = place.derived(name, lake)
+    table = lakes.derived(name, lake)
     rebuild.refuse_unfit(table, lake)
     return table
 

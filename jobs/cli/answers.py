@@ -8,7 +8,7 @@ import typer
 from jobs import catalog
 from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
-from jobs.cli.screen import emit, say, show, yes
+from jobs.cli.screen import emit, note, say, show, yes
 from jobs.core.errors import DamagedError, DataError
 from jobs.core.table import Ingested, Judged, Table
 from jobs.engine.accounting.balance_sheet import Balance, balance, held_rows
@@ -24,6 +24,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, last_entry
 from jobs.engine.storage.open_table import live_rows
 from jobs.engine.storage.retired import Retirement, retired
+from jobs.operate import lakes
 
 SHEET = (
     "table",
@@ -102,7 +103,7 @@ def sheets_of(
     """
     live = [name for name in names or () if name.startswith(f"{LIVE}.")]
     others = [name for name in names or () if name not in live]
-    sheets = [] if live and not others else place.filled(where, others or None)
+    sheets = [] if live and not others else lakes.filled(where, others or None)
     return [
         *(balance(table, where, audited=audited) for table in sheets),
         *(
@@ -197,8 +198,8 @@ def tables_(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     strandline tables
     strandline tables --json
     """
-    _, where = place.asked(lake)
-    place.say_newer(where)
+    _, where = lakes.asked(lake)
+    lakes.say_newer(where, note)
     rows, damaged = [], list[DataError]()
     for table in catalog.tables():
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from jobs.cli import chosen_rules, engine, place, promoted, ranges
+from jobs.cli import chosen_rules, place, promoted, ranges
 from jobs.cli.closed_history import everything, has, meet, refuse_unclosed
 from jobs.cli.screen import emit, note, progress, say, show
 from jobs.core.errors import DefinitionError
@@ -21,6 +21,7 @@ from jobs.engine.trust.backtest import Asked, Rule, backtest, days_of, extent
 from jobs.engine.trust.rule_cost import LIMIT, slow_rules
 from jobs.engine.trust.watched_job import Show
 from jobs.gold import alerts as gold
+from jobs.operate import session
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.sigma.folder import Folder
 from jobs.rules.sources import SOURCES, Source
@@ -65,7 +66,7 @@ def backtested(words: Words, lake: str | None, *, as_json: bool) -> None:
     for source in there:
         refuse_unclosed(source, where, span)
     note("starting Spark …")
-    spark = engine.site(settings, where, None).spark
+    spark = session.site(settings, where, None, says=note).spark
     if words.promote:
         promoted.refuse_contradicted(own, spark)
     desk = _Desk(spark, where, own, others, is_live)

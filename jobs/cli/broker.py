@@ -9,11 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from jobs import catalog
-from jobs.cli import place
 from jobs.cli.answers import left
 from jobs.cli.oncall import always
 from jobs.cli.place import JsonOption, LakeOption
-from jobs.cli.screen import emit, say
+from jobs.cli.screen import emit, note, say
 from jobs.cli.stream_log import fails
 from jobs.core.errors import LakeError, TransientError
 from jobs.core.topic import Topic
@@ -37,6 +36,7 @@ from jobs.engine.storage.damage import remedy
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.retired import fed, retired
 from jobs.engine.storage.rule_shelf import promotions
+from jobs.operate import lakes
 
 UNMOVED = 60
 """Seconds from which on a batch that does not move is named."""
@@ -65,7 +65,7 @@ def up(
     strandline up
     strandline up --port 9092
     """
-    found, where = place.configured(lake)
+    found, where = lakes.configured(lake)
     tables = fed(catalog.tables(), where)
     if found.kafka is not None:
         lacking = admin.missing(found.kafka, found.kafka_options, tables)
@@ -116,7 +116,7 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     strandline status
     strandline status --json
     """
-    found, where = place.asked(lake, small=True)
+    found, where = lakes.asked(lake, small=True)
     try:
         _show(found, where, as_json=as_json)
     except (StoreAwayError, KeysRefusedError) as error:
@@ -156,7 +156,7 @@ def _show_near(where: Lake, error: LakeError, *, as_json: bool) -> None:
 
 
 def _show(found: Settings, where: Lake, *, as_json: bool) -> None:
-    place.say_newer(where)
+    lakes.say_newer(where, note)
     running = None if found.kafka else local_broker.status(where)
     beat, asked = heartbeat(where, clock.now()), order(where)
     live = heartbeat(where, clock.now(), where.feeds_beat)
@@ -168,7 +168,7 @@ def _show(found: Settings, where: Lake, *, as_json: bool) -> None:
             {
                 "lake": str(where.root),
                 "condition": {"well": wellness.is_well, "says": wellness.sentence},
-                "kafka": place.address(found, where),
+                "kafka": lakes.address(found, where),
                 "broker_pid": running.pid if running else None,
                 "stream": beat,
                 "order": asdict(asked) if asked else None,
@@ -323,7 +323,7 @@ def down(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     \b
     strandline down
     """
-    _, where = place.configured(lake)
+    _, where = lakes.configured(lake)
     stopped = local_broker.down(where)
     if as_json:
         emit({"stopped": stopped})

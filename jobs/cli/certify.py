@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from jobs import catalog
-from jobs.cli import engine, place, ranges
+from jobs.cli import place, ranges
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.ranges import SINCE, UNTIL
 from jobs.cli.screen import emit, note, say, show, yes
@@ -17,6 +17,7 @@ from jobs.engine.proof.certificate import Certificate
 from jobs.engine.proof.verify import Trial, refuse_unsettled, verify
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.retired import fed, refuse_retired
+from jobs.operate import lakes, session
 
 
 def register(app: typer.Typer) -> None:
@@ -64,7 +65,7 @@ def verify_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     span = ranges.both(since, until, "neither to compare all rows")
     trial = Trial(splits=splits, kills=kills, span=span, **({} if seed is None else {"seed": seed}))
     note(f"seed {trial.seed}; starting Spark …")
-    site = engine.site(found, where, None, is_brief=True)
+    site = session.site(found, where, None, is_brief=True, says=note)
     certificates = verify(chosen, where, trial, site, note=note)
     site.spark.stop()
     if as_json:
@@ -131,7 +132,7 @@ def _everything(lake: Lake) -> list[Table]:
 
 
 def _chosen(names: list[str] | None) -> list[Table]:
-    chosen = place.named(names) if names else []
+    chosen = lakes.named(names) if names else []
     bronze = [table.id for table in chosen if isinstance(table, Ingested)]
     if bronze or not chosen:
         raise DefinitionError(

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from pyspark.sql import SparkSession
 
-from jobs.cli import engine, place, ranges
+from jobs.cli import place, ranges
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.ranges import SINCE, UNTIL
 from jobs.cli.screen import emit, note, show, yes
@@ -20,6 +20,7 @@ from jobs.engine.proof.row_audit import Audit, as_record, audit, expected
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.runtime import clock
 from jobs.engine.storage.lake import Lake
+from jobs.operate import lakes, session
 
 COLUMNS = ("table", "expectation", "severity", "holds", "found")
 
@@ -54,7 +55,7 @@ def check_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     span = ranges.both(since, until, "neither to audit all rows")
     chosen = _chosen(tables, where)
     note("starting Spark …")
-    site = engine.site(found, where, None, is_brief=True)
+    site = session.site(found, where, None, is_brief=True, says=note)
     audits = []
     for table in chosen:
         audits.append(audit(site.spark, table, where, site.clock, span))
@@ -77,13 +78,13 @@ def _chosen(names: Sequence[str] | None, lake: Lake) -> list[Table]:
         DefinitionError: A named one is of bronze or does not exist, or none exists at all.
     """
     if names:
-        chosen = place.named(names)
+        chosen = lakes.named(names)
         for table in chosen:
             _refuse_received(table)
             lake.refuse_missing(table)
         return chosen
     found: list[Table] = [
-        each for each in place.named(None) if not isinstance(each, Ingested) and lake.exists(each)
+        each for each in lakes.named(None) if not isinstance(each, Ingested) and lake.exists(each)
     ]
     if not found:
         raise DefinitionError(

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.table import Table as Grid
 
 from jobs.bronze import alerts as bronze
-from jobs.cli import place, stopping
+from jobs.cli import stopping
 from jobs.cli.chosen_rules import live_folder
 from jobs.cli.duration import seconds
 from jobs.cli.rule_words import RuleTexts
@@ -25,6 +25,7 @@ from jobs.engine.service.delivery_desk import Desk, Logger
 from jobs.engine.service.delivery_host import DeliveryHost
 from jobs.engine.service.sinks import KafkaTopic, Sink, sink
 from jobs.engine.storage.lake import Lake
+from jobs.operate import lakes
 from jobs.rules.alert_rule import Severity
 
 EVERY = "1m"
@@ -47,7 +48,7 @@ class Words:
 def delivered(words: Words, lake: str | None, *, as_json: bool) -> None:
     """Deliver alerts until stopped, or once."""
     with logged(as_json=as_json) as log:
-        found, where = place.configured(lake)
+        found, where = lakes.configured(lake)
         least, every = _severity(words.severity), _every(words.every)
         if words.rules is not None and not words.rules.is_dir():
             raise DefinitionError(
@@ -59,7 +60,7 @@ def delivered(words: Words, lake: str | None, *, as_json: bool) -> None:
             return _located(found, where)
 
         sinks = _sinks(words.to, found, locate)
-        address = place.demanded_address(found, where)
+        address = lakes.demanded_address(found, where)
         if found.kafka is None:
             admin.make_missing(address, [bronze.TABLE], topics_read(where))
             _make_topics(address, sinks)
@@ -132,7 +133,7 @@ def _make_topics(address: str, sinks: list[Sink]) -> None:
 
 def _located(found: Settings, where: Lake) -> str:
     """Return where Kafka is now; the lake's own broker may have returned at another port."""
-    address = place.address(found, where) or local_broker.remembered(where)
+    address = lakes.address(found, where) or local_broker.remembered(where)
     if address is None:
         raise DefinitionError(
             f"no broker runs for {where.root}",

@@ -8,7 +8,6 @@ from typing import Annotated, TypeVar
 import typer
 
 from jobs import catalog
-from jobs.cli import engine
 from jobs.cli.answers import print_sheets, refuse_imbalance, sheets_of
 from jobs.cli.screen import note
 from jobs.core.errors import DefinitionError
@@ -20,6 +19,7 @@ from jobs.engine.runtime.settings import settings
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.place import Place
+from jobs.operate import session
 
 MARK = ".strandline-demo"
 """A file in the demo's lake: a folder that has it may be deleted and made again."""
@@ -103,7 +103,7 @@ def _run_tables(where: Lake, address: str) -> None:
     """Run every table once, over all that is in the topics."""
     note("starting Spark …")
     found = settings(lake=str(where.root))
-    site = engine.site(found, where, address, is_brief=True)
+    site = session.site(found, where, address, is_brief=True, says=note)
     for table in catalog.tables():
 
         def note_batch(entry: Entry) -> None:

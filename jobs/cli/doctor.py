@@ -19,6 +19,7 @@ from jobs.engine.runtime.open_files import allowed, carried, refuse_too_many
 from jobs.engine.runtime.settings import choose_profile, chosen_profile, settings
 from jobs.engine.service import dagster_database
 from jobs.engine.storage.store_probe import refuse_unsafe
+from jobs.operate import lakes
 
 
 def register(app: typer.Typer) -> None:
@@ -50,7 +51,7 @@ def doctor(
     if checks[-1].ok:  # the others would repeat its mistakes
         found = _lake(lake)
         # A store that does not answer was asked once, and holds no question after it.
-        is_away = not found.ok and not place.configured(lake)[1].root.is_local
+        is_away = not found.ok and not lakes.configured(lake)[1].root.is_local
         asks = (_history,) if is_away else (_room, _kafka, _history)
         checks += [found, *(ask(lake) for ask in asks), *outside(settings(lake=lake))]
     if as_json:
@@ -86,7 +87,7 @@ def _tables() -> setup.Check:
 
 def _settings(lake: place.LakeOption) -> setup.Check:
     try:
-        found, _ = place.configured(lake)
+        found, _ = lakes.configured(lake)
     except LakeError as error:
         return setup.Check(name="settings", ok=False, detail=error.message, hint=error.hint)
     chosen = chosen_profile()
@@ -97,7 +98,7 @@ def _settings(lake: place.LakeOption) -> setup.Check:
 
 def _lake(lake: place.LakeOption) -> setup.Check:
     try:
-        _, where = place.asked(lake)
+        _, where = lakes.asked(lake)
         if where.root.exists():
             where.open_for_writing()
             return setup.Check(name="lake", ok=True, detail=str(where.root), hint="")
@@ -112,7 +113,7 @@ def _lake(lake: place.LakeOption) -> setup.Check:
 
 def _room(lake: place.LakeOption) -> setup.Check:
     """Check the disk; a full one lets nothing else be seen as ill, because nothing can be written down."""
-    _, where = place.configured(lake)
+    _, where = lakes.configured(lake)
     if where.root.is_local and not where.root.exists():
         return setup.Check(name="room", ok=True, detail="nothing is on its disk yet", hint="")
     said = where.room_left()
@@ -122,8 +123,8 @@ def _room(lake: place.LakeOption) -> setup.Check:
 
 def _kafka(lake: place.LakeOption) -> setup.Check:
     try:
-        found, where = place.configured(lake)
-        address = place.address(found, where)
+        found, where = lakes.configured(lake)
+        address = lakes.address(found, where)
         if address is None:
             detail = "the lake's broker is not running; `strandline up` starts it"
             return setup.Check(name="kafka", ok=True, detail=detail, hint="")
@@ -140,7 +141,7 @@ def _kafka(lake: place.LakeOption) -> setup.Check:
 
 def _history(lake: place.LakeOption) -> setup.Check:
     try:
-        found, _ = place.configured(lake)
+        found, _ = lakes.configured(lake)
         if found.postgres is not None:
             dagster_database.check_reachable(found.postgres)
     except LakeError as error:

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, progress, say
 from jobs.core.errors import DefinitionError
 from jobs.engine.runtime import clock
+from jobs.operate import lakes
 from jobs.play.plan import Plan
 from jobs.play.send import Sent, send
 from jobs.silver import device_telemetry
@@ -75,8 +75,8 @@ def produce(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     strandline produce --events 60000 --hours 1 --implausible 0.3
     strandline produce --events 400000 --planted 0.02
     """
-    found, where = place.configured(lake)
-    address = place.demanded_address(found, where)
+    found, where = lakes.configured(lake)
+    address = lakes.demanded_address(found, where)
     end = _utc(until) or clock.now().replace(minute=0, second=0, microsecond=0)
     law = device_telemetry.TABLE.lateness
     plan = Plan(

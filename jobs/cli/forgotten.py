@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli import engine, place
+from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say, show
 from jobs.core.errors import DefinitionError, TransientError
@@ -18,6 +18,7 @@ from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage.forgotten import requests
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.search_bytes import search
+from jobs.operate import session
 
 FOUND = (
     "table",
@@ -100,7 +101,7 @@ def _forget(  # noqa: PLR0913  # the request, where, and three flags
     found: Settings, lake: Lake, request: Request, *, now: bool, go: bool, as_json: bool
 ) -> None:
     note("starting Spark …")
-    site = engine.site(found, lake, None, is_brief=True)
+    site = session.site(found, lake, None, is_brief=True, says=note)
     spark = site.spark
     work = Forgetting(spark, lake, request, site if now else None)
     words = work.condition.words
@@ -150,7 +151,7 @@ def _scrub(found: Settings, lake: Lake, *, go: bool, as_json: bool) -> None:
     done = []
     if go and ready:
         note("starting Spark …")
-        spark = engine.site(found, lake, None, is_brief=True).spark
+        spark = session.site(found, lake, None, is_brief=True, says=note).spark
         done = [*scrub(spark, lake, clock.now())]
         spark.stop()
     if as_json:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli import engine, place, ranges
+from jobs.cli import place, ranges
 from jobs.cli.again import again, note_changed, note_left_behind
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say, show
@@ -17,6 +17,7 @@ from jobs.engine.repair.rewind import From, Rewind, rewind
 from jobs.engine.storage.horizon import refuse_expired
 from jobs.engine.storage.lake import Lake
 from jobs.engine.trace.locate import Spot
+from jobs.operate import lakes, session
 
 COLUMNS = ("topic", "partition", "records", "first offset", "last offset")
 
@@ -50,7 +51,7 @@ def rewind_(  # each is an option of the command line
     strandline rewind silver.device_telemetry --to device-telemetry/2:40000 --go
     """
     found, where = place.existing(lake, writes=go)
-    chosen = place.derived(table, where)
+    chosen = lakes.derived(table, where)
     plan = rewind(chosen, where, begin(to))
     if as_json:
         emit({**asdict(plan), "records": plan.records})
@@ -60,7 +61,7 @@ def rewind_(  # each is an option of the command line
         return
     span = possible(chosen, where, plan)
     note("starting Spark …")
-    spark = engine.site(found, where, None, is_brief=True).spark
+    spark = session.site(found, where, None, is_brief=True, says=note).spark
     done = []
     for each, entry in again(spark, chosen, where, span, downstream=True):
         done.append(entry)

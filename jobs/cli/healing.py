@@ -3,7 +3,7 @@
 from dataclasses import asdict
 
 from jobs import catalog
-from jobs.cli import engine, place, ranges
+from jobs.cli import place, ranges
 from jobs.cli.again import note_changed, note_left_behind
 from jobs.cli.screen import emit, note, say, show
 from jobs.core.errors import DefinitionError
@@ -15,6 +15,7 @@ from jobs.engine.repair import discard, replay
 from jobs.engine.repair.replay_plan import Choice, Fate, Kind, Replayed
 from jobs.engine.runtime import clock
 from jobs.engine.storage.ledger import Entry
+from jobs.operate import session
 
 KINDS = ("held for", "rows", "becomes", "then held for")
 WORDS = {
@@ -41,13 +42,13 @@ def replayed(  # noqa: PLR0913  # each is an option of the command line
     chosen, choice = catalog.find(table), Choice(reason=reason, span=span)
     replay.refuse_unfit(chosen, where)
     note("starting Spark …")
-    spark = engine.site(found, where, None, is_brief=True).spark
+    spark = session.site(found, where, None, is_brief=True, says=note).spark
     done: list[Entry | None] = []
     if dry_run:
         result = replay.rehearse(spark, chosen, where, choice)
     else:
         signed = Signed(who=clock.login(), at=clock.now())
-        with engine.recorder(where)(spark, chosen, REPLAY, where) as wrote:
+        with session.recorder(where, note)(spark, chosen, REPLAY, where) as wrote:
 
             def on_table(each: Table, entry: Entry | None) -> None:
                 if entry:
@@ -91,7 +92,7 @@ def discarded(  # noqa: PLR0913  # as above
         discard.refuse_vague(chosen, choice, signed)
     discard.refuse_unfit(chosen, where)
     note("starting Spark …")
-    spark = engine.site(found, where, None, is_brief=True).spark
+    spark = session.site(found, where, None, is_brief=True, says=note).spark
     if undo:
         count = discard.reopen(spark, chosen, where, signed)
     else:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
-from jobs.cli import engine
 from jobs.cli.again import note_changed, note_left_behind
 from jobs.cli.screen import note
 from jobs.core.errors import DefinitionError, LakeError
@@ -38,6 +37,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.locks import lease
 from jobs.engine.storage.place import Place
+from jobs.operate import session
 
 NAMED = 5
 """Files that are left out and named; of more only the number is shown."""
@@ -131,13 +131,15 @@ class Work:
             before_streams(spark, self.table, self.lake) as found.is_first,
         ):
             try:
-                with engine.recorder(self.lake)(spark, self.table, IMPORT, self.lake) as wrote:
+                with session.recorder(self.lake, note)(
+                    spark, self.table, IMPORT, self.lake
+                ) as wrote:
                     self._commit(spark, source, found, wrote)
             except LakeError as error:
                 failure = error
         for judge in judges_of(self.table, self.lake):
             done: list[Entry | None] = []
-            with engine.recorder(self.lake)(spark, judge, IMPORT, self.lake) as wrote:
+            with session.recorder(self.lake, note)(spark, judge, IMPORT, self.lake) as wrote:
 
                 def on_table(
                     each: Table, entry: Entry | None, done: list[Entry | None] = done

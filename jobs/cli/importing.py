@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from jobs import catalog
-from jobs.cli import engine, place
 from jobs.cli.import_work import Imported, Work, topic_of
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say
@@ -14,6 +13,7 @@ from jobs.core.table import Ingested
 from jobs.engine.repair.import_files import SLICE
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.retired import refuse_retired
+from jobs.operate import lakes, session
 
 
 def register(app: typer.Typer) -> None:
@@ -75,7 +75,7 @@ def import_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     strandline import bronze.dhcp_events history/october.parquet
     strandline import bronze.dhcp_events s3a://archive/dhcp/ --arrived-at-column received_at
     """
-    found, where = place.configured(lake)
+    found, where = lakes.configured(lake)
     where.refuse_restoring()
     chosen = catalog.find(table)
     if not isinstance(chosen, Ingested):
@@ -101,7 +101,7 @@ def import_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         return
     where.open_for_writing()
     note("starting Spark …")
-    spark = engine.site(found, where, None, is_brief=True).spark
+    spark = session.site(found, where, None, is_brief=True, says=note).spark
     try:
         done = work.done(spark, address)
     finally:

@@ -23,6 +23,7 @@ from jobs.engine.runtime.log_files import names
 from jobs.engine.runtime.log_reader import LogReader
 from jobs.engine.runtime.log_records import Level, as_text, concerns, is_before, record
 from jobs.engine.storage.lake import Lake
+from jobs.operate import lakes
 
 STREAM = "stream"
 NEWEST = 100
@@ -87,7 +88,7 @@ def logs(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     wanted = None if table is None else catalog.find(table).id
     begin = None if since is None else _moment(since, clock.now())
     # Of a lake on a store the logs are on this machine, and they are read most while it is away.
-    _, where = place.configured(lake)
+    _, where = lakes.configured(lake)
     if where.root.is_local:
         place.existing(lake)
     most = newest if newest is not None or since else NEWEST

@@ -6,11 +6,12 @@ import typer
 
 from infra.broker import HOST
 from jobs import catalog
-from jobs.cli import place, stopping
+from jobs.cli import stopping
 from jobs.cli.duration import seconds
 from jobs.cli.place import LakeOption
 from jobs.cli.screen import note, record
 from jobs.engine.runtime import clock
+from jobs.operate import lakes
 
 PORT = 9464
 """The usual port of programs that expose metrics beside their own work."""
@@ -52,11 +53,11 @@ def metrics(
     from jobs.engine.kafka.lag import unread_offsets  # noqa: PLC0415  # as above
     from jobs.engine.service.metrics_page import LakeLook  # noqa: PLC0415  # as above
 
-    found, where = place.configured(lake)
+    found, where = lakes.configured(lake)
 
     def unread() -> dict[str, int]:
         return unread_offsets(
-            catalog.tables(), where, place.address(found, where), found.kafka_options
+            catalog.tables(), where, lakes.address(found, where), found.kafka_options
         )
 
     pause = seconds(every or (EVERY if where.root.is_local else EVERY_ON_STORE))

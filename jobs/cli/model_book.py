@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import Any
 
 from jobs import catalog
-from jobs.cli import engine, place
+from jobs.cli import place
 from jobs.cli.ranges import moment, typed
-from jobs.cli.screen import emit, say, show
+from jobs.cli.screen import emit, note, say, show
 from jobs.core.errors import DefinitionError
 from jobs.core.model import Model
 from jobs.core.project import package
@@ -17,6 +17,7 @@ from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage import model_shelf
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.model_shelf import DECIDED, Decision
+from jobs.operate import session
 
 COLUMNS = (
     "model",
@@ -242,4 +243,4 @@ def _words(decision: Decision) -> dict[str, object]:
 
 
 def _spark(found: Settings, where: Lake) -> Any:  # noqa: ANN401  # its class takes half a second to import
-    return engine.site(found, where.open_for_writing(), None, is_brief=True).spark
+    return session.site(found, where.open_for_writing(), None, is_brief=True, says=note).spark

@@ -21,6 +21,7 @@ from jobs.engine.service.stream_options import EVERY as EVERY_OPTION
 from jobs.engine.service.stream_options import MAX_OFFSETS
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.retired import fed
+from jobs.operate import lakes
 
 WhyOption = Annotated[str, typer.Option("--why", help="Reason; `strandline status` shows it.")]
 
@@ -57,18 +58,18 @@ def resume(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     """
     if every is not None:
         seconds(every)
-    place.named(tables)
+    lakes.named(tables)
     words = [
         *(tables or ()),
         *((EVERY_OPTION, every) if every else ()),
         *((MAX_OFFSETS, str(max_offsets)) if max_offsets else ()),
     ]
-    found, where = place.configured(lake)
+    found, where = lakes.configured(lake)
     stream = always(found, where)
-    asked = place.to_feed(None, where) if everything else _asked(stream, tables or (), where)
+    asked = lakes.to_feed(None, where) if everything else _asked(stream, tables or (), where)
     refuse_too_many(len(asked))
     where.open_for_writing()
-    place.demanded_address(found, where)
+    lakes.demanded_address(found, where)
     refuse_unsafe(found, where, asked)
     note("starting the stream …")
     pid = stream.resume(words, why, everything=everything)
@@ -102,7 +103,7 @@ def drain(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = Fa
     found, where = place.existing(lake, writes=True)
     always(found, where).pause(why)
     note("the stream is stopped; reading the backlog …")
-    catch_up(found, where, place.to_feed(None, where), as_json=as_json)
+    catch_up(found, where, lakes.to_feed(None, where), as_json=as_json)
 
 
 def restart(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = False) -> None:
@@ -114,7 +115,7 @@ def restart(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = 
     strandline restart
     """
     found, where = place.existing(lake, writes=True)
-    place.demanded_address(found, where)
+    lakes.demanded_address(found, where)
     stream = always(found, where)
     asked = _asked(stream, (), where)
     refuse_too_many(len(asked))
@@ -129,10 +130,10 @@ def restart(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = 
 def _asked(stream: Always, names: Sequence[str], where: Lake) -> list[Table]:
     """Return the tables that a start would run: those that are named, or those of the last start, without retired ones."""
     if names:
-        return place.to_feed(names, where)
+        return lakes.to_feed(names, where)
     last = stream.order()
-    known = {table.id for table in place.named(None)}
-    return fed(place.named([word for word in (last.words if last else ()) if word in known]), where)
+    known = {table.id for table in lakes.named(None)}
+    return fed(lakes.named([word for word in (last.words if last else ()) if word in known]), where)
 
 
 def always(found: Settings, where: Lake, by: str | None = None) -> Always:

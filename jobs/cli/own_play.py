@@ -9,7 +9,6 @@ from typing import Annotated, cast
 import typer
 
 from jobs import catalog
-from jobs.cli import place
 from jobs.cli.demo_lake import DemoLakeOption, played, short
 from jobs.cli.place import LakeOption
 from jobs.cli.screen import progress, say
@@ -20,6 +19,7 @@ from jobs.engine.accounting.left_topics import topics_read
 from jobs.engine.kafka import admin
 from jobs.engine.kafka.send_records import send_records
 from jobs.engine.runtime import clock
+from jobs.operate import lakes
 
 EventsOption = Annotated[int, typer.Option(min=1, help="Records to send.")]
 
@@ -59,8 +59,8 @@ def produce(events: EventsOption = 10_000, lake: LakeOption = None) -> None:
     strandline produce --events 1000
     """
     play = _play()
-    found, where = place.configured(lake)
-    address = place.demanded_address(found, where)
+    found, where = lakes.configured(lake)
+    address = lakes.demanded_address(found, where)
     if found.kafka is None:
         admin.make_missing(address, catalog.tables(), topics_read(where))
     sent = _send(play, events, address, found.kafka_options)

@@ -13,6 +13,7 @@ from jobs.core.table import Table
 from jobs.engine.history import commit_history
 from jobs.engine.history.anomalies import Mark, marks
 from jobs.engine.history.queries import MOST, Batch, Past
+from jobs.operate import lakes
 
 COLUMNS = ("version", "at", "mode", "read", "good", "copies", "held", "late by", "ms", "drift")
 
@@ -42,7 +43,7 @@ def history_(
     strandline history --json
     """
     _, where = place.existing(lake)
-    chosen = place.filled(where, tables)
+    chosen = lakes.filled(where, tables)
     commit_history.catch_up(where, chosen)
     past = Past(where)
     shown = [_table(table, past, last) for table in chosen]

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from pyspark.sql import SparkSession
 
-from jobs.cli import engine, place
+from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.screen import emit, note, say, show
 from jobs.core.errors import DamagedError, DefinitionError, LakeError
@@ -28,6 +28,7 @@ from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage import formats
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.locks import refuse_if_taken
+from jobs.operate import lakes, session
 
 
 def register(app: typer.Typer) -> None:
@@ -64,7 +65,7 @@ def preflight(
     found, where = place.existing(lake, writes=migrate)
     chosen = [
         table
-        for table in place.to_feed(tables, where)
+        for table in lakes.to_feed(tables, where)
         if where.exists(table) or tables or table.topics
     ]
     if migrate:
@@ -98,7 +99,7 @@ def _with_topics(
     """
     absent: set[str] = set()
     asked = [table for table in tables if table.topics]
-    address = place.address(found, where) if asked else None
+    address = lakes.address(found, where) if asked else None
     if address is None and asked:
         note("no broker is known, so it was not looked whether each topic is there")
     elif address is not None:
@@ -130,7 +131,7 @@ def _verdicts(
     if not asks:
         return [judge(None, table, where) for table in tables]
     note("comparing plans, for which Spark starts …")
-    spark = engine.site(found, where, None, is_brief=True).spark
+    spark = session.site(found, where, None, is_brief=True, says=note).spark
     try:
         return [_verdict(spark, table, where, migrate=migrate) for table in tables]
     finally:

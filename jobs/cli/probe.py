@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli import place
 from jobs.cli.place import LakeOption
 from jobs.cli.screen import say
 from jobs.engine.runtime import clock
 from jobs.engine.service.probe import refuse_ill
 from jobs.engine.service.program import ALERTS, STREAM
+from jobs.operate import lakes
 
 
 class ProgramName(StrEnum):
@@ -41,6 +41,6 @@ def probe(
     strandline probe stream
     strandline probe alerts
     """
-    _, where = place.configured(lake)
+    _, where = lakes.configured(lake)
     beat = refuse_ill(PROGRAMS[program], where, clock.now())
     say(f"{program}: process {beat['pid']}, last heartbeat at {beat['at']}")

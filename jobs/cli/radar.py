@@ -27,6 +27,7 @@ from jobs.engine.runtime import clock
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.service.receivers import stored_offsets
 from jobs.engine.storage.lake import Lake
+from jobs.operate import lakes
 
 ALERTS = "bronze.alerts"
 COLUMNS = ("reader", "source", "unread", "oldest unread", "may go at", "state", "because")
@@ -77,7 +78,7 @@ def looked(found: Settings, where: Lake) -> list[Danger]:
     readers = [*topic_readers(where), *_receivers(where)]
     dangers = table_dangers(where)
     if readers:
-        address = place.demanded_address(found, where)
+        address = lakes.demanded_address(found, where)
         dangers = [
             *topic_dangers(readers, address, found.kafka_options, clock.now()),
             *dangers,

@@ -16,6 +16,7 @@ from jobs.engine.runtime import clock
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
 from jobs.engine.trust.daily_report import Period, gather, newest_day
+from jobs.operate import lakes
 from quality.report.findings import Findings
 from quality.report.page import page
 
@@ -85,7 +86,7 @@ def gathered(
     Raises:
         DefinitionError: They are no days, or nothing was written yet.
     """
-    tables = place.filled(lake)
+    tables = lakes.filled(lake)
     return gather(lake, tables, _period(lake, tables, day, since, until))
 
 

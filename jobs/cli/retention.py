@@ -5,11 +5,12 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli import engine, place
+from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.screen import emit, note, say, show
 from jobs.engine.repair.expire import Expired, declares, expire, overdue
 from jobs.engine.runtime import clock
+from jobs.operate import lakes, session
 
 COLUMNS = ("table", "older than", "rows", "files", "files rewritten", "waits for")
 
@@ -39,11 +40,11 @@ def expire_(
     strandline expire --go
     """
     found, where = place.existing(lake, writes=go)
-    chosen = [table for table in place.filled(where, tables) if declares(table)]
+    chosen = [table for table in lakes.filled(where, tables) if declares(table)]
     shown = [each for table in chosen for each in overdue(table, where, clock.now())]
     if go and any(each.is_due for each in shown):
         note("starting Spark …")
-        spark = engine.site(found, where, None, is_brief=True).spark
+        spark = session.site(found, where, None, is_brief=True, says=note).spark
         shown = [each for table in chosen for each in expire(spark, table, where, clock.now())]
         spark.stop()
     if as_json:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from jobs import catalog
-from jobs.cli import completion, engine, place
+from jobs.cli import completion, place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.ranges import moment
 from jobs.cli.screen import emit, note, say
@@ -22,6 +22,7 @@ from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage.handover import handed_over
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
+from jobs.operate import lakes, session
 
 AnyTableArgument = Annotated[
     str,
@@ -182,7 +183,7 @@ def _retire_topic(  # noqa: PLR0913  # as above
         if undo:
             entry = leave_topic.take_back(chosen, topic, where, site, signed)
         else:
-            known = former or place.address(found, where)
+            known = former or lakes.address(found, where)
             leaving = Leaving(signed=signed, address=known, leaves_unread=leave_unread)
             entry = leave_topic.retire(chosen, topic, where, site, leaving)
     finally:
@@ -231,7 +232,7 @@ def move(  # noqa: PLR0913, PLR0917  # as above
     """
     found, where, chosen = _asked(table, because, lake)
     signed = Signed(who=clock.login(), at=clock.now(), why=because.strip())
-    site = _site(found, where, None if undo else place.demanded_address(found, where))
+    site = _site(found, where, None if undo else lakes.demanded_address(found, where))
     try:
         if undo:
             entry = leave_topic.move_back(chosen, where, site, signed)
@@ -279,7 +280,7 @@ def _asked(table: str, because: str, lake: str | None) -> tuple[Settings, Lake, 
 
 def _site(found: Settings, where: Lake, address: str | None) -> Site:
     note("starting Spark …")
-    return engine.site(found, where, address, is_brief=True)
+    return session.site(found, where, address, is_brief=True, says=note)
 
 
 def _figures(entry: Entry) -> dict[str, object]:

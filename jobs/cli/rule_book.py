@@ -10,6 +10,7 @@ from jobs.cli.screen import emit, note, say
 from jobs.core.errors import DefinitionError
 from jobs.core.received import PLACE
 from jobs.engine.storage.find_rows import Where, look
+from jobs.operate import lakes
 from jobs.rules import sources
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.examples import broken
@@ -27,11 +28,11 @@ def tested(folder: Path | None, lake: str | None, *, as_json: bool) -> None:
         DefinitionError: A rule does the opposite of what an example says.
     """
     found = read(folder)
-    settings, where = place.configured(lake)
+    settings, where = lakes.configured(lake)
     note("starting Spark …")
     # Not imported above: the other subcommands answer before it is imported.
-    engine = importlib.import_module("jobs.cli.engine")
-    site = engine.site(settings, where, None, is_brief=True)
+    session = importlib.import_module("jobs.operate.session")
+    site = session.site(settings, where, None, is_brief=True, says=note)
     wrong = [
         (each.rule.origin, each.rule.id, each.reason) for each in broken(found.rules, site.spark)
     ]

@@ -6,10 +6,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from jobs.cli import place
 from jobs.cli.rule_book import note_refused, read
 from jobs.cli.screen import emit, show
 from jobs.core.errors import DefinitionError
+from jobs.operate import lakes
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.sigma.folder import Folder
 from jobs.rules.threshold_rule import ThresholdRule
@@ -71,7 +71,7 @@ def _tags(found: Folder, *, as_json: bool) -> None:
 
 def _last_backtest(lake: str | None) -> dict[str, Any]:
     """Return the figures of the last backtest; nothing if there was none."""
-    _, where = place.configured(lake)
+    _, where = lakes.configured(lake)
     text = where.backtest_figures.text()
     return dict(json.loads(text)) if text else {}
 

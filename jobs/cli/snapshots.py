@@ -17,6 +17,7 @@ from jobs.engine.service.take_snapshot import Progress, take
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.snapshot_store import find, remove_old
+from jobs.operate import lakes
 
 COLUMNS = ("table", "version", "rows", "balanced", "certificate")
 
@@ -57,7 +58,7 @@ def snapshot(  # noqa: PLR0913, PLR0917  # the options of a verb
     strandline snapshot /backup/lake --keep 7
     """
     _, where = place.existing(lake, writes=not dry_run)
-    chosen, store = place.filled(where, tables), Place.of(target)
+    chosen, store = lakes.filled(where, tables), Place.of(target)
     with _counted("files") as done:
         found = take(where, chosen, store, clock.now(), note=note, progress=done, dry=dry_run)
     gone = remove_old(store, keep) if keep and not dry_run else []
@@ -112,7 +113,7 @@ def restore(
     strandline restore /backup/lake/2026-11-25T114500Z --into copy
     """
     taken = find(Place.of(source))
-    _, configured = place.configured(into)
+    _, configured = lakes.configured(into)
     with _counted("files") as done:
         if dry_run:
             found = check(taken, progress=done)

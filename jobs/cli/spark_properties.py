@@ -5,9 +5,9 @@ It is made for the lake and the cluster of the settings, and has no secret: keys
 
 from collections.abc import Mapping
 
-from jobs.cli import place
 from jobs.cli.screen import record
 from jobs.engine.runtime import spark_session
+from jobs.operate import lakes
 
 
 def lines(options: Mapping[str, str]) -> list[str]:
@@ -20,7 +20,7 @@ def lines(options: Mapping[str, str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    found, lake = place.configured(None)
+    found, lake = lakes.configured(None)
     chosen = spark_session.options(found, lake.program_log("spark"))
     # All jars, because spark-submit is not given our variable of those at the end.
     whole = {"spark.driver.extraClassPath": ":".join(spark_session.class_path(found))}

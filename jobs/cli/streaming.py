@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table as Grid
 
-from jobs.cli import engine, place, stopping
+from jobs.cli import stopping
 from jobs.cli.duration import seconds
 from jobs.cli.ending import exit_code, foreseen
 from jobs.cli.place import LakeOption, TablesArgument
@@ -28,6 +28,7 @@ from jobs.engine.service.stream_host import Host
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.locks import refuse_if_taken
 from jobs.engine.storage.retired import fed, refuse_retired
+from jobs.operate import lakes, session
 
 EVERY = "5s"
 
@@ -56,8 +57,8 @@ def stream(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     strandline stream bronze.device_telemetry silver.device_telemetry --every 1s
     """
     with logged(as_json=as_json) as log:
-        found, where = place.configured(lake)
-        chosen = _without_retired(place.named(tables), where)
+        found, where = lakes.configured(lake)
+        chosen = _without_retired(lakes.named(tables), where)
         mode = MicroBatch(every=seconds(every), max_offsets=max_offsets)
         asked = stopping.asked(within=stopping.AT_LAST)  # from here on, also while Spark starts
         for table in chosen:
@@ -136,12 +137,12 @@ def _ready_to_stay(found: Settings, where: Lake, chosen: list[Table], patient: b
     refuse_too_many(len(chosen))
 
     def locate() -> str | None:
-        return place.address(found, where) or local_broker.remembered(where)
+        return lakes.address(found, where) or local_broker.remembered(where)
 
     needs_kafka = any(isinstance(table, Ingested) for table in chosen)
     if needs_kafka and not (patient and locate()):
-        place.demanded_address(found, where)
-    site = engine.site(found, where, found.kafka, locate=locate)
+        lakes.demanded_address(found, where)
+    site = session.site(found, where, found.kafka, locate=locate, says=note)
     refuse(*(judge(site.spark, table, where) for table in chosen if needs_spark(table, where)))
     return site
 

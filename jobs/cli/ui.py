@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from jobs import catalog
-from jobs.cli import place, stopping
+from jobs.cli import stopping
 from jobs.cli.alert_pages import alert_pages
 from jobs.cli.oncall import always
 from jobs.cli.place import LakeOption
@@ -15,6 +15,7 @@ from jobs.engine.kafka import admin, local_broker
 from jobs.engine.service.dagster_process import Console
 from jobs.engine.storage.retired import fed
 from jobs.engine.trust import report_server
+from jobs.operate import lakes
 
 EVERY = 0.5
 
@@ -45,7 +46,7 @@ def ui(
     strandline ui
     strandline ui --port 3000 --stream
     """
-    found, where = place.configured(lake)
+    found, where = lakes.configured(lake)
     where.open_for_writing()
     asked = stopping.asked()
     if found.kafka is not None:

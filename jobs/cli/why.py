@@ -19,6 +19,7 @@ from jobs.engine.runtime import clock
 from jobs.engine.trace.many_places import explain_each
 from jobs.engine.trace.verdict import World
 from jobs.engine.trace.why import why
+from jobs.operate import lakes
 
 
 def register(app: typer.Typer) -> None:
@@ -72,7 +73,7 @@ def why_(
     world = World(
         lake=where,
         now=clock.now(),
-        address=place.address(found, where),
+        address=lakes.address(found, where),
         options=found.kafka_options,
         search=not quick,
         progress=progress,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli import engine, place, stopping
+from jobs.cli import stopping
 from jobs.cli.passing import Failed, free
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.screen import Throttle, emit, is_watched, note, show
@@ -20,6 +20,7 @@ from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.locks import HasWriterError
+from jobs.operate import lakes, session
 
 COLUMNS = (
     "table",
@@ -75,10 +76,10 @@ def run_tables(
     strandline run bronze.device_telemetry --max-offsets 20000
     strandline run --mode batch --lake /tmp/second-opinion
     """
-    found, where = place.configured(lake)
+    found, where = lakes.configured(lake)
     where.refuse_newer()
     how: Mode = Batch() if mode is RunMode.BATCH else AvailableNow(max_offsets=max_offsets)
-    catch_up(found, where, place.to_feed(tables, where), how, as_json=as_json)
+    catch_up(found, where, lakes.to_feed(tables, where), how, as_json=as_json)
 
 
 def catch_up(
@@ -135,8 +136,8 @@ def _ready(found: Settings, where: Lake, chosen: list[Table]) -> Site:
     """Refuse early what cannot work, before Spark takes its seconds to start."""
     refuse_early(where, chosen)
     needs_kafka = any(isinstance(table, Ingested) for table in chosen)
-    address = place.demanded_address(found, where) if needs_kafka else None
-    return engine.site(found, where, address)
+    address = lakes.demanded_address(found, where) if needs_kafka else None
+    return session.site(found, where, address, says=note)
 
 
 def refuse_early(where: Lake, chosen: list[Table]) -> None:

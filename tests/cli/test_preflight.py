@@ -8,12 +8,12 @@ from unittest.mock import patch
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.cli import engine
 from jobs.core.errors import DefinitionError
 from jobs.engine.storage.formats import STATE
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.run_record import read_record, write_record
 from jobs.gold import device_signal_10m as gold
+from jobs.operate import session
 from tests.cli.inside import strandline, succeeded
 from tests.support.modes import derive
 
@@ -35,7 +35,7 @@ def edited(filled: Path, tmp_path: Path) -> Lake:
 
 
 def test_what_is_as_it_was_needs_no_jvm(filled: Path) -> None:
-    with patch.object(engine, "site", side_effect=AssertionError("Spark was started")):
+    with patch.object(session, "site", side_effect=AssertionError("Spark was started")):
         answer = succeeded("preflight", "--lake", filled)
 
     lines = [line.split() for line in answer.out.splitlines()]
@@ -52,7 +52,7 @@ def test_a_search_by_javas_engine_is_a_warning_and_no_verdict(filled: Path, tmp_
     assert record.searches == ()
     write_record(checkpoint, replace(record, plan={**record.plan, "searches": ["split ,+"]}))
 
-    with patch.object(engine, "site", side_effect=AssertionError("Spark was started")):
+    with patch.object(session, "site", side_effect=AssertionError("Spark was started")):
         answer = strandline("preflight", gold.TABLE.id, "--lake", tmp_path / "lake")
 
     assert answer.code == 0, answer.printed

@@ -7,7 +7,6 @@ from unittest.mock import patch
 import pytest
 
 from jobs.bronze import device_telemetry as bronze
-from jobs.cli import engine
 from jobs.cli.again import left_behind_words
 from jobs.core.errors import DefinitionError
 from jobs.core.received import RECEIVED
@@ -15,6 +14,7 @@ from jobs.engine.accounting.undeclared import refuse_undeclared
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.gold import device_signal_10m as gold
+from jobs.operate import session
 from jobs.silver import device_telemetry as silver
 from tests.cli.inside import strandline, succeeded
 from tests.support.by_hand import commit, create
@@ -160,7 +160,7 @@ def test_nothing_is_begun_without_a_reason_or_for_a_table_that_reads_no_topic(re
         (("move", "silver.device_telemetry", "--because", "x"), "reads tables and no topic"),
         (("retire", "bronze.dhcp_events", "--topic", "x", "--because", "x"), "does not exist"),
     ]
-    with patch.object(engine, "site", side_effect=AssertionError("Spark was started")):
+    with patch.object(session, "site", side_effect=AssertionError("Spark was started")):
         for typed, says in words:
             answer = strandline(*typed, "--lake", read.root)
 

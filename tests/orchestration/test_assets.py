@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from dagster import ExecuteInProcessResult, materialize
 
-from jobs.cli.screen import note
 from jobs.engine.runtime.lineage_sender import sender
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries
@@ -16,7 +15,7 @@ from jobs.silver import device_telemetry as silver
 from orchestration.assets import asset_of
 from orchestration.days import days_since
 from orchestration.keys import key
-from orchestration.resources import RESOURCES
+from orchestration.resources import RESOURCES, note
 from tests.support import lineage
 from tests.support.instance import ephemeral
 

@@ -2,7 +2,7 @@
 
 A table depends on the tables that it reads or joins with, so their modules count as its own. Imports are read from
 the source text, at any depth of a module, and followed wherever a table's function may reach. The packages engine,
-cli and play are not followed: they decide when and where rows are computed, and a certificate shows that this does not
+operate, cli and play are not followed: they decide when and where rows are computed, and a certificate shows that this does not
 change them. An import by a computed name is not found.
 
 Files are in the order of their places within their package's root. By their whole paths the order, and with it every
@@ -24,7 +24,7 @@ from jobs.core.table import Ingested, Table
 ROOT = Path(__file__).parents[3]
 VOCABULARY = ("jobs/core", "quality")
 """Included whole: parsing, verdicts and rules apply to every table, imported or not."""
-ENGINE = ("engine", "cli", "play")
+ENGINE = ("engine", "operate", "cli", "play")
 SHAPING = ("plan.py", "query.py", "stream_frames.py", "make_table.py")
 """Modules of the engine's pipeline that turn a table's function into a query."""
 

@@ -1,8 +1,7 @@
-"""Start Spark for the verbs that need it; the others must not even import all of it."""
+"""Spark for the use cases that need it; the others must not even import all of it."""
 
 from collections.abc import Callable
 
-from jobs.cli.screen import note
 from jobs.engine.pipeline.run_recorder import Recorder, RunRecorder, unrecorded
 from jobs.engine.pipeline.run_summary import Parent
 from jobs.engine.pipeline.runner import Site
@@ -17,6 +16,7 @@ def site(  # noqa: PLR0913  # what a run needs from outside
     lake: Lake,
     where: str | None,
     *,
+    says: Callable[[str], None],
     is_brief: bool = False,
     locate: Callable[[], str | None] = lambda: None,
     parent: Parent | None = None,
@@ -29,13 +29,16 @@ def site(  # noqa: PLR0913  # what a run needs from outside
         address=where,
         locate=locate,
         options=found.kafka_options,
-        says=note,
-        record=recorder(lake, lambda: where or locate(), parent),
+        says=says,
+        record=recorder(lake, says, lambda: where or locate(), parent),
     )
 
 
 def recorder(
-    lake: Lake, kafka: Callable[[], str | None] = lambda: None, parent: Parent | None = None
+    lake: Lake,
+    says: Callable[[str], None],
+    kafka: Callable[[], str | None] = lambda: None,
+    parent: Parent | None = None,
 ) -> Recorder:
     """Return what records runs of a lake's tables, by the configuration of OpenLineage; one that does nothing without."""
     namespace = lineage_namespace()
@@ -44,7 +47,7 @@ def recorder(
     # Not imported above: most programs send no events, and the client takes a third of a second.
     from jobs.engine.runtime.lineage_sender import sender  # noqa: PLC0415  # as above
 
-    sends = sender(note)
+    sends = sender(says)
     if sends is None:
         return unrecorded
     return RunRecorder(
