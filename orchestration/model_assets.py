@@ -19,10 +19,10 @@ from dagster import (
 )
 
 from jobs import catalog
-from jobs.cli.ranges import both
 from jobs.core.errors import LakeError
 from jobs.core.model import Model
 from jobs.engine.runtime import clock
+from jobs.operate.ranges import both
 from orchestration.failures import again_or_failed
 from orchestration.keys import MODELS, key, model_key
 from orchestration.resources import LakeResource, SparkResource

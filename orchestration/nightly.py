@@ -24,7 +24,6 @@ from dagster import (
 from pydantic import Field
 
 from jobs import catalog
-from jobs.cli.certify import refuse_different
 from jobs.core.errors import LakeError
 from jobs.core.table import Ingested, Recomputed
 from jobs.engine.proof.verify import Trial, verify
@@ -32,6 +31,7 @@ from jobs.engine.repair.closed_days import closed_days
 from jobs.engine.service.background_stream import Always
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.retired import fed
+from jobs.operate.verification import refuse_different
 from orchestration.catch_up import bring_up
 from orchestration.checks import evaluation
 from orchestration.days import begins

@@ -1,6 +1,6 @@
 """Operations on the always-on stream as jobs, so that the list of runs shows who did what and why.
 
-They do what the command line does (jobs/cli/oncall.py). Only the watchdog launches ``revive``: each of its runs is an
+They do what the command line does, by the same functions (jobs/operate). Only the watchdog launches ``revive``: each of its runs is an
 incident, and a failed one asks for a person.
 """
 
@@ -29,8 +29,6 @@ from dagster._core.events import (  # noqa: TID251  # no public name makes such 
 from pydantic import Field
 
 from jobs import catalog
-from jobs.cli import goback
-from jobs.cli.again import again
 from jobs.core.errors import LakeError
 from jobs.core.table import Table
 from jobs.engine.repair.rewind import rewind
@@ -39,11 +37,12 @@ from jobs.engine.service.background_stream import Always
 from jobs.engine.service.stream_health import Ill
 from jobs.engine.storage.ledger import Entry
 from jobs.operate import lakes
+from jobs.operate.backfill import backfilled, rewind_lines, rewindable, rewound_to
 from orchestration.alarms import ALARM
 from orchestration.catch_up import bring_up
 from orchestration.failures import failure
 from orchestration.keys import key
-from orchestration.resources import LakeResource, SparkResource, parent_of
+from orchestration.resources import LakeResource, SparkResource, note, parent_of
 from orchestration.runbook import Alarm, page
 from orchestration.well import CHECK, KEY
 
@@ -138,14 +137,16 @@ def go_back(
     where = lake.lake()
     try:
         table = lakes.derived(config.table, where)
-        plan = rewind(table, where, goback.begin(config.to))
-        for line in goback.lines(plan):
+        plan = rewind(table, where, rewound_to(config.to))
+        for line in rewind_lines(plan):
             context.log.info(line)
         if not config.go:
             return
-        span = goback.possible(table, where, plan)
+        span = rewindable(table, where, plan)
         session, parent = spark.spark_session, parent_of(context)
-        for each, entry in again(session, table, where, span, downstream=True, parent=parent):
+        for each, entry in backfilled(
+            session, table, where, span, downstream=True, says=note, parent=parent
+        ):
             if entry:
                 context.log_event(_again(each, entry))
     except LakeError as error:

@@ -19,8 +19,8 @@ from dagster import (
 )
 from pydantic import Field
 
-from jobs.cli.report import refuse_untrusted
 from jobs.core.errors import LakeError
+from jobs.operate.report import refuse_untrusted
 from orchestration.failures import failure
 from orchestration.links import linked
 from orchestration.resources import LakeResource

@@ -10,11 +10,6 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
 from jobs import catalog
-from jobs.cli.again import again
-from jobs.cli.alerts_background import raising
-from jobs.cli.oncall import always
-from jobs.cli.radar import looked
-from jobs.cli.report import gathered, written
 from jobs.core.modes import AvailableNow
 from jobs.core.table import Table
 from jobs.engine.kafka.lag import Ends, ends_of
@@ -27,12 +22,17 @@ from jobs.engine.repair.backfill import MODE
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.runtime import clock
 from jobs.engine.service.background_stream import Always
+from jobs.engine.service.program import ALERTS
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.open_table import kinds, live_rows
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.retired import fed
 from jobs.engine.trust import report_server
 from jobs.operate import lakes, session
+from jobs.operate.backfill import backfilled
+from jobs.operate.radar import dangers_of
+from jobs.operate.report import report_of, write_report
+from jobs.operate.stream import always
 from orchestration.answers import Answers
 from quality.report.findings import Findings
 
@@ -86,7 +86,9 @@ class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resou
         lake.refuse_missing(table)
         report = Report(table=table.id, mode=MODE)
         session = spark.spark_session
-        for _, entry in again(session, table, lake, span, downstream=False, parent=parent):
+        for _, entry in backfilled(
+            session, table, lake, span, downstream=False, says=note, parent=parent
+        ):
             if entry:
                 report.add(entry)
         return report
@@ -104,18 +106,18 @@ class LakeResource(ConfigurableResource):  # type: ignore[type-arg]  # the resou
     def alerts(self, by: str) -> Always:
         """Return the process that raises alerts; orders are signed by ``by``."""
         found, lake = lakes.configured(None)
-        return raising(found, lake, by)
+        return always(found, lake, by, ALERTS)
 
     def radar(self) -> list[Danger]:
         """Look how long what every reader still needs is there, as ``strandline radar`` does."""
         found, lake = lakes.existing(None, says=note)
-        return looked(found, lake)
+        return dangers_of(found, lake)
 
     def report(self, day: str | None) -> tuple[Findings, Place]:
         """Write the report of a day, as ``strandline report`` does."""
         _, lake = lakes.existing(None, says=note)
-        found = gathered(lake, day=day)
-        return found, written(found, lake)
+        found = report_of(lake, day=day)
+        return found, write_report(found, lake)
 
     def report_link(self, day: date | None = None) -> str | None:
         """Return the address of the report of a day, today by default; None while `strandline ui` does not run."""

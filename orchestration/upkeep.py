@@ -17,12 +17,12 @@ from dagster import (
 )
 from pydantic import Field
 
-from jobs.cli.upkeep import GENTLE, policy_of
 from jobs.core.errors import LakeError, TransientError
 from jobs.engine.runtime import clock
 from jobs.engine.service.maintain import Maintained, maintain, refuse_idle
 from jobs.engine.service.orphan_files import left, take_away
 from jobs.operate import lakes
+from jobs.operate.maintenance import GENTLE, policy_of
 from orchestration.failures import failure
 from orchestration.resources import LakeResource
 from orchestration.schedules import unfinished_run

@@ -10,7 +10,6 @@ from rich.table import Table as Grid
 
 from jobs import catalog
 from jobs.cli import alerts_background, stopping
-from jobs.cli.duration import seconds
 from jobs.cli.place import LakeOption
 from jobs.cli.screen import grid, is_terminal, live, note, show
 from jobs.cli.stream_log import Log, log_books
@@ -29,6 +28,7 @@ from jobs.engine.service.program import ALERTS
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.locks import refuse_if_taken
 from jobs.operate import lakes, session
+from jobs.operate.durations import seconds
 
 if TYPE_CHECKING:
     from jobs.rules.alert_rule import AlertRule

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 
 from jobs.cli.screen import emit, note, say
-from jobs.engine.runtime import clock
-from jobs.engine.runtime.settings import Settings, environment
-from jobs.engine.service.background_stream import Always
+from jobs.engine.runtime.settings import Settings
 from jobs.engine.service.program import ALERTS
 from jobs.engine.storage.lake import Lake
 from jobs.operate import lakes
+from jobs.operate.stream import always
 
 
 def started(found: Settings, where: Lake, words: Sequence[str], *, as_json: bool) -> None:
@@ -16,7 +15,7 @@ def started(found: Settings, where: Lake, words: Sequence[str], *, as_json: bool
     where.open_for_writing()
     lakes.demanded_address(found, where)
     note("starting the process that raises alerts …")
-    pid = raising(found, where).resume(words)
+    pid = always(found, where, program=ALERTS).resume(words)
     if as_json:
         emit({"pid": pid})
     else:
@@ -25,7 +24,7 @@ def started(found: Settings, where: Lake, words: Sequence[str], *, as_json: bool
 
 def paused(found: Settings, where: Lake, *, as_json: bool) -> None:
     """Stop it, and keep it stopped."""
-    stopped = raising(found, where).pause()
+    stopped = always(found, where, program=ALERTS).pause()
     if as_json:
         emit({"stopped": stopped})
     else:
@@ -33,14 +32,3 @@ def paused(found: Settings, where: Lake, *, as_json: bool) -> None:
             "no more alerts are raised" if stopped else "no process in the background raised alerts"
         )
         say("it stays so until `strandline alerts --background`")
-
-
-def raising(found: Settings, where: Lake, by: str | None = None) -> Always:
-    """Return the process of a lake; orders are signed by ``by``, the user when absent."""
-    return Always(
-        lake=where,
-        clock=clock.now,
-        environment=environment(found),
-        by=by or clock.login(),
-        program=ALERTS,
-    )

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from jobs.cli import place
-from jobs.cli.again import left_behind_words
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say, show
 from jobs.core.errors import DamagedError
@@ -24,6 +23,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.open_table import broken_files
 from jobs.operate import lakes, session
+from jobs.operate.backfill import left_behind_words
 
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="A silver or gold table.")]
 COLUMNS = ("table", "rows now", "rows anew", "added", "gone", "changed")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from jobs.cli import chosen_rules, place, promoted, ranges
+from jobs.cli import chosen_rules, place, promoted
 from jobs.cli.closed_history import everything, has, meet, refuse_unclosed
 from jobs.cli.screen import emit, note, progress, say, show
 from jobs.core.errors import DefinitionError
@@ -21,7 +21,7 @@ from jobs.engine.trust.backtest import Asked, Rule, backtest, days_of, extent
 from jobs.engine.trust.rule_cost import LIMIT, slow_rules
 from jobs.engine.trust.watched_job import Show
 from jobs.gold import alerts as gold
-from jobs.operate import session
+from jobs.operate import ranges, session
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.sigma.folder import Folder
 from jobs.rules.sources import SOURCES, Source

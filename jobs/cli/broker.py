@@ -10,7 +10,6 @@ import typer
 
 from jobs import catalog
 from jobs.cli.answers import left
-from jobs.cli.oncall import always
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say
 from jobs.cli.stream_log import fails
@@ -37,6 +36,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.retired import fed, retired
 from jobs.engine.storage.rule_shelf import promotions
 from jobs.operate import lakes
+from jobs.operate.stream import always
 
 UNMOVED = 60
 """Seconds from which on a batch that does not move is named."""

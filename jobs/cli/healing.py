@@ -3,8 +3,7 @@
 from dataclasses import asdict
 
 from jobs import catalog
-from jobs.cli import place, ranges
-from jobs.cli.again import note_changed, note_left_behind
+from jobs.cli import place
 from jobs.cli.screen import emit, note, say, show
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Table
@@ -15,7 +14,8 @@ from jobs.engine.repair import discard, replay
 from jobs.engine.repair.replay_plan import Choice, Fate, Kind, Replayed
 from jobs.engine.runtime import clock
 from jobs.engine.storage.ledger import Entry
-from jobs.operate import session
+from jobs.operate import ranges, session
+from jobs.operate.backfill import change, left_behind_by
 
 KINDS = ("held for", "rows", "becomes", "then held for")
 WORDS = {
@@ -54,7 +54,7 @@ def replayed(  # noqa: PLR0913  # each is an option of the command line
                 if entry:
                     wrote(each, entry)
                 done.append(entry)
-                note_changed(each, entry)
+                note(change(each, entry))
 
             result = replay.replay(spark, chosen, where, choice, signed, on_table=on_table)
     spark.stop()
@@ -62,7 +62,8 @@ def replayed(  # noqa: PLR0913  # each is an option of the command line
         emit(asdict(result))
     else:
         _print(result, dry_run=dry_run)
-    note_left_behind(chosen, where, done)
+    if words := left_behind_by(chosen, where, done):
+        note(words)
     if not choice.is_whole and result.healed and not dry_run:
         note(
             "some open rows were not judged: `strandline verify` may report them until all were replayed"

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
-from jobs.cli.again import note_changed, note_left_behind
 from jobs.cli.screen import note
 from jobs.core.errors import DefinitionError, LakeError
 from jobs.core.table import Ingested, Table
@@ -38,6 +37,7 @@ from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.locks import lease
 from jobs.engine.storage.place import Place
 from jobs.operate import session
+from jobs.operate.backfill import change, left_behind_by
 
 NAMED = 5
 """Files that are left out and named; of more only the number is shown."""
@@ -148,10 +148,11 @@ class Work:
                     if entry:
                         wrote(each, entry)
                         close_or_reason(each, self.lake)
-                    note_changed(each, entry)
+                    note(change(each, entry))
 
                 found.brought += bring(spark, judge, self.lake, on_table=on_table)
-            note_left_behind(judge, self.lake, done)
+            if words := left_behind_by(judge, self.lake, done):
+                note(words)
         if failure is not None:
             raise failure
         return found

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from jobs import catalog
-from jobs.cli import completion, place, ranges
+from jobs.cli import completion, place
 from jobs.cli.place import LakeOption
 from jobs.cli.screen import lines, note
 from jobs.core.errors import DefinitionError
@@ -23,7 +23,7 @@ from jobs.engine.runtime.log_files import names
 from jobs.engine.runtime.log_reader import LogReader
 from jobs.engine.runtime.log_records import Level, as_text, concerns, is_before, record
 from jobs.engine.storage.lake import Lake
-from jobs.operate import lakes
+from jobs.operate import lakes, ranges
 
 STREAM = "stream"
 NEWEST = 100

@@ -8,7 +8,6 @@ import typer
 
 from jobs import catalog
 from jobs.cli import completion, place
-from jobs.cli.again import left_behind_words
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say
 from jobs.core.errors import DamagedError, LakeError
@@ -18,6 +17,7 @@ from jobs.engine.runtime import clock
 from jobs.engine.service.set_aside import SetAside, mend
 from jobs.engine.storage.handover import handed_over
 from jobs.engine.storage.lake import Lake
+from jobs.operate.backfill import left_behind_words
 
 
 def register(app: typer.Typer) -> None:

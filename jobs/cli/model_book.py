@@ -6,7 +6,6 @@ from typing import Any
 
 from jobs import catalog
 from jobs.cli import place
-from jobs.cli.ranges import moment, typed
 from jobs.cli.screen import emit, note, say, show
 from jobs.core.errors import DefinitionError
 from jobs.core.model import Model
@@ -18,6 +17,7 @@ from jobs.engine.storage import model_shelf
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.model_shelf import DECIDED, Decision
 from jobs.operate import session
+from jobs.operate.ranges import moment, typed
 
 COLUMNS = (
     "model",

@@ -5,8 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.cli.place import JsonOption, LakeOption
-from jobs.cli.ranges import SINCE, UNTIL
+from jobs.cli.place import SINCE, UNTIL, JsonOption, LakeOption
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Such as unusual_traffic.")]
 VersionArgument = Annotated[

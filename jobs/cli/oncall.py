@@ -1,27 +1,21 @@
 """``resume``, ``pause``, ``drain``, ``restart``: operate the always-on stream."""
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from jobs.cli import place
-from jobs.cli.duration import seconds
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.preflight import refuse_unsafe
 from jobs.cli.screen import emit, note, say
 from jobs.cli.streaming import EVERY
 from jobs.cli.work import MaxOffsets, catch_up
-from jobs.core.table import Table
-from jobs.engine.runtime import clock
 from jobs.engine.runtime.open_files import refuse_too_many
-from jobs.engine.runtime.settings import Settings, environment
-from jobs.engine.service.background_stream import Always
 from jobs.engine.service.stream_options import EVERY as EVERY_OPTION
 from jobs.engine.service.stream_options import MAX_OFFSETS
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.retired import fed
 from jobs.operate import lakes
+from jobs.operate.durations import seconds
+from jobs.operate.stream import always, asked_of
 
 WhyOption = Annotated[str, typer.Option("--why", help="Reason; `strandline status` shows it.")]
 
@@ -66,7 +60,7 @@ def resume(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     ]
     found, where = lakes.configured(lake)
     stream = always(found, where)
-    asked = lakes.to_feed(None, where) if everything else _asked(stream, tables or (), where)
+    asked = lakes.to_feed(None, where) if everything else asked_of(stream, tables or (), where)
     refuse_too_many(len(asked))
     where.open_for_writing()
     lakes.demanded_address(found, where)
@@ -117,7 +111,7 @@ def restart(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = 
     found, where = place.existing(lake, writes=True)
     lakes.demanded_address(found, where)
     stream = always(found, where)
-    asked = _asked(stream, (), where)
+    asked = asked_of(stream, (), where)
     refuse_too_many(len(asked))
     refuse_unsafe(found, where, asked)
     pid = stream.restart(why)
@@ -125,19 +119,3 @@ def restart(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = 
         emit({"pid": pid})
     else:
         say(f"the stream runs (process {pid})")
-
-
-def _asked(stream: Always, names: Sequence[str], where: Lake) -> list[Table]:
-    """Return the tables that a start would run: those that are named, or those of the last start, without retired ones."""
-    if names:
-        return lakes.to_feed(names, where)
-    last = stream.order()
-    known = {table.id for table in lakes.named(None)}
-    return fed(lakes.named([word for word in (last.words if last else ()) if word in known]), where)
-
-
-def always(found: Settings, where: Lake, by: str | None = None) -> Always:
-    """Return the always-on stream of a lake; orders are signed by ``by``, the user when absent."""
-    return Always(
-        lake=where, clock=clock.now, environment=environment(found), by=by or clock.login()
-    )

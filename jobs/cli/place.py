@@ -28,6 +28,9 @@ TablesArgument = Annotated[
     ),
 ]
 
+SINCE = "First moment of event time: 2026-11-01 or 2026-11-01T06:00, in UTC."
+UNTIL = "The moment after the last, written the same way."
+
 
 def existing(
     lake: str | None, *, briefly: bool = False, writes: bool = False

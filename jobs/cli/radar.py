@@ -10,26 +10,14 @@ from jobs import catalog
 from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.screen import emit, note, say, show
-from jobs.core.errors import DataError
 from jobs.core.feed import Feed
-from jobs.engine.kafka.recreated import WAY
 from jobs.engine.pipeline.danger import URGENT, Danger, Level
 from jobs.engine.pipeline.radar import (
-    TopicReader,
-    keep,
-    table_dangers,
-    topic_dangers,
-    topic_readers,
     worst,
 )
 from jobs.engine.pipeline.span_words import span
-from jobs.engine.runtime import clock
-from jobs.engine.runtime.settings import Settings
-from jobs.engine.service.receivers import stored_offsets
-from jobs.engine.storage.lake import Lake
-from jobs.operate import lakes
+from jobs.operate.radar import dangers_of, refuse_danger
 
-ALERTS = "bronze.alerts"
 COLUMNS = ("reader", "source", "unread", "oldest unread", "may go at", "state", "because")
 
 Row = tuple[object, ...]
@@ -58,7 +46,7 @@ def radar(
     """
     found, where = place.existing(lake)
     _refuse_unknown(tables)
-    dangers = looked(found, where)
+    dangers = dangers_of(found, where)
     wanted = [each for each in dangers if not tables or each.reader.split(" ")[0] in tables]
     if as_json:
         emit([asdict(each) for each in wanted])
@@ -66,65 +54,6 @@ def radar(
         show(None, COLUMNS, list(_rows(wanted)))
         _say_sum(wanted)
     refuse_danger(wanted)
-
-
-def looked(found: Settings, where: Lake) -> list[Danger]:
-    """Look at all readers of a lake, and keep what was found for its report.
-
-    Raises:
-        DefinitionError: No broker is known.
-        TransientError: None answers.
-    """
-    readers = [*topic_readers(where), *_receivers(where)]
-    dangers = table_dangers(where)
-    if readers:
-        address = lakes.demanded_address(found, where)
-        dangers = [
-            *topic_dangers(readers, address, found.kafka_options, clock.now()),
-            *dangers,
-        ]
-    keep(where, dangers, clock.now())
-    return dangers
-
-
-def refuse_danger(dangers: Sequence[Danger]) -> None:
-    """Refuse what a person must act on now.
-
-    Raises:
-        DataError: Something is lost, or will be soon.
-    """
-    alarming = [each for each in dangers if each.level.is_alarming]
-    if not alarming:
-        return
-    lost = [each for each in alarming if each.level is Level.LOST]
-    what = "records are gone that were not read" if lost else "unread records may soon be gone"
-    raise DataError(
-        f"{what}:\n  " + "\n  ".join(f"{e.reader}, {e.source}: {e.says}" for e in alarming),
-        hint=_hint(lost, alarming),
-        readers=sorted({each.reader for each in alarming}),
-    )
-
-
-def _hint(lost: Sequence[Danger], alarming: Sequence[Danger]) -> str:
-    renamed = [each for each in lost if each.lost is None]
-    if renamed:
-        return WAY
-    if lost:
-        return f'`strandline accept-loss {lost[0].reader} --because "…"` records that, and it goes on (infra/runbooks/lost.md).'
-    return (
-        f"let {alarming[0].reader} read (`strandline status`), or let its topic keep records for longer "
-        "(infra/runbooks/expiring.md)."
-    )
-
-
-def _receivers(where: Lake) -> Iterator[TopicReader]:
-    """Yield the receivers of notices; they read the topic of alerts, go on where a record is gone, and count it."""
-    alerts = next((table for table in catalog.tables() if table.id == ALERTS), None)
-    topics = alerts.topics if alerts else ()
-    for topic in topics:
-        for receiver, offsets in stored_offsets(where):
-            positions = {(topic.name, number): at for number, at in offsets.items()}
-            yield TopicReader(name=f"notices to {receiver}", positions=positions, stops=False)
 
 
 def _refuse_unknown(names: Sequence[str] | None) -> None:

@@ -7,7 +7,6 @@ import typer
 from jobs import catalog
 from jobs.cli import completion, place
 from jobs.cli.place import JsonOption, LakeOption
-from jobs.cli.ranges import moment
 from jobs.cli.screen import emit, note, say
 from jobs.core.errors import DefinitionError
 from jobs.core.table import Ingested, Table
@@ -23,6 +22,7 @@ from jobs.engine.storage.handover import handed_over
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.operate import lakes, session
+from jobs.operate.ranges import moment
 
 AnyTableArgument = Annotated[
     str,

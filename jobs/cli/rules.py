@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.cli.place import JsonOption, LakeOption
-from jobs.cli.ranges import SINCE, UNTIL
+from jobs.cli.place import SINCE, UNTIL, JsonOption, LakeOption
 
 FolderArgument = Annotated[
     Path | None,

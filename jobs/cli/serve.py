@@ -9,7 +9,6 @@ import typer
 
 from jobs import catalog
 from jobs.cli import place, stopping
-from jobs.cli.duration import seconds
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, is_terminal, note, say, show
 from jobs.core.errors import DefinitionError
@@ -18,6 +17,7 @@ from jobs.engine.runtime.settings import settings
 from jobs.engine.service import sql_users
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
+from jobs.operate.durations import seconds
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 PORT = 10000

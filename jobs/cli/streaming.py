@@ -8,7 +8,6 @@ import typer
 from rich.table import Table as Grid
 
 from jobs.cli import stopping
-from jobs.cli.duration import seconds
 from jobs.cli.ending import exit_code, foreseen
 from jobs.cli.place import LakeOption, TablesArgument
 from jobs.cli.screen import grid, is_terminal, live, note, record, show
@@ -29,6 +28,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.locks import refuse_if_taken
 from jobs.engine.storage.retired import fed, refuse_retired
 from jobs.operate import lakes, session
+from jobs.operate.durations import seconds
 
 EVERY = "5s"
 

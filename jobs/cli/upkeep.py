@@ -1,28 +1,21 @@
 """``maintain``: put small files together, keep logs short, delete what no reader needs, beside running streams."""
 
 import os
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import timedelta
 from typing import Annotated
 
 import typer
 
 from jobs.cli import place
-from jobs.cli.duration import seconds
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say, show
-from jobs.core.errors import DefinitionError
 from jobs.engine.runtime import clock
-from jobs.engine.runtime.holders import own
-from jobs.engine.service.maintain import Maintained, Policy, maintain, refuse_idle
-from jobs.engine.service.orphan_files import Left, left, take_away
+from jobs.engine.service.maintain import Maintained, maintain, refuse_idle
+from jobs.engine.service.orphan_files import Left
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.pinned_versions import let_go, pins
-
-GENTLE = 10
-"""By how much the process lowers its priority, so that a stream on the same cores goes first."""
+from jobs.engine.storage.pinned_versions import pins
+from jobs.operate.maintenance import GENTLE, orphans, policy_of, release
 
 COLUMNS = (
     "table",
@@ -77,7 +70,11 @@ def maintain_lake(  # noqa: PLR0913, PLR0917  # each is an option of the command
     _, where = place.existing(lake, writes=not dry_run)
     os.nice(GENTLE)
     if gone is not None:
-        _let_go(where, gone, go=not dry_run)
+        held = release(where, gone, go=not dry_run)
+        for who in held:
+            note(f"would be let go: what {who} holds" if dry_run else f"let go: what {who} held")
+        if not held:
+            note(f"nothing of {gone} is pinned")
     for pin in pins(where.root):
         since = f", since {pin.since}" if pin.since else ""
         names = ", ".join(sorted(pin.versions))
@@ -87,46 +84,13 @@ def maintain_lake(  # noqa: PLR0913, PLR0917  # each is an option of the command
         done.append(each)
         if each.left:
             note(each.sentence)
-    orphans = _orphans(where, go=not dry_run)
+    found = orphans(where, go=not dry_run)
     if as_json:
-        found = [{**asdict(each), "path": str(each.path)} for each in orphans]
-        emit({"tables": [asdict(each) for each in done], "left_behind": found})
+        paths = [{**asdict(each), "path": str(each.path)} for each in found]
+        emit({"tables": [asdict(each) for each in done], "left_behind": paths})
     else:
-        _show(done, orphans, where)
+        _show(done, found, where)
     refuse_idle(done)
-
-
-def _let_go(where: Lake, host: str, *, go: bool) -> None:
-    """Let go what a machine held of which a person says that it is gone.
-
-    Raises:
-        DefinitionError: It is this machine, of whose processes we know which are gone.
-    """
-    if host == own()["host"]:
-        raise DefinitionError(
-            f"{host} is this machine: what a process of it that is gone held is free already",
-            hint="`strandline maintain --dry-run` names the process that still holds something; end that one.",
-        )
-    held = let_go(where.root, host, go=go)
-    for who in held:
-        note(f"let go: what {who} held" if go else f"would be let go: what {who} holds")
-    if not held:
-        note(f"nothing of {host} is pinned")
-
-
-def policy_of(keep: str, most: str, *, go: bool = True) -> Policy:
-    """Return what maintenance may do: how long replaced files stay, and how long it may take from now on."""
-    until = time.monotonic() + seconds(most)
-    return Policy(
-        keep=timedelta(seconds=seconds(keep)), is_over=lambda: time.monotonic() > until, go=go
-    )
-
-
-def _orphans(where: Lake, *, go: bool) -> list[Left]:
-    found = list(left(where, clock.now()))
-    for each in found if go else ():
-        take_away(each)
-    return found
 
 
 def _show(done: Sequence[Maintained], orphans: Sequence[Left], where: Lake) -> None:

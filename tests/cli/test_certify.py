@@ -6,11 +6,11 @@ import pytest
 from rich.console import Console
 
 from jobs.cli.answers import sheets_of
-from jobs.cli.certify import refuse_different
 from jobs.cli.graph import picture
 from jobs.core.errors import DataError
 from jobs.engine.proof.certificate import Certificate
 from jobs.engine.storage.lake import Lake
+from jobs.operate.verification import refuse_different
 from tests.cli.inside import strandline
 
 

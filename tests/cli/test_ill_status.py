@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cli.oncall import always
 from jobs.core.errors import TransientError
 from jobs.core.table import Table
 from jobs.engine.runtime import clock
@@ -21,6 +20,7 @@ from jobs.engine.service.desired_state import Order, order, write
 from jobs.engine.service.failing import failing
 from jobs.engine.service.stream_health import Act, watch
 from jobs.engine.storage.lake import Lake
+from jobs.operate.stream import always
 from tests.cli.inside import strandline
 from tests.engine.written import BRONZE, GOLD, SILVER
 

@@ -7,7 +7,6 @@ from unittest.mock import patch
 import pytest
 
 from jobs.bronze import device_telemetry as bronze
-from jobs.cli.again import left_behind_words
 from jobs.core.errors import DefinitionError
 from jobs.core.received import RECEIVED
 from jobs.engine.accounting.undeclared import refuse_undeclared
@@ -15,6 +14,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.gold import device_signal_10m as gold
 from jobs.operate import session
+from jobs.operate.backfill import left_behind_words
 from jobs.silver import device_telemetry as silver
 from tests.cli.inside import strandline, succeeded
 from tests.support.by_hand import commit, create

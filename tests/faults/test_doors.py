@@ -100,7 +100,7 @@ REASONS = {
     "jobs.cli.live_rules:keep": LIVE,
     "jobs.cli.new:_write": AGAIN,
     "jobs.cli.notebook:_toured": AGAIN,
-    "jobs.cli.report:written": AGAIN,
+    "jobs.operate.report:write_report": AGAIN,
     "jobs.engine.accounting.close_ledger:_close_all": "compaction is one commit of delta-rs; both sides of it read the same",
     "jobs.engine.history.commit_history:catch_up": "as above; its rows are derived from the ledger, each once by its claim",
     "jobs.engine.kafka.local_broker:_format": BROKER,

@@ -13,7 +13,6 @@ from confluent_kafka.cimpl import NewPartitions
 from pyspark.sql import SparkSession
 
 from jobs.bronze import device_telemetry as bronze
-from jobs.cli.radar import refuse_danger
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.modes import AvailableNow
 from jobs.core.table import Table
@@ -27,6 +26,7 @@ from jobs.engine.pipeline.radar import TopicReader, topic_dangers
 from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries, last_entry
+from jobs.operate.radar import refuse_danger
 from tests.engine.records import HOUR, NOON, admin, drop, expire, make, put, put_transactions
 
 pytestmark = pytest.mark.kafka

@@ -5,7 +5,6 @@ from unittest.mock import Mock, patch
 
 import pytest
 
-from jobs.cli.again import note_left_behind
 from jobs.core.errors import DefinitionError
 from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.repair import write_healed as module
@@ -16,6 +15,7 @@ from jobs.engine.repair.write_healed import write_healed
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.retired import Retirement, retired, write_down
 from jobs.gold import device_daily
+from jobs.operate.backfill import left_behind_by
 from tests.engine.written import GOLD, SILVER, entry, small_lake
 
 WHY = Retirement(who="ann", at="2026-11-20T12:00:00+00:00", why="enough")
@@ -30,7 +30,7 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def test_a_replay_lets_go_before_its_rows_come_and_names_what_is_left_behind(
-    lake: Lake, capsys: pytest.CaptureFixture[str]
+    lake: Lake,
 ) -> None:
     """The books could not say it: for them gold has read all of silver."""
     done = entry(SILVER, mode=REPLAY, came=1, since="2026-11-20", until="2026-11-21")
@@ -40,24 +40,24 @@ def test_a_replay_lets_go_before_its_rows_come_and_names_what_is_left_behind(
         module, "swap", lambda *_, **__: kept.append(retired(lake)[GOLD.id].place_kept)
     ):
         write_healed(Mock(), SILVER, lake, Mock(), done)
-    note_left_behind(SILVER, lake, [done])
+    words = left_behind_by(SILVER, lake, [done])
 
     assert kept == [False]
     assert balance(GOLD, lake).faults == []
-    assert f"computed from the old rows: {GOLD.id}" in capsys.readouterr().err
+    assert f"computed from the old rows: {GOLD.id}" in words
     with pytest.raises(DefinitionError, match="cannot go on where it ended"):
         take_back(GOLD, lake)
 
 
 def test_a_repair_that_changes_no_row_and_a_table_without_a_stream_need_nothing(
-    lake: Lake, capsys: pytest.CaptureFixture[str]
+    lake: Lake,
 ) -> None:
     write_down(device_daily.TABLE.id, WHY, lake)
 
     leave_behind(GOLD, lake)
     with patch.object(module, "append_entry"):
         write_healed(Mock(), SILVER, lake, Mock(), entry(SILVER, mode=REPLAY))
-    note_left_behind(SILVER, lake, [entry(SILVER), None])
+    words = left_behind_by(SILVER, lake, [entry(SILVER), None])
 
     assert all(each.place_kept for each in retired(lake).values())
-    assert capsys.readouterr().err == ""
+    assert words == ""

@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.cli.goback import begin, possible
 from jobs.core.errors import DefinitionError
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.repair.rewind import Part, rewind
@@ -13,6 +12,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.trace.locate import Spot
 from jobs.gold import device_signal_10m as gold
 from jobs.gold import ip_holds
+from jobs.operate.backfill import rewindable, rewound_to
 from jobs.silver import device_telemetry as silver
 from tests.support.four_days import filled
 
@@ -34,14 +34,16 @@ def test_the_plan_has_the_records_and_the_closed_days_of_their_events(days: Lake
     assert plan.since == DAYS[1] + timedelta(hours=12)
     assert plan.until == DAYS[3] + timedelta(hours=13)
     assert plan.span == Span(since=DAYS[1], until=DAYS[3])
-    assert possible(silver.TABLE, days, plan) == plan.span
+    assert rewindable(silver.TABLE, days, plan) == plan.span
 
     by_offset = rewind(silver.TABLE, days, Spot(TOPIC, 0, 3))
     assert by_offset == plan
 
     above = rewind(gold.TABLE, days, DAYS[1])
     assert above.span == plan.span
-    assert above.since == plan.since - timedelta(minutes=10), "a window may begin before its event"
+    assert above.since == plan.since - timedelta(minutes=10), (
+        "a window may rewound_to before its event"
+    )
 
 
 @pytest.mark.slow
@@ -51,7 +53,7 @@ def test_days_that_the_stream_still_owns_are_refused_with_a_hint(days: Lake) -> 
     assert plan.records == 3
     assert plan.span is None
     with pytest.raises(DefinitionError, match="the stream still owns"):
-        possible(silver.TABLE, days, plan)
+        rewindable(silver.TABLE, days, plan)
     with pytest.raises(DefinitionError, match="does not read device-telemetry"):
         rewind(ip_holds.TABLE, days, Spot(TOPIC, 0, 3))
 
@@ -67,10 +69,10 @@ def test_days_that_the_stream_still_owns_are_refused_with_a_hint(days: Lake) -> 
     ],
 )
 def test_a_rewind_begins_at_a_moment_or_an_offset(text: str, where: object) -> None:
-    assert begin(text) == where
+    assert rewound_to(text) == where
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "device-telemetry:3", "device-telemetry/x:3"])
 def test_any_other_text_is_refused(text: str) -> None:
     with pytest.raises(DefinitionError, match="neither a moment nor an offset"):
-        begin(text)
+        rewound_to(text)

@@ -1,13 +1,10 @@
-"""Parse a range of event time."""
+"""Moments and ranges of event time as people write them."""
 
 from datetime import datetime
 
 from jobs.core.errors import DefinitionError
 from jobs.core.moment import in_utc
 from jobs.engine.repair.closed_range import Span
-
-SINCE = "First moment of event time: 2026-11-01 or 2026-11-01T06:00, in UTC."
-UNTIL = "The moment after the last, written the same way."
 
 
 def typed(since: str, until: str) -> Span:

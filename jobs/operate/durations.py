@@ -1,4 +1,4 @@
-"""A length of time as it is typed: 500ms, 5s, 1m, 2h, 7d."""
+"""A length of time as people write it: 500ms, 5s, 1m, 2h, 7d. Alone, because what parses one starts at once."""
 
 from jobs.core.errors import DefinitionError
 
