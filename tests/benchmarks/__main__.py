@@ -35,6 +35,7 @@ from tests.benchmarks.share_report import ShareReport
 from tests.benchmarks.small_batches import SmallBatches
 from tests.benchmarks.verify_report import VerifyReport
 from tests.benchmarks.workers import workers
+from tests.support.commit import commit
 
 DAY = datetime(2026, 10, 1, tzinfo=UTC)
 CONTESTANTS = ("strandline", "tuned", "tutorial")
@@ -67,8 +68,9 @@ class Wanted:
 
     @property
     def name(self) -> str:
-        """Return the name of the folder in which an interrupted run is found again."""
-        return f"{self.suite}-{self.events}" if self.suite in COUNTED else self.suite
+        """Return the name of the folder in which an interrupted run is found again: one of the same code."""
+        counted = f"{self.suite}-{self.events}" if self.suite in COUNTED else self.suite
+        return f"{counted}-{commit()}"
 
     @property
     def command(self) -> str:

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import psutil
 
+from tests.support.commit import commit
+
 PACKAGES = ("pyspark", "delta-spark", "confluent-kafka", "deltalake", "duckdb")
 
 
 def facts() -> dict[str, object]:
-    """Describe the machine and the versions."""
+    """Describe the code, the machine and the versions."""
     return {
+        "commit": commit(),
         "processor": _processor(),
         "cores": os.cpu_count(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),

@@ -12,7 +12,6 @@ import argparse
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -44,6 +43,7 @@ from tests.benchmarks.store_requests_report import (
 )
 from tests.cli.typed import start
 from tests.support import s3_server
+from tests.support.commit import commit
 from tests.support.counted_requests import Requests, counting
 from tests.support.s3_server import S3Server
 
@@ -82,7 +82,7 @@ def main() -> int:
                 counted = [*measured(found.server, lake, age, address, work, wanted.batches)]
             taken = Measurement(
                 name=wanted.name,
-                commit=_commit(),
+                commit=commit(),
                 machine=machine.facts(),
                 every=EVERY,
                 warm=WARM,
@@ -95,12 +95,6 @@ def main() -> int:
         shutil.rmtree(work / "s3", ignore_errors=True)
     sys.stdout.write(report.page())
     return int(bool(report.missed()))
-
-
-def _commit() -> str:
-    words = ["git", "rev-parse", "--short", "HEAD"]
-    found = subprocess.run(words, capture_output=True, check=True)
-    return found.stdout.decode().strip()
 
 
 def _made(whole: Lake, work: Path, address: str, ages: Sequence[int]) -> dict[int, Lake]:

@@ -25,6 +25,7 @@ from tests.cli.inside import succeeded
 from tests.cli.typed import ENVIRONMENT, PROGRAM
 from tests.faults.evening import ASKED, Evening, Incident
 from tests.faults.lives import SLICE, sheets
+from tests.support.commit import commit
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -197,7 +198,5 @@ def keep(name: str, cells: str) -> None:
     """Keep how an incident went in place of what was known about it."""
     rows = REPORT.read_text().splitlines() if REPORT.exists() else []
     known = {row.split(" | ")[0].removeprefix("| "): row for row in rows if row.count(" | ") > 4}
-    asked = ["git", "rev-parse", "--short", "HEAD"]
-    commit = subprocess.run(asked, cwd=REPORT.parent, capture_output=True, text=True, check=False)
-    known[name] = f"| {name} | {cells} | {commit.stdout.strip() or '-'} |"
+    known[name] = f"| {name} | {cells} | {commit()} |"
     REPORT.write_text(HEAD + "\n".join(known[each] for each in INCIDENTS if each in known) + "\n")

@@ -11,12 +11,14 @@ from typing import TypeAlias
 
 import pytest
 
+from tests.support.commit import commit
+
 REPORT = Path(__file__).parents[1] / "proofs.md"
 HEAD = """# Long proofs
 
 What `make prove` saw last: each test in its long form, which the suite runs in a short one.
 
-| test | how often | seconds | outcome | day, seed |
+| test | how often | seconds | outcome | day, seed, commit |
 |---|---:|---:|---|---|
 """
 
@@ -58,7 +60,7 @@ class Proofs:
         if report.when == "call":
             often = self._often.get(report.nodeid, 1)
             name = report.nodeid.removeprefix("tests/")
-            when = f"{time.strftime('%-d %B %Y')}, {self._seed}"
+            when = f"{time.strftime('%-d %B %Y')}, {self._seed}, {commit()}"
             ended = f"{often:,} | {report.duration:,.0f} | {report.outcome} | {when} |"
             others = [line for line in _rows() if not line.startswith(f"| {name} |")]
             REPORT.write_text(HEAD + "\n".join(sorted([*others, f"| {name} | {ended}"])) + "\n")

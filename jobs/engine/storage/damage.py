@@ -6,6 +6,8 @@ is away, a full disk) is of all tables alike, and no table's.
 """
 
 import errno
+from itertools import pairwise
+from pathlib import Path
 
 from jobs.core.errors import DamagedError, DataError, LakeError
 from jobs.core.kind import Layer
@@ -32,17 +34,26 @@ def damage(error: BaseException, table: Table) -> DataError | None:
         return None
     if isinstance(error, OSError) and error.errno in UNREADABLE:
         file = str(error.filename or f"a file of {table.id}")
-        return DamagedError(
-            f"{table.id} is damaged: {file} {UNREADABLE[error.errno]}",
+        whose = _whose(file, table)
+        found = DamagedError(
+            f"{whose} is damaged: {file} {UNREADABLE[error.errno]}",
             hint="`ls -ld` shows what it is and whose; chown and chmod give it back, and a stream tries the table again by "
-            f"itself. What cannot be had back: `strandline mend {table.id}`. All other tables go on meanwhile.",
-            table=table.id,
+            f"itself. What cannot be had back: `strandline mend {whose}`. All other tables go on meanwhile.",
+            table=whose,
             file=file,
         )
+        return damage(found, table)
     from jobs.engine.runtime.outage import denied  # noqa: PLC0415  # as below
 
     refused = denied(error)
     return None if refused is None else damage(refused, table)
+
+
+def _whose(file: str, table: Table) -> str:
+    """Return the table in whose folder a file lies: the table's own, or one that it reads."""
+    folders = set(pairwise(Path(file).parts))
+    near = (each.id for each in (table, *table.needs) if (each.layer.value, each.name) in folders)
+    return next(near, table.id)
 
 
 def remedy(name: str) -> str:
