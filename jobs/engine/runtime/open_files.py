@@ -6,6 +6,7 @@ which a process may raise by itself up to the hard one, as the JVM does; so only
 """
 
 import resource
+import sys
 
 from jobs.core.errors import DefinitionError
 
@@ -15,8 +16,9 @@ AT_ALL = 400
 EACH = 20
 """Files for each table more, in the process that needs the more of the two, the JVM."""
 
-MOST = 65_536
-"""What is asked for where more is allowed: some programs that are started close all descriptors one by one."""
+MOST = 10_240 if sys.platform == "darwin" else 65_536
+"""What is asked for where more is allowed: some programs that are started close all descriptors one by one. The kernel of macOS says
+that any number may be had and refuses all above its own."""
 
 
 def raise_limit() -> int:

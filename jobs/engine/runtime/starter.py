@@ -2,8 +2,8 @@
 
 A verification that is killed with SIGKILL can end nothing any more: its stream went on, with a JVM, a lease and a scratch lake,
 until a person found it. So a program that was started for the length of another's work is given the record of its starter, and
-watches it. The kernel says at once when that process is gone, without a look in between; Spark's JVM then ends as its standard
-input does.
+watches it. Linux says at once when that process is gone, without a look in between; elsewhere it is looked for. Spark's JVM then
+ends as its standard input does.
 
 Not by ``PR_SET_PDEATHSIG``: that is sent when the *thread* ends that started the program.
 """
@@ -13,10 +13,15 @@ import os
 import select
 import signal
 import threading
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 
 VARIABLE = "_STRANDLINE_STARTER"
 """The environment's variable with the record of the process with which a program is to end."""
+
+EVERY = 0.5
+"""Seconds between two looks for a starter, on a system whose kernel does not say that it is gone."""
 
 
 def tied() -> Mapping[str, str]:
@@ -42,12 +47,12 @@ def end_with_starter() -> None:
 def _watch(starter: Mapping[str, object]) -> None:
     from jobs.engine.runtime.holders import is_there  # noqa: PLC0415  # as above
 
-    try:
-        watched = os.pidfd_open(int(str(starter["pid"])))
-    except ProcessLookupError:
-        os.kill(os.getpid(), signal.SIGKILL)
-        return
-    if is_there(starter) is not False:  # or another process has its number by now
-        select.select([watched], [], [])
+    if hasattr(os, "pidfd_open"):
+        with suppress(OSError):  # gone, or a kernel of before 5.3
+            watched = os.pidfd_open(int(str(starter["pid"])))
+            if is_there(starter) is not False:  # or another process has its number by now
+                select.select([watched], [], [])
+    while is_there(starter):
+        time.sleep(EVERY)
     # Nothing waits for its result, and its lake is a scratch folder.
     os.kill(os.getpid(), signal.SIGKILL)

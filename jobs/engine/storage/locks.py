@@ -20,6 +20,7 @@ import json
 import os
 import socket
 import struct
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -47,7 +48,7 @@ COMMIT_LOCK = "_commit.lock"
 """The file in a table's folder; Delta ignores names that begin with an underscore."""
 
 FLOCK = "hhqqi4x"
-"""``struct flock`` of a 64-bit Linux."""
+"""``struct flock`` of a 64-bit Linux; another system has another, and there the holder's own record must do."""
 
 TURN = 60.0
 """Seconds to wait for another writer's commit: it takes milliseconds, or a second when Delta writes a checkpoint."""
@@ -302,6 +303,8 @@ def _retried(path: Place, attempt: Callable[[], Any]) -> Any:  # noqa: ANN401  #
 
 def _locker(path: Place) -> int | None:
     """Return the process that has the lock of a lease's file, which is the JVM and not the Python that the file names."""
+    if sys.platform != "linux":
+        return None
     asked = struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     with path.local.open("r+") as file:
         kind, *_, pid = struct.unpack(FLOCK, fcntl.fcntl(file, fcntl.F_GETLK, asked))
