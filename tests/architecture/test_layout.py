@@ -1,6 +1,7 @@
 """The shape that the design promises, read from the files themselves."""
 
 import ast
+import hashlib
 import re
 from pathlib import Path
 
@@ -26,6 +27,10 @@ ELSEWHERE = re.compile(
     r"|--(?:extra-)?index" + r"-url",
     re.IGNORECASE,
 )
+LICENCE = ROOT / "infra" / "LICENSE"
+LICENCE_TEXT = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
+"""The hash of the Apache License 2.0 as its foundation publishes it, with two addresses of that foundation."""
+
 THIS_MACHINE = re.compile(r"(?<![\w.}])/" + r"(?:work|root|home|Users|tmp/(?!second-opinion))/?\b")
 
 
@@ -170,11 +175,17 @@ def test_no_address_of_an_index_and_no_path_of_one_machine_is_in_the_repository(
     found = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}"
         for path in tracked()
+        if path != LICENCE
         for number, line in enumerate(_lines(path), 1)
         if ELSEWHERE.search(line) or THIS_MACHINE.search(line)
     ]
 
     assert not found
+
+
+def test_the_licence_is_the_text_that_others_know() -> None:
+    """A text that differs by a word is another licence."""
+    assert hashlib.sha256(LICENCE.read_bytes()).hexdigest() == LICENCE_TEXT
 
 
 def test_nothing_is_left_to_be_done_without_a_number() -> None:
