@@ -4,15 +4,16 @@ from collections.abc import Iterator, Mapping
 
 from dagster import AssetCheckResult, AssetKey, MaterializeResult
 
-from jobs.cli.backtested import on_history
 from jobs.core.errors import LakeError
+from jobs.operate.backtest import on_history
+from jobs.operate.listener import tenths
 from jobs.rules.examples import broken
 from jobs.rules.sigma.folder import Folder
 from jobs.rules.threshold_examples import broken_thresholds
 from orchestration import rule_checks
 from orchestration.failures import again_or_failed
 from orchestration.links import backtest_linked
-from orchestration.resources import LakeResource, SparkResource
+from orchestration.resources import LakeResource, SparkResource, note
 from orchestration.rule_book import Rule, chosen, rule_book, why_not
 from orchestration.rule_checks import facts_of
 
@@ -36,7 +37,7 @@ def tried(
         return
     wrong = _wrong(folder, spark)
     try:
-        found = on_history(spark.spark_session, lake.lake(), folder)
+        found = on_history(spark.spark_session, lake.lake(), folder, note, tenths(note))
     except LakeError as error:
         for rule in rules:
             yield from _sound(rule, wanted[rule.origin], wrong)

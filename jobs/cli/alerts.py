@@ -12,7 +12,6 @@ from jobs import catalog
 from jobs.cli import alerts_background, stopping
 from jobs.cli.place import LakeOption
 from jobs.cli.screen import grid, is_terminal, live, note, show
-from jobs.cli.stream_log import Log, log_books
 from jobs.cli.streaming import logged
 from jobs.core.errors import DefinitionError
 from jobs.core.feed import Feed
@@ -29,6 +28,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.locks import refuse_if_taken
 from jobs.operate import lakes, session
 from jobs.operate.durations import seconds
+from jobs.operate.stream_log import Log, log_books
 
 if TYPE_CHECKING:
     from jobs.rules.alert_rule import AlertRule
@@ -117,8 +117,8 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     with logged(as_json=as_json) as log:
         found, where = lakes.configured(lake)
         # Not imported above: pySigma takes half a second, and the help of all verbs needs none of it.
-        from jobs.cli.chosen_rules import live_folder, model_rules  # noqa: PLC0415  # as above
-        from jobs.cli.live_rules import LiveRules  # noqa: PLC0415  # as above
+        from jobs.operate.alert_rules import live_folder, model_rules  # noqa: PLC0415  # as above
+        from jobs.operate.live_rules import LiveRules  # noqa: PLC0415  # as above
 
         def rules_at() -> Path:
             return folder or live_folder(found, where)

@@ -12,7 +12,6 @@ from jobs import catalog
 from jobs.cli.answers import left
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say
-from jobs.cli.stream_log import fails
 from jobs.core.errors import LakeError, TransientError
 from jobs.core.topic import Topic
 from jobs.engine.accounting.left_topics import read_before, topics_read
@@ -37,6 +36,7 @@ from jobs.engine.storage.retired import fed, retired
 from jobs.engine.storage.rule_shelf import promotions
 from jobs.operate import lakes
 from jobs.operate.stream import always
+from jobs.operate.stream_log import fails
 
 UNMOVED = 60
 """Seconds from which on a batch that does not move is named."""

@@ -10,8 +10,6 @@ from rich.table import Table as Grid
 
 from jobs.bronze import alerts as bronze
 from jobs.cli import stopping
-from jobs.cli.chosen_rules import live_folder
-from jobs.cli.rule_words import RuleTexts
 from jobs.cli.screen import grid, is_terminal, live, note, show
 from jobs.cli.streaming import logged
 from jobs.core.errors import DefinitionError
@@ -25,6 +23,7 @@ from jobs.engine.service.delivery_host import DeliveryHost
 from jobs.engine.service.sinks import KafkaTopic, Sink, sink
 from jobs.engine.storage.lake import Lake
 from jobs.operate import lakes
+from jobs.operate.alert_rules import RuleTexts, live_folder
 from jobs.operate.durations import seconds
 from jobs.rules.alert_rule import Severity
 

@@ -126,6 +126,19 @@ def explained(  # noqa: PLR0913  # as the command line has them
     say(f"{len(said):,} rules look at {source.table.id}; {quiet:,} others stay quiet")
 
 
+def undone(lake: str | None, *, as_json: bool) -> None:
+    """Take the last promotion back."""
+    from jobs.operate.promotion import take_back  # noqa: PLC0415  # the other subcommands do not promote
+
+    _, where = place.existing(lake, writes=True)
+    gone, again = take_back(where)
+    if as_json:
+        emit({"taken_back": gone.version, "live": again.version if again else None})
+        return
+    live = f"version {again.version} is" if again else "the starter set is"
+    say(f"version {gone.version} of {gone.at}, by {gone.by}, is taken back; {live} live again")
+
+
 def rules_of(folder: Path | None) -> tuple[AlertRule | ThresholdRule, ...]:
     """Return the rules of a folder that run, and note how many do not.
 

@@ -198,7 +198,7 @@ def undo(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     \b
     strandline rules undo
     """
-    importlib.import_module("jobs.cli.promoted").undone(lake, as_json=as_json)
+    _work().undone(lake, as_json=as_json)
 
 
 def _work() -> Any:  # noqa: ANN401  # a module

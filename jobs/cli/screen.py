@@ -7,7 +7,6 @@ Colour never carries a meaning alone.
 import json
 import math
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -20,14 +19,14 @@ from rich.table import Table as Grid
 from rich.text import Text
 from rich.tree import Tree
 
+from jobs.operate.listener import tenths
+
 ENDLESS = 1_000_000
 """The width of a log: no line of it is cut off."""
 
 OUT = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else ENDLESS)
 ERR = Console(stderr=True, highlight=False, soft_wrap=True)
 
-PAUSE = 60.0
-"""Seconds between two lines of a log about the same."""
 
 Row = Sequence[object]
 
@@ -120,7 +119,8 @@ def draw(tree: Tree) -> None:
 def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
     """Show the progress of long work; without a terminal, print a line at each tenth."""
     if not ERR.is_terminal:
-        yield _tenths(what, total)
+        with tenths(note)(what, total) as advance:
+            yield advance
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeRemainingColumn(), console=ERR, transient=True) as bar:
@@ -138,22 +138,6 @@ def live(render: Callable[[], Grid]) -> Iterator[Callable[[], None]]:
         yield lambda: screen.update(render(), refresh=True)
 
 
-class Throttle:
-    """Lets a repeated line pass once a minute, so that a log stays short."""
-
-    def __init__(self, *, at_once: bool, clock: Callable[[], float] = time.monotonic) -> None:
-        """Let the first line pass at once, or after a minute."""
-        self._clock = clock
-        self._due = clock() + (0 if at_once else PAUSE)
-
-    def is_due(self) -> bool:
-        """Return whether a line may pass now; if so, the next minute begins."""
-        if self._clock() < self._due:
-            return False
-        self._due = self._clock() + PAUSE
-        return True
-
-
 def is_watched() -> bool:
     """Return whether a terminal shows the lines beside the answer."""
     return ERR.is_terminal
@@ -162,16 +146,3 @@ def is_watched() -> bool:
 def is_terminal() -> bool:
     """Return whether a terminal shows the answer."""
     return OUT.is_terminal
-
-
-def _tenths(what: str, total: int) -> Callable[[int], None]:
-    last = 0
-
-    def advance(done: int) -> None:
-        nonlocal last
-        tenth = done * 10 // max(total, 1)
-        if tenth > last:
-            last = tenth
-            note(f"{what}: {done:,} of {total:,}")
-
-    return advance

@@ -11,7 +11,6 @@ from jobs.cli import stopping
 from jobs.cli.ending import exit_code, foreseen
 from jobs.cli.place import LakeOption, TablesArgument
 from jobs.cli.screen import grid, is_terminal, live, note, record, show
-from jobs.cli.stream_log import Log, StreamLog, log_books, waits_for
 from jobs.cli.work import MaxOffsets, refuse_early
 from jobs.core.modes import MicroBatch
 from jobs.core.table import Ingested, Table
@@ -29,6 +28,7 @@ from jobs.engine.storage.locks import refuse_if_taken
 from jobs.engine.storage.retired import fed, refuse_retired
 from jobs.operate import lakes, session
 from jobs.operate.durations import seconds
+from jobs.operate.stream_log import Log, StreamLog, log_books, waits_for
 
 EVERY = "5s"
 

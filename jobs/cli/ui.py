@@ -6,7 +6,6 @@ import typer
 
 from jobs import catalog
 from jobs.cli import stopping
-from jobs.cli.alert_pages import alert_pages
 from jobs.cli.place import LakeOption
 from jobs.cli.screen import note, say
 from jobs.engine.accounting.left_topics import topics_read
@@ -15,6 +14,7 @@ from jobs.engine.service.dagster_process import Console
 from jobs.engine.storage.retired import fed
 from jobs.engine.trust import report_server
 from jobs.operate import lakes
+from jobs.operate.alert_pages import alert_pages
 from jobs.operate.stream import always
 
 EVERY = 0.5

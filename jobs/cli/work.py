@@ -9,7 +9,7 @@ import typer
 from jobs.cli import stopping
 from jobs.cli.passing import Failed, free
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
-from jobs.cli.screen import Throttle, emit, is_watched, note, show
+from jobs.cli.screen import emit, is_watched, note, show
 from jobs.core.modes import AvailableNow, Batch, Mode
 from jobs.core.table import Ingested, Table
 from jobs.engine.gates.gate_files import GateShutError
@@ -21,6 +21,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.locks import HasWriterError
 from jobs.operate import lakes, session
+from jobs.operate.listener import Throttle
 
 COLUMNS = (
     "table",

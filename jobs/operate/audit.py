@@ -1,7 +1,7 @@
 """The published rows, audited: which tables, what was found, and what a critical finding refuses."""
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -15,6 +15,7 @@ from jobs.engine.repair.closed_range import Span
 from jobs.engine.runtime import clock
 from jobs.engine.storage.lake import Lake
 from jobs.operate import lakes
+from jobs.operate.listener import Says
 
 
 def audited_tables(names: Sequence[str] | None, lake: Lake) -> list[Table]:
@@ -50,7 +51,7 @@ def _refuse_received(table: Table) -> None:
 
 
 def refuse_unbelieved(
-    spark: SparkSession, table: Table, lake: Lake, span: Span, says: Callable[[str], None]
+    spark: SparkSession, table: Table, lake: Lake, span: Span, says: Says
 ) -> None:
     """Audit rows that replaced others.
 

@@ -1,6 +1,6 @@
 """What is worked on: the settings and their lake, the named tables, and the address of Kafka."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from jobs import catalog
 from jobs.core.errors import DataError, DefinitionError, TransientError
@@ -11,6 +11,7 @@ from jobs.engine.storage import formats
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.retired import fed, refuse_retired
+from jobs.operate.listener import Says
 
 
 def configured(lake: str | None) -> tuple[Settings, Lake]:
@@ -46,7 +47,7 @@ def asked(lake: str | None, *, small: bool = False) -> tuple[Settings, Lake]:
 def existing(
     lake: str | None,
     *,
-    says: Callable[[str], None],
+    says: Says,
     briefly: bool = False,
     writes: bool = False,
 ) -> tuple[Settings, Lake]:
@@ -77,7 +78,7 @@ def existing(
     return found, place
 
 
-def say_newer(place: Lake, says: Callable[[str], None]) -> None:
+def say_newer(place: Lake, says: Says) -> None:
     """Say that a newer program has written a lake, so that an answer may lack what this one does not know."""
     try:
         unknown = formats.newer(place.formats)

@@ -9,6 +9,7 @@ from jobs.engine.runtime import clock, spark_session
 from jobs.engine.runtime.settings import Settings, lineage_namespace
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.scratch import is_scratch
+from jobs.operate.listener import Says
 
 
 def site(  # noqa: PLR0913  # what a run needs from outside
@@ -16,7 +17,7 @@ def site(  # noqa: PLR0913  # what a run needs from outside
     lake: Lake,
     where: str | None,
     *,
-    says: Callable[[str], None],
+    says: Says,
     is_brief: bool = False,
     locate: Callable[[], str | None] = lambda: None,
     parent: Parent | None = None,
@@ -36,7 +37,7 @@ def site(  # noqa: PLR0913  # what a run needs from outside
 
 def recorder(
     lake: Lake,
-    says: Callable[[str], None],
+    says: Says,
     kafka: Callable[[], str | None] = lambda: None,
     parent: Parent | None = None,
 ) -> Recorder:

@@ -51,6 +51,16 @@ VIOLATIONS = (
     ),
     (ROOMS, {"jobs/engine/homeless.py": "jobs.core.modes"}, "- jobs.engine.homeless"),
     (
+        "Orchestration imports no command line",
+        {"orchestration/reporting.py": "jobs.cli.screen"},
+        "orchestration.reporting -> jobs.cli.screen",
+    ),
+    (
+        "A use case neither parses a command line nor draws",
+        {"jobs/operate/ranges.py": "typer"},
+        "jobs.operate.ranges -> typer",
+    ),
+    (
         "The clock is asked where a program begins, and given to all below",
         {"jobs/engine/repair/backfill.py": "jobs.engine.runtime.clock"},
         "jobs.engine.repair.backfill -> jobs.engine.runtime.clock",

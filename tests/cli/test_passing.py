@@ -10,12 +10,12 @@ from shutil import copytree, rmtree
 import pytest
 
 from jobs.cli.passing import free
-from jobs.cli.screen import PAUSE, Throttle
 from jobs.core.errors import TransientError
 from jobs.core.table import Table
 from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.storage.lake import Lake
 from jobs.gold import device_signal_10m as gold
+from jobs.operate.listener import PAUSE, Throttle
 from jobs.silver import device_telemetry as silver
 from tests.cli.inside import strandline
 

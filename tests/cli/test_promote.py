@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.cli import chosen_rules, promoted
-from jobs.cli.live_rules import LiveRules
 from jobs.core.errors import DefinitionError
 from jobs.engine.runtime.settings import settings
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.rule_shelf import live_rules, promotions
+from jobs.operate import alert_rules, promotion
+from jobs.operate.live_rules import LiveRules
 from jobs.rules.rule_folder import RuleFolder, RuleSet
 from jobs.rules.sigma.folder import STARTER, Folder, read_folder
 from quality.report.backtest import Backtest, RuleFigures, TableCost
@@ -76,16 +76,16 @@ def _silent(rule: str, version: str, file: str) -> RuleFigures:
 
 def put_live(lake: Lake, path: Path) -> None:
     """Promote a file or a folder."""
-    own = chosen_rules.chosen(str(path))
-    promoted.promoted(own, figures(own), str(path), lake)
+    own = alert_rules.chosen(str(path))
+    promotion.promoted(own, figures(own), str(path), lake)
 
 
 def test_nothing_is_promoted_where_the_rules_of_another_folder_raise_alerts(tmp_path: Path) -> None:
     """The settings name one; what is promoted would raise nothing."""
-    promoted.refuse_elsewhere(settings())
+    promotion.refuse_elsewhere(settings())
 
     with pytest.raises(DefinitionError, match="STRANDLINE_RULES"):
-        promoted.refuse_elsewhere(settings(rules=tmp_path))
+        promotion.refuse_elsewhere(settings(rules=tmp_path))
 
 
 def ids(found: Sequence[object]) -> set[str]:
@@ -119,9 +119,9 @@ def test_rules_go_live_with_the_figures_of_their_backtest_and_are_taken_back(
     assert "nothing is promoted: 1.yml: stays quiet on" in refused.err
     assert "rules   version 0002, promoted at" in status
     assert "is taken back; version 0001 is live again" in undone
-    live = read_folder(chosen_rules.promoted_folder(lake))
+    live = read_folder(alert_rules.promoted_folder(lake))
     assert {rule.id for rule in read_folder(STARTER).rules} < {rule.id for rule in live.rules}
-    assert "/c" in (chosen_rules.promoted_folder(lake) / "1.yml").read_text()
+    assert "/c" in (alert_rules.promoted_folder(lake) / "1.yml").read_text()
 
 
 def test_a_running_process_takes_a_promotion_over(
@@ -133,7 +133,7 @@ def test_a_running_process_takes_a_promotion_over(
     (folder / DECODES.origin).write_text((STARTER / DECODES.origin).read_text())
     write(folder, 1)
     rules = LiveRules(
-        lambda: chosen_rules.promoted_folder(lake) if live_rules(lake) else folder,
+        lambda: alert_rules.promoted_folder(lake) if live_rules(lake) else folder,
         lake,
         spark,
         Logged(),
@@ -155,7 +155,7 @@ def test_a_file_of_another_name_with_the_same_rule_is_replaced(lake: Lake, tmp_p
     put_live(lake, write(tmp_path / "rules", 1, name="old"))
     put_live(lake, write(tmp_path / "others", 1, "/k", name="new"))
 
-    folder = chosen_rules.promoted_folder(lake)
+    folder = alert_rules.promoted_folder(lake)
     assert not (folder / "old.yml").exists()
     assert len(promotions(lake)) == 2
 
@@ -170,7 +170,7 @@ def test_what_a_correlation_counts_is_promoted_with_it(lake: Lake, tmp_path: Pat
     )
     put_live(lake, folder / "many.yml")
 
-    assert ids(read_folder(chosen_rules.promoted_folder(lake)).thresholds) > {"2"}
+    assert ids(read_folder(alert_rules.promoted_folder(lake)).thresholds) > {"2"}
 
 
 @pytest.mark.parametrize(
@@ -190,11 +190,11 @@ def test_a_promotion_that_would_do_more_than_it_names_is_refused(
         write(tmp_path / "new", 3)
         file.write_text(file.read_text() + "---" + (tmp_path / "new" / "3.yml").read_text())
         (tmp_path / "new" / "3.yml").unlink()
-    own = chosen_rules.chosen(str(file))
+    own = alert_rules.chosen(str(file))
     tried = Folder(own.rules[:1], ())
 
     with pytest.raises(DefinitionError, match="nothing is promoted") as refused:
-        promoted.promoted(tried, figures(tried), str(file), lake)
+        promotion.promoted(tried, figures(tried), str(file), lake)
 
     assert reason in refused.value.message
     assert len(promotions(lake)) == 1
@@ -207,7 +207,7 @@ def test_what_is_not_fit_is_refused_before_anything_runs(tmp_path: Path) -> None
     (folder / "b.yml").write_text(about("Image", "x"))
 
     with pytest.raises(DefinitionError, match="nothing is promoted") as refused:
-        promoted.refuse_unfit(read_folder(folder))
+        promotion.refuse_unfit(read_folder(folder))
 
     assert "a.yml: " in refused.value.message
     assert "b.yml lacks examples of both kinds" in refused.value.message
@@ -217,12 +217,12 @@ def test_what_was_not_tried_or_is_too_slow_is_refused(tmp_path: Path) -> None:
     """A rule about a table without events has shown nothing; one of a second an event would hold the stream."""
     write(tmp_path / "rules", 1)
     own = read_folder(tmp_path / "rules")
-    promoted.refuse_untried(own, figures(own, micros=promoted.SLOWEST))
+    promotion.refuse_untried(own, figures(own, micros=promotion.SLOWEST))
 
     with pytest.raises(DefinitionError, match="takes 101 µs of CPU an event alone"):
-        promoted.refuse_untried(own, figures(own, micros=promoted.SLOWEST + 1))
+        promotion.refuse_untried(own, figures(own, micros=promotion.SLOWEST + 1))
     with pytest.raises(DefinitionError, match=r"1\.yml was not tried"):
-        promoted.refuse_untried(own, figures())
+        promotion.refuse_untried(own, figures())
 
 
 def test_a_folder_that_became_another_one_is_looked_at_as_a_change_of_files(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ FAULTS = (
     ),
     Mutant(
         "a rule goes live that contradicts its examples",
-        "jobs/cli/promoted.py",
+        "jobs/operate/promotion.py",
         "wrong += [(rule.origin, why) for rule, why in broken_thresholds(own.thresholds)]",
         "wrong = []",
         ("tests/cli/test_promote.py",),

@@ -15,7 +15,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.bronze import user_actions, user_confirmations
-from jobs.cli.stream_log import StreamLog
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.modes import MicroBatch
 from jobs.core.table import Table
@@ -36,6 +35,7 @@ from jobs.engine.storage.ledger import last_entry
 from jobs.engine.storage.locks import HasWriterError, is_written
 from jobs.engine.storage.retired import RetiredError, Retirement, write_down
 from jobs.engine.storage.store_lease import FencedError
+from jobs.operate.stream_log import StreamLog
 from jobs.silver import user_actions as actions
 from tests.engine.records import drop, make, put
 from tests.engine.written import SILVER, entry, small_lake, written

@@ -3,12 +3,12 @@
 from datetime import date, timedelta
 from typing import Any
 
-from jobs.cli.alert_pages import alert_pages
 from jobs.engine.runtime.settings import settings
 from jobs.engine.storage.lake import Lake
 from jobs.engine.trust import report_server
 from jobs.engine.trust.alert_lookup import newest_alerts
 from jobs.gold import alerts as gold
+from jobs.operate.alert_pages import alert_pages
 from tests.engine.trust.test_report_server import asked
 from tests.support.raised import alert, raised
 from tests.support.rows import NOON

@@ -1,4 +1,4 @@
-"""What ``strandline rules backtest --promote`` and ``strandline rules undo`` do: which rules may go live, and how."""
+"""Alert rules go live, and are taken back: which may, and how."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,14 +6,13 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from jobs.cli import chosen_rules, place
-from jobs.cli.screen import emit, say
 from jobs.core.errors import DefinitionError
 from jobs.engine.runtime import clock
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage import rule_shelf
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.rule_shelf import Promotion
+from jobs.operate import alert_rules
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.examples import broken
 from jobs.rules.rule_folder import file_of
@@ -106,9 +105,9 @@ def promoted(own: Folder, found: Backtest, named: str | None, lake: Lake) -> Pro
     Raises:
         DefinitionError: They would take the place of other rules, or bring rules that were not tried.
     """
-    folder = chosen_rules.folder_of(named)
+    folder = alert_rules.folder_of(named)
     names = sorted({file_of(origin) for origin in _origins(own)})
-    before = read_folder(chosen_rules.promoted_folder(lake))
+    before = read_folder(alert_rules.promoted_folder(lake))
     wanted = {rule.id: rule for rule in own.every}
 
     def check(draft: Path) -> None:
@@ -147,18 +146,13 @@ def figures(found: Backtest) -> Mapping[str, object]:
     }
 
 
-def undone(lake: str | None, *, as_json: bool) -> None:
-    """Take the last promotion back."""
-    _, where = place.existing(lake, writes=True)
+def take_back(lake: Lake) -> tuple[Promotion, Promotion | None]:
+    """Take the last promotion back; return it, and the one that is live again."""
     gone = rule_shelf.take_back(
-        where, at=clock.now().isoformat(timespec="seconds"), by=clock.login()
+        lake, at=clock.now().isoformat(timespec="seconds"), by=clock.login()
     )
-    stack = rule_shelf.promotions(where)
-    if as_json:
-        emit({"taken_back": gone.version, "live": stack[-1].version if stack else None})
-        return
-    live = f"version {stack[-1].version} is" if stack else "the starter set is"
-    say(f"version {gone.version} of {gone.at}, by {gone.by}, is taken back; {live} live again")
+    stack = rule_shelf.promotions(lake)
+    return gone, stack[-1] if stack else None
 
 
 def _objections(

@@ -1,8 +1,10 @@
-"""Find the rules that a user names: a folder, a file, a rule of the starter set, or a folder as it was at a commit."""
+"""Which alert rules are meant: a folder, a file, a rule of the starter set, or a folder as it was at a commit; and what a notice says of one."""
 
 import io
 import subprocess
 import tarfile
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,11 +12,13 @@ from tempfile import TemporaryDirectory
 from jobs import catalog
 from jobs.core.errors import DefinitionError
 from jobs.engine.runtime.settings import Settings
+from jobs.engine.service.notice import RuleWords
 from jobs.engine.storage import model_shelf, rule_shelf
 from jobs.engine.storage.lake import Lake
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.model_rule import model_rule
 from jobs.rules.rule_folder import file_of
+from jobs.rules.sigma.files import UnreadableError
 from jobs.rules.sigma.folder import STARTER, Folder, read_folder
 
 
@@ -118,3 +122,44 @@ def _only(folder: Folder, wanted: Callable[[str, str], bool]) -> Folder:
         tuple(each for each in folder.refused if wanted(each.origin, "")),
         tuple(rule for rule in folder.thresholds if wanted(rule.origin, rule.id)),
     )
+
+
+READ_AGAIN = 10.0
+"""Seconds between two readings of a folder that does not have a rule."""
+
+
+class RuleTexts:
+    """The titles, owners and runbooks of a folder; it is read again when it does not have a rule that raised an alert."""
+
+    def __init__(
+        self, where: Callable[[], Path], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Read the folder that ``where`` returns; it is another one after a promotion."""
+        self._where, self._clock = where, clock
+        self._lock = threading.Lock()
+        self._read(where())
+
+    def of(self, rule: str) -> RuleWords:
+        """Return what the folder says of a rule; nothing where it does not have it."""
+        with self._lock:
+            folder = self._where()
+            is_new = rule not in self._known and self._clock() >= self._due
+            if is_new or folder != self._read_from:
+                self._read(folder)
+            return self._known.get(rule, RuleWords())
+
+    def _read(self, folder: Path) -> None:
+        self._known = _texts(folder)
+        self._read_from, self._due = folder, self._clock() + READ_AGAIN
+
+
+def _texts(folder: Path) -> dict[str, RuleWords]:
+    try:
+        found = read_folder(folder)
+    except UnreadableError:  # too many files; `strandline alerts` logs that
+        return {}
+    rules = found.every
+    return {
+        rule.id: RuleWords(title=rule.title, owner=rule.owner, runbook=rule.runbook)
+        for rule in rules
+    }
