@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from jobs import catalog
-from jobs.cli.import_work import Imported, Work, topic_of
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say
 from jobs.core.errors import DefinitionError
@@ -14,6 +13,7 @@ from jobs.engine.repair.import_files import SLICE
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.retired import refuse_retired
 from jobs.operate import lakes, session
+from jobs.operate.import_history import Imported, Work, event_time, topic_of
 
 
 def register(app: typer.Typer) -> None:
@@ -89,10 +89,11 @@ def import_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         table=chosen,
         topic=topic_of(chosen, topic),
         lake=where,
-        column=arrived_at_column or _event_time(chosen),
+        column=arrived_at_column or event_time(chosen),
         header=header,
         slice_rows=slice_rows,
         gives_up=give_up,
+        says=note,
     )
     address = Place.of(source)
     readers = [each.id for each in catalog.tables() if chosen in each.upstream]
@@ -107,22 +108,6 @@ def import_(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     finally:
         spark.stop()
     _report(done, readers, as_json=as_json)
-
-
-def _event_time(table: Ingested) -> str:
-    """Return the event time that the table's judge declares, which is the arrival where no other is given."""
-    names = {
-        each.event_at
-        for each in catalog.tables()
-        if table in each.upstream and each.event_at is not None
-    }
-    if len(names) != 1:
-        raise DefinitionError(
-            f"the tables above {table.id} do not declare one event time",
-            hint="name the field with the arrival: --arrived-at-column.",
-            table=table.id,
-        )
-    return names.pop()
 
 
 def _report(found: Imported, readers: list[str], *, as_json: bool) -> None:

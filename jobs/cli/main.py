@@ -19,11 +19,11 @@ from typing import Annotated
 import typer
 
 from jobs.cli import completion, stopping
-from jobs.cli.ending import UNFORESEEN, foreseen
 from jobs.cli.screen import complain
 from jobs.core import project
 from jobs.core.errors import DefinitionError, LakeError
 from jobs.engine.runtime import starter
+from jobs.operate.ending import UNFORESEEN, foreseen
 
 VERBS = {
     "demo": "demo",

@@ -9,7 +9,7 @@ from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.preflight import refuse_unsafe
 from jobs.cli.screen import emit, note, say
 from jobs.cli.streaming import EVERY
-from jobs.cli.work import MaxOffsets, catch_up
+from jobs.cli.work import MaxOffsets, run_and_show
 from jobs.engine.runtime.open_files import refuse_too_many
 from jobs.engine.service.stream_options import EVERY as EVERY_OPTION
 from jobs.engine.service.stream_options import MAX_OFFSETS
@@ -97,7 +97,7 @@ def drain(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = Fa
     found, where = place.existing(lake, writes=True)
     always(found, where).pause(why)
     note("the stream is stopped; reading the backlog …")
-    catch_up(found, where, lakes.to_feed(None, where), as_json=as_json)
+    run_and_show(found, where, lakes.to_feed(None, where), as_json=as_json)
 
 
 def restart(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = False) -> None:

@@ -16,7 +16,6 @@ import typer
 
 from jobs import catalog
 from jobs.cli import formats, place, screen
-from jobs.cli.ending import exit_code, foreseen
 from jobs.cli.place import LakeOption
 from jobs.core.errors import DefinitionError
 from jobs.engine.runtime import clock
@@ -28,6 +27,7 @@ from jobs.engine.trace.masked_views import names
 from jobs.engine.trace.named_tables import sources
 from jobs.engine.trace.sql_query import Answer, ask
 from jobs.engine.trace.unmasked_log import write_down
+from jobs.operate.ending import exit_code, foreseen
 
 SHOWN = 200
 """Rows that a table on the screen shows; the others are not even read."""

@@ -8,10 +8,9 @@ import typer
 from rich.table import Table as Grid
 
 from jobs.cli import stopping
-from jobs.cli.ending import exit_code, foreseen
 from jobs.cli.place import LakeOption, TablesArgument
 from jobs.cli.screen import grid, is_terminal, live, note, record, show
-from jobs.cli.work import MaxOffsets, refuse_early
+from jobs.cli.work import MaxOffsets
 from jobs.core.modes import MicroBatch
 from jobs.core.table import Ingested, Table
 from jobs.engine.kafka import local_broker
@@ -28,6 +27,8 @@ from jobs.engine.storage.locks import refuse_if_taken
 from jobs.engine.storage.retired import fed, refuse_retired
 from jobs.operate import lakes, session
 from jobs.operate.durations import seconds
+from jobs.operate.ending import exit_code, foreseen
+from jobs.operate.run import refuse_early
 from jobs.operate.stream_log import Log, StreamLog, log_books, waits_for
 
 EVERY = "5s"

@@ -1,27 +1,22 @@
 """``run``: bring tables up to date, for this verb and for others."""
 
-from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from jobs.cli import stopping
-from jobs.cli.passing import Failed, free
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.screen import emit, is_watched, note, show
 from jobs.core.modes import AvailableNow, Batch, Mode
-from jobs.core.table import Ingested, Table
-from jobs.engine.gates.gate_files import GateShutError
+from jobs.core.table import Table
 from jobs.engine.pipeline.run_summary import Report
-from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.pipeline.strangers import refuse_without_source
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
-from jobs.engine.storage.locks import HasWriterError
-from jobs.operate import lakes, session
+from jobs.operate import lakes
 from jobs.operate.listener import Throttle
+from jobs.operate.run import catch_up
 
 COLUMNS = (
     "table",
@@ -80,10 +75,10 @@ def run_tables(
     found, where = lakes.configured(lake)
     where.refuse_newer()
     how: Mode = Batch() if mode is RunMode.BATCH else AvailableNow(max_offsets=max_offsets)
-    catch_up(found, where, lakes.to_feed(tables, where), how, as_json=as_json)
+    run_and_show(found, where, lakes.to_feed(tables, where), how, as_json=as_json)
 
 
-def catch_up(
+def run_and_show(
     found: Settings,
     where: Lake,
     chosen: list[Table],
@@ -91,73 +86,21 @@ def catch_up(
     *,
     as_json: bool,
 ) -> None:
-    """Bring tables up to date and print the result.
-
-    Raises:
-        LakeError: Tables failed; this names them all, with what to do about the first, and the other tables are done.
-        GateShutError: Gates are shut; this is the first, and the other tables are done.
-        TransientError: Another process writes some of them; the others are done.
-    """
+    """Bring tables up to date and print the result."""
     stopping.at_once()
-    left, passed = free(chosen, where)
-    site = _ready(found, where, left)
-    reports = []
-    refused: GateShutError | None = None
-    failed = Failed(where)
     minute = Throttle(at_once=False)
-    for table in left:
-        if passed.blocks(table) or failed.blocks(table):
-            continue
-        try:
-            reports.append(
-                run(table, how, where, site=site, on_commit=_note_batches(table, minute))
-            )
-        except GateShutError as error:  # the tables above go on with the published rows
-            note(error.message)
-            refused = refused or error
-        except HasWriterError as error:  # since the check above
-            passed.add(table, error.message)
-        except Exception as error:
-            if failed.ends_all(error):
-                raise
-            failed.add(table, error)
-        else:
-            _note_done(reports[-1])
-    if as_json:
-        emit([report.as_json() for report in reports])
-    else:
-        show(None, COLUMNS, [_row(report) for report in reports])
-    failed.refuse(len(chosen))
-    if refused is not None:
-        raise refused
-    passed.refuse(len(chosen))
 
-
-def _ready(found: Settings, where: Lake, chosen: list[Table]) -> Site:
-    """Refuse early what cannot work, before Spark takes its seconds to start."""
-    refuse_early(where, chosen)
-    needs_kafka = any(isinstance(table, Ingested) for table in chosen)
-    address = lakes.demanded_address(found, where) if needs_kafka else None
-    return session.site(found, where, address, says=note)
-
-
-def refuse_early(where: Lake, chosen: list[Table]) -> None:
-    """Refuse a lake that cannot be written, and a table without its source."""
-    where.open_for_writing()
-    ids = {table.id for table in chosen}
-    for table in chosen:
-        if not {source.id for source in table.upstream} & ids:
-            refuse_without_source(table, where)
-
-
-def _note_batches(table: Table, minute: Throttle) -> Callable[[Entry], None]:
-    """Return a function that prints each batch on a terminal, and one a minute in a log."""
-
-    def note_batch(entry: Entry) -> None:
+    def note_batch(table: Table, entry: Entry) -> None:
+        """Print each batch on a terminal, and one a minute in a log."""
         if is_watched() or minute.is_due():
             note(f"{table.id}: batch {entry.batch}, {entry.read:,} read, {entry.duration_ms:,} ms")
 
-    return note_batch
+    done = catch_up(found, where, chosen, how, says=note, on_commit=note_batch, on_done=_note_done)
+    if as_json:
+        emit([report.as_json() for report in done.reports])
+    else:
+        show(None, COLUMNS, [_row(report) for report in done.reports])
+    done.refuse()
 
 
 def _note_done(report: Report) -> None:

@@ -9,13 +9,13 @@ from shutil import copytree, rmtree
 
 import pytest
 
-from jobs.cli.passing import free
 from jobs.core.errors import TransientError
 from jobs.core.table import Table
 from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.storage.lake import Lake
 from jobs.gold import device_signal_10m as gold
 from jobs.operate.listener import PAUSE, Throttle
+from jobs.operate.run import free
 from jobs.silver import device_telemetry as silver
 from tests.cli.inside import strandline
 
@@ -76,7 +76,7 @@ def test_a_table_with_a_writer_is_passed_over_and_what_reads_it_is_run(unread: L
 def test_nothing_is_begun_when_every_table_has_a_writer(unread: Lake) -> None:
     """The refusal comes at once, without Spark."""
     with written_by_another(unread, silver.TABLE), pytest.raises(TransientError, match="a writer"):
-        free([silver.TABLE], unread)
+        free([silver.TABLE], unread, print)
 
 
 def test_what_reads_a_table_that_another_process_is_making_waits_for_it(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_what_reads_a_table_that_another_process_is_making_waits_for_it(tmp_path
     lake = Lake(tmp_path).open_for_writing()
     bronze = silver.TABLE.upstream[0]
     with written_by_another(lake, bronze):
-        left, passed = free([bronze, gold.TABLE, silver.TABLE], lake)
+        left, passed = free([bronze, gold.TABLE, silver.TABLE], lake, print)
 
     assert [table.id for table in left] == [gold.TABLE.id]
     assert list(passed.why) == [bronze.id, silver.TABLE.id]

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.cli import import_work
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.table import Table
 from jobs.engine.accounting.balance_sheet import balance
@@ -20,6 +19,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.open_table import opened
 from jobs.engine.storage.place import Place
+from jobs.operate import import_history
 from tests.cli.inside import strandline, succeeded
 from tests.support.events import TABLE, Event, reading, received
 from tests.support.modes import derive, proven
@@ -119,7 +119,7 @@ def test_streams_that_began_over_empty_topics_begin_anew_with_history(
     path = tmp_path / "a.jsonl"
     _write(path, [f"e{n}" for n in range(4)], NOON - timedelta(days=20), minutes=40)
     with pytest.MonkeyPatch.context() as broken:
-        broken.setattr(import_work, "import_file", _interrupted)
+        broken.setattr(import_history, "import_file", _interrupted)
         failed = strandline(*TYPED, path, "--slice", 3, "--lake", lake.root)
     assert (failed.code, "the disk is gone" in failed.err) == (4, True), failed.printed
 
@@ -142,7 +142,7 @@ def test_a_folder_of_which_a_file_did_not_come_is_half_of_the_history(
     for name, day in (("a", 30), ("b", 20), ("c", 10)):
         _write(folder / f"{name}.jsonl", [name], NOON - timedelta(days=day))
     with pytest.MonkeyPatch.context() as broken:
-        broken.setattr(import_work, "import_file", _only_one())
+        broken.setattr(import_history, "import_file", _only_one())
         failed = strandline(*TYPED, folder, "--lake", lake.root)
     assert (failed.code, "the disk is gone" in failed.err) == (4, True), failed.printed
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.cli import import_work
 from jobs.core.errors import DataError
 from jobs.core.received import PLACE
 from jobs.core.table import Table
@@ -25,6 +24,7 @@ from jobs.engine.storage.ledger import Entry, latest_version
 from jobs.engine.storage.ledger_snapshot import snapshot
 from jobs.engine.storage.open_table import opened
 from jobs.engine.storage.place import Place
+from jobs.operate import import_history
 from tests.cli.inside import strandline, succeeded
 from tests.support.events import TABLE, Event, reading, readings, received
 from tests.support.modes import derive, proven
@@ -87,7 +87,7 @@ def test_records_of_a_broken_clock_are_held_and_keep_no_good_ones_out(
     The books are closed on the way, or a long import would add up all of its own entries for each slice.
     """
     monkeypatch.setattr(
-        import_work, "close_or_reason", lambda table, lake: close(lake, [table], every=1)
+        import_history, "close_or_reason", lambda table, lake: close(lake, [table], every=1)
     )
     days = NOON - timedelta(days=5)
     path = tmp_path / "a.jsonl"
@@ -199,7 +199,7 @@ def test_what_is_committed_is_brought_though_its_file_fails_and_the_rest_can_be_
     half.write_bytes(b"\n".join(_of_days_ago(f"half-{number}") for number in range(3)))
     other.write_bytes(_of_days_ago("other"))
     with monkeypatch.context() as broken:
-        broken.setattr(import_work, "import_file", _interrupted)
+        broken.setattr(import_history, "import_file", _interrupted)
         failed = strandline(*TYPED, half, "--slice", 2, "--lake", morning.root)
     assert (failed.code, "the disk is gone" in failed.err) == (4, True), failed.printed
     half.unlink()

@@ -1,19 +1,28 @@
-"""Tables that ``run`` passes over because another process writes them, or that fail; all others are brought up to date.
+"""Tables brought up to date; those that another process writes are passed over, and one that fails stops no other.
 
 Neither the stream of one table nor its failure is a reason to skip ten others: a table reads the commits of its sources, by
 any process. A table that was passed over or has failed is reported at once, and again by the exit code, so that a scheduler
 retries later.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
-from jobs.cli.ending import UnforeseenError
-from jobs.cli.screen import note
 from jobs.core.errors import LakeError, TransientError
-from jobs.core.table import Table
+from jobs.core.modes import AvailableNow, Mode
+from jobs.core.table import Ingested, Table
+from jobs.engine.gates.gate_files import GateShutError
+from jobs.engine.pipeline.run_summary import Report
+from jobs.engine.pipeline.runner import Site, run
+from jobs.engine.pipeline.strangers import refuse_without_source
+from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.locks import HasWriterError, refuse_if_taken
+from jobs.operate import lakes, session
+from jobs.operate.ending import UnforeseenError
+from jobs.operate.listener import Says
 
 
 @dataclass(slots=True)
@@ -22,16 +31,18 @@ class Passed:
 
     Args:
         lake: Their lake.
+        says: Hears of each at once.
         why: The reason, by table.
     """
 
     lake: Lake
+    says: Says
     why: dict[str, str] = field(default_factory=dict)
 
     def add(self, table: Table, why: str) -> None:
         """Pass a table over, and report it."""
         self.why[table.id] = why
-        note(f"{table.id} is passed over: {why}")
+        self.says(f"{table.id} is passed over: {why}")
 
     def blocks(self, table: Table) -> bool:
         """Return whether a table cannot run, because a source was passed over and does not exist yet."""
@@ -62,10 +73,12 @@ class Failed:
 
     Args:
         lake: Their lake.
+        says: Hears of each at once.
         errors: The error of each.
     """
 
     lake: Lake
+    says: Says
     errors: dict[str, LakeError] = field(default_factory=dict)
 
     @staticmethod
@@ -78,13 +91,15 @@ class Failed:
     def add(self, table: Table, error: Exception) -> None:
         """Note a failure, and report it."""
         self.errors[table.id] = known = _named(table, error, self.lake)
-        note(f"{table.id} failed, and the others go on: {known.message}")
+        self.says(f"{table.id} failed, and the others go on: {known.message}")
 
     def blocks(self, table: Table) -> bool:
         """Return whether a table cannot run, because a source has failed and does not exist yet."""
         absent = [s.id for s in table.upstream if s.id in self.errors and not self.lake.exists(s)]
         if absent:
-            note(f"{table.id} waits: it reads {' and '.join(absent)}, which does not exist yet")
+            self.says(
+                f"{table.id} waits: it reads {' and '.join(absent)}, which does not exist yet"
+            )
             self.errors[table.id] = self.errors[absent[0]]
         return bool(absent)
 
@@ -122,13 +137,13 @@ def _named(table: Table, error: Exception, lake: Lake) -> LakeError:
     return type(known)(f"{table.id}: {known.message}", hint=known.hint, **known.fields)
 
 
-def free(chosen: Sequence[Table], lake: Lake) -> tuple[list[Table], Passed]:
+def free(chosen: Sequence[Table], lake: Lake, says: Says) -> tuple[list[Table], Passed]:
     """Return the tables that no other process writes, and those that are passed over.
 
     Raises:
         TransientError: No table is left.
     """
-    passed, left = Passed(lake), list[Table]()
+    passed, left = Passed(lake, says), list[Table]()
     first: LakeError | None = None
     for table in chosen:
         try:
@@ -142,3 +157,100 @@ def free(chosen: Sequence[Table], lake: Lake) -> tuple[list[Table], Passed]:
     if first is not None and not left:
         raise first
     return left, passed
+
+
+@dataclass(slots=True)
+class CaughtUp:
+    """What became of tables that were to be brought up to date.
+
+    Args:
+        tried: How many there were.
+        passed: Those that another process writes.
+        failed: Those that failed.
+        reports: The others.
+        shut: The error of the first gate that is shut.
+    """
+
+    tried: int
+    passed: Passed
+    failed: Failed
+    reports: list[Report] = field(default_factory=list)
+    shut: GateShutError | None = None
+
+    def refuse(self) -> None:
+        """Refuse a run that has not brought all of them up to date.
+
+        Raises:
+            LakeError: Tables failed; this names them all, with what to do about the first, and the other tables are done.
+            GateShutError: Gates are shut; this is the first, and the other tables are done.
+            TransientError: Another process writes some of them; the others are done.
+        """
+        self.failed.refuse(self.tried)
+        if self.shut is not None:
+            raise self.shut
+        self.passed.refuse(self.tried)
+
+
+def catch_up(  # noqa: PLR0913  # what is run, where, how, and who hears of it
+    found: Settings,
+    where: Lake,
+    chosen: list[Table],
+    how: Mode = AvailableNow(),  # noqa: B008  # never changed
+    *,
+    says: Says,
+    on_commit: Callable[[Table, Entry], None],
+    on_done: Callable[[Report], None],
+) -> CaughtUp:
+    """Bring tables up to date, each after those it reads; what passes or fails stops no other table.
+
+    Args:
+        found: The settings.
+        where: The lake.
+        chosen: The tables, in the order in which data flows.
+        how: The mode.
+        says: Hears which tables are passed over or fail.
+        on_commit: Hears of each batch.
+        on_done: Hears of each table that is done.
+
+    Raises:
+        TransientError: Another process writes all of them.
+    """
+    left, passed = free(chosen, where, says)
+    site = _ready(found, where, left, says)
+    failed = Failed(where, says)
+    done = CaughtUp(len(chosen), passed, failed)
+    for table in left:
+        if passed.blocks(table) or failed.blocks(table):
+            continue
+        try:
+            report = run(table, how, where, site=site, on_commit=partial(on_commit, table))
+        except GateShutError as error:  # the tables above go on with the published rows
+            says(error.message)
+            done.shut = done.shut or error
+        except HasWriterError as error:  # since the check above
+            passed.add(table, error.message)
+        except Exception as error:
+            if failed.ends_all(error):
+                raise
+            failed.add(table, error)
+        else:
+            done.reports.append(report)
+            on_done(report)
+    return done
+
+
+def _ready(found: Settings, where: Lake, chosen: list[Table], says: Says) -> Site:
+    """Refuse early what cannot work, before Spark takes its seconds to start."""
+    refuse_early(where, chosen)
+    needs_kafka = any(isinstance(table, Ingested) for table in chosen)
+    address = lakes.demanded_address(found, where) if needs_kafka else None
+    return session.site(found, where, address, says=says)
+
+
+def refuse_early(where: Lake, chosen: list[Table]) -> None:
+    """Refuse a lake that cannot be written, and a table without its source."""
+    where.open_for_writing()
+    ids = {table.id for table in chosen}
+    for table in chosen:
+        if not {source.id for source in table.upstream} & ids:
+            refuse_without_source(table, where)

@@ -1,11 +1,11 @@
-"""The work of ``import``: look at all files, commit their records, and bring them to the tables above."""
+"""Import history from files: look at all of them, commit their records, and bring them to the tables above."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
-from jobs.cli.screen import note
+from jobs import catalog
 from jobs.core.errors import DefinitionError, LakeError
 from jobs.core.table import Ingested, Table
 from jobs.core.topic import Topic
@@ -38,6 +38,7 @@ from jobs.engine.storage.locks import lease
 from jobs.engine.storage.place import Place
 from jobs.operate import session
 from jobs.operate.backfill import change, left_behind_by
+from jobs.operate.listener import Says
 
 NAMED = 5
 """Files that are left out and named; of more only the number is shown."""
@@ -57,6 +58,26 @@ def topic_of(table: Ingested, name: str | None) -> Topic:
             table=table.id,
         )
     return found[0]
+
+
+def event_time(table: Ingested) -> str:
+    """Return the event time that the table's judge declares, which is the arrival where no other is given.
+
+    Raises:
+        DefinitionError: There is not exactly one.
+    """
+    names = {
+        each.event_at
+        for each in catalog.tables()
+        if table in each.upstream and each.event_at is not None
+    }
+    if len(names) != 1:
+        raise DefinitionError(
+            f"the tables above {table.id} do not declare one event time",
+            hint="name the field with the arrival: --arrived-at-column.",
+            table=table.id,
+        )
+    return names.pop()
 
 
 @dataclass(slots=True)
@@ -103,6 +124,7 @@ class Work:
         header: Whether the first line of a CSV names its cells.
         slice_rows: The most rows of a commit.
         gives_up: Whether the rest of an interrupted file is left out.
+        says: Hears what is done.
     """
 
     table: Ingested
@@ -112,6 +134,7 @@ class Work:
     header: bool
     slice_rows: int
     gives_up: bool
+    says: Says
 
     def rehearsed(self, source: Place) -> Imported:
         """Count what would come; nothing is written, and no Spark is started."""
@@ -131,7 +154,7 @@ class Work:
             before_streams(spark, self.table, self.lake) as found.is_first,
         ):
             try:
-                with session.recorder(self.lake, note)(
+                with session.recorder(self.lake, self.says)(
                     spark, self.table, IMPORT, self.lake
                 ) as wrote:
                     self._commit(spark, source, found, wrote)
@@ -139,7 +162,7 @@ class Work:
                 failure = error
         for judge in judges_of(self.table, self.lake):
             done: list[Entry | None] = []
-            with session.recorder(self.lake, note)(spark, judge, IMPORT, self.lake) as wrote:
+            with session.recorder(self.lake, self.says)(spark, judge, IMPORT, self.lake) as wrote:
 
                 def on_table(
                     each: Table, entry: Entry | None, done: list[Entry | None] = done
@@ -148,11 +171,11 @@ class Work:
                     if entry:
                         wrote(each, entry)
                         close_or_reason(each, self.lake)
-                    note(change(each, entry))
+                    self.says(change(each, entry))
 
                 found.brought += bring(spark, judge, self.lake, on_table=on_table)
             if words := left_behind_by(judge, self.lake, done):
-                note(words)
+                self.says(words)
         if failure is not None:
             raise failure
         return found
@@ -193,12 +216,14 @@ class Work:
             )
         if half is not None:
             kept = give_up(self.table, self.lake, half)
-            note(f"{kept.file}: {kept.rows:,} rows stay; the other {kept.given_up:,} do not come")
+            self.says(
+                f"{kept.file}: {kept.rows:,} rows stay; the other {kept.given_up:,} do not come"
+            )
         note_ended(self.table, self.lake)
 
     def _rest(self, half: ImportNote, found: Imported) -> Plan:
         """Look what is left of an interrupted file."""
-        note(f"{half.file} was interrupted: the rest of it comes first")
+        self.says(f"{half.file} was interrupted: the rest of it comes first")
         file = HistoryFile(
             place=Place.of(half.file), column=half.column, header=half.header, until=half.until
         )
@@ -213,14 +238,14 @@ class Work:
         def leave_out(other: Place) -> None:
             found.left_out += 1
             if found.left_out <= NAMED:
-                note(f"{other}: left out, because its name names no format")
+                self.says(f"{other}: left out, because its name names no format")
 
         yield from files_of(source, leave_out)
         if found.left_out > NAMED:
-            note(f"… and {found.left_out - NAMED:,} more files are left out")
+            self.says(f"… and {found.left_out - NAMED:,} more files are left out")
 
     def _looked_at(self, file: Place, found: Imported, *, keep: bool) -> Plan:
-        note(f"reading {file} …")
+        self.says(f"reading {file} …")
         plan = self._planned(file, keep=keep)
         if plan.left:
             self._refuse_open_time(plan, found)
@@ -242,10 +267,12 @@ class Work:
         found.add(plan)
         name, rows = plan.note.file, plan.note.rows
         if plan.copy_of:
-            note(f"{plan.file.place}: has the bytes of {plan.copy_of}, which was imported before")
+            self.says(
+                f"{plan.file.place}: has the bytes of {plan.copy_of}, which was imported before"
+            )
         elif not plan.left:
             more = f"; {plan.note.given_up:,} more were given up" if plan.note.given_up else ""
-            note(f"{name}: its {rows:,} rows were imported before{more}")
+            self.says(f"{name}: its {rows:,} rows were imported before{more}")
         else:
             self._refuse_open_time(plan, found)
             at = plan.done
@@ -261,4 +288,4 @@ class Work:
                 wrote(self.table, entry)
                 close_or_reason(self.table, self.lake)  # a long import would add up its own entries
                 at += entry.read
-                note(f"{name}: {at:,} of {rows:,} rows are in {self.table.id}")
+                self.says(f"{name}: {at:,} of {rows:,} rows are in {self.table.id}")
