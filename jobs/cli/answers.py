@@ -1,30 +1,20 @@
 """``ledger`` and ``tables``: verbs that only read, and need no Spark."""
 
-from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
-from jobs import catalog
 from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.screen import emit, note, say, show, yes
-from jobs.core.errors import DamagedError, DataError
-from jobs.core.table import Ingested, Judged, Table
-from jobs.engine.accounting.balance_sheet import Balance, balance, held_rows
-from jobs.engine.accounting.feed_balance import LIVE, feed_balances
-from jobs.engine.accounting.left_topics import said
-from jobs.engine.accounting.undeclared import listed, remedy, undeclared
-from jobs.engine.gates import gate_files
+from jobs.core.errors import DamagedError
+from jobs.engine.accounting.balance_sheet import Balance
 from jobs.engine.pipeline.danger import Level
 from jobs.engine.pipeline.radar import last
-from jobs.engine.proof.certificate import status
-from jobs.engine.storage.damage import damage
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry, last_entry
-from jobs.engine.storage.open_table import live_rows
 from jobs.engine.storage.retired import Retirement, retired
 from jobs.operate import lakes
+from jobs.operate.ledger import lost_words, notices, refuse_imbalance, sheets_of, table_rows
 
 SHEET = (
     "table",
@@ -88,30 +78,9 @@ def ledger(
     else:
         print_sheets(sheets)
         _say_recreated(where)
-        for each in left(where):
+        for each in notices(where):
             say(each)
     refuse_imbalance(sheets)
-
-
-def sheets_of(
-    where: Lake, names: list[str] | None = None, *, audited: bool = False
-) -> list[Balance]:
-    """Return the balance sheets of the tables that exist.
-
-    Raises:
-        DefinitionError: None of them exists.
-    """
-    live = [name for name in names or () if name.startswith(f"{LIVE}.")]
-    others = [name for name in names or () if name not in live]
-    sheets = [] if live and not others else lakes.filled(where, others or None)
-    return [
-        *(balance(table, where, audited=audited) for table in sheets),
-        *(
-            sheet
-            for sheet in feed_balances(where, audited=audited)
-            if not names or sheet.table in live
-        ),
-    ]
 
 
 def print_sheets(sheets: list[Balance]) -> None:
@@ -123,27 +92,9 @@ def print_sheets(sheets: list[Balance]) -> None:
             listed = ", ".join(f"{reason} {count:,}" for reason, count in reasons)
             say(f"quarantined by {sheet.table}: {listed}")
         if sheet.lost:
-            say(f"lost to {sheet.table}: {_lost(sheet)}")
+            say(f"lost to {sheet.table}: {lost_words(sheet)}")
         if sheet.imported:
             say(f"imported to {sheet.table}: {sheet.imported:,} of the rows read came from files")
-
-
-def left(where: Lake) -> Iterator[str]:
-    """Yield a sentence for each table that is fed no more, and for each topic and each cluster that one has left.
-
-    None of a topic of a damaged table.
-    """
-    for name, ended in retired(where).items():
-        yield f"retired: {name}, which is read and no longer fed, by {ended.words}"
-    if names := undeclared(where):
-        yield f"declared by no module: {listed(names)}, in the lake all the same; {remedy(names[0])}"
-    for table in catalog.tables():
-        if isinstance(table, Ingested) and where.exists(table):
-            try:
-                yield from said(table, where)
-            except Exception as error:
-                if damage(error, table) is None:
-                    raise
 
 
 def _say_recreated(where: Lake) -> None:
@@ -152,41 +103,6 @@ def _say_recreated(where: Lake) -> None:
     for each in dangers:
         if each.level is Level.LOST and each.lost is None:
             say(f"lost to {each.reader}: {each.source}, {each.says} (the radar of {at})")
-
-
-def _lost(sheet: Balance) -> str:
-    """Return which offsets expired before they were read."""
-    count = sum(end - first for ranges in sheet.lost.values() for first, end in ranges)
-    listed = ", ".join(
-        f"{part} offsets {first} to {end - 1}"
-        for part, ranges in sheet.lost.items()
-        for first, end in ranges
-    )
-    return f"{count:,} offsets that expired in Kafka unread ({listed})"
-
-
-def refuse_imbalance(sheets: list[Balance]) -> None:
-    """Refuse sheets that do not balance.
-
-    Raises:
-        DataError: One does not; each fault is named with its batch.
-        DamagedError: All that do balance, and others cannot be read.
-    """
-    damaged = [sheet.damage for sheet in sheets if sheet.damage is not None]
-    if damaged and all(sheet.damage is not None for sheet in sheets if sheet.faults):
-        raise DamagedError(
-            "\n  ".join(dict.fromkeys(each.message for each in damaged)),
-            hint=damaged[0].hint,
-            tables=[sheet.table for sheet in sheets if sheet.damage is not None],
-        )
-    faults = [f"{sheet.table}: {fault}" for sheet in sheets for fault in sheet.faults]
-    if faults:
-        raise DataError(
-            "the ledger does not balance:\n  " + "\n  ".join(faults),
-            hint="no other program may write these folders; compare with `strandline run --mode batch` "
-            "into another lake and `strandline compare`.",
-            faults=faults,
-        )
 
 
 def tables_(lake: LakeOption = None, as_json: JsonOption = False) -> None:
@@ -200,16 +116,7 @@ def tables_(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     """
     _, where = lakes.asked(lake)
     lakes.say_newer(where, note)
-    rows, damaged = [], list[DataError]()
-    for table in catalog.tables():
-        try:
-            rows.append(_listed(table, where))
-        except Exception as error:
-            found = damage(error, table)
-            if found is None:
-                raise
-            damaged.append(found)
-            rows.append(_unlisted(table))
+    rows, damaged = table_rows(where)
     if as_json:
         emit(rows)
     else:
@@ -218,36 +125,6 @@ def tables_(lake: LakeOption = None, as_json: JsonOption = False) -> None:
         raise DamagedError(
             "\n  ".join(dict.fromkeys(each.message for each in damaged)), hint=damaged[0].hint
         )
-
-
-def _listed(table: Table, where: Lake) -> dict[str, object]:
-    newest = last_entry(where.table(table))
-    return {
-        "table": table.id,
-        "reads": ", ".join(str(source) for source in table.reads),
-        "rows": live_rows(where.table(table)),
-        "quarantined": held_rows(table, where) if isinstance(table, Judged) else None,
-        "version": newest[0] if newest else None,
-        "mode": _mode(table, where, newest[1] if newest else None),
-        "watermark": newest[1].watermark if newest else None,
-        "certificate": None if isinstance(table, Ingested) else status(table, where),
-        "gate": gate_files.summary(table, where),
-    }
-
-
-def _mode(table: Table, where: Lake, newest: Entry | None) -> str:
-    """Return how a table was written last, or that it no longer is."""
-    if table.id in retired(where):
-        return "retired"
-    return newest.mode if newest else "never run"
-
-
-def _unlisted(table: Table) -> dict[str, object]:
-    """Return the same of a table that cannot be read."""
-    none = dict.fromkeys(("rows", "quarantined", "version"))
-    reads = ", ".join(str(source) for source in table.reads)
-    last = dict.fromkeys(("watermark", "certificate", "gate"))
-    return {"table": table.id, "reads": reads, **none, "mode": "damaged", **last}
 
 
 def _row(sheet: Balance) -> tuple[object, ...]:

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from jobs import catalog
-from jobs.cli.answers import left
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say
 from jobs.core.errors import LakeError, TransientError
@@ -35,6 +34,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.retired import fed, retired
 from jobs.engine.storage.rule_shelf import promotions
 from jobs.operate import lakes
+from jobs.operate.ledger import notices
 from jobs.operate.stream import always
 from jobs.operate.stream_log import fails
 
@@ -220,7 +220,7 @@ def _show(found: Settings, where: Lake, *, as_json: bool) -> None:
 
 def _say_left(where: Lake) -> None:
     """Say which tables are fed no more, or by no module, and which topics and clusters feed a table no more."""
-    for line in left(where):
+    for line in notices(where):
         say(f"feeds   {line}")
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from jobs import catalog
-from jobs.cli.answers import print_sheets, refuse_imbalance, sheets_of
+from jobs.cli.answers import print_sheets
 from jobs.cli.screen import note
 from jobs.core.errors import DefinitionError
 from jobs.core.modes import AvailableNow
@@ -20,6 +20,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.place import Place
 from jobs.operate import session
+from jobs.operate.ledger import refuse_imbalance, sheets_of
 
 MARK = ".strandline-demo"
 """A file in the demo's lake: a folder that has it may be deleted and made again."""

@@ -6,7 +6,6 @@ import typer
 
 from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
-from jobs.cli.preflight import refuse_unsafe
 from jobs.cli.screen import emit, note, say
 from jobs.cli.streaming import EVERY
 from jobs.cli.work import MaxOffsets, run_and_show
@@ -15,6 +14,7 @@ from jobs.engine.service.stream_options import EVERY as EVERY_OPTION
 from jobs.engine.service.stream_options import MAX_OFFSETS
 from jobs.operate import lakes
 from jobs.operate.durations import seconds
+from jobs.operate.preflight import refuse_unsafe
 from jobs.operate.stream import always, asked_of
 
 WhyOption = Annotated[str, typer.Option("--why", help="Reason; `strandline status` shows it.")]
@@ -64,7 +64,7 @@ def resume(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     refuse_too_many(len(asked))
     where.open_for_writing()
     lakes.demanded_address(found, where)
-    refuse_unsafe(found, where, asked)
+    refuse_unsafe(found, where, asked, note)
     note("starting the stream …")
     pid = stream.resume(words, why, everything=everything)
     if as_json:
@@ -113,7 +113,7 @@ def restart(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = 
     stream = always(found, where)
     asked = asked_of(stream, (), where)
     refuse_too_many(len(asked))
-    refuse_unsafe(found, where, asked)
+    refuse_unsafe(found, where, asked, note)
     pid = stream.restart(why)
     if as_json:
         emit({"pid": pid})

@@ -12,23 +12,16 @@ from jobs.cli.place import LakeOption, TablesArgument
 from jobs.cli.screen import grid, is_terminal, live, note, record, show
 from jobs.cli.work import MaxOffsets
 from jobs.core.modes import MicroBatch
-from jobs.core.table import Ingested, Table
-from jobs.engine.kafka import local_broker
-from jobs.engine.pipeline.preflight import judge, needs_spark, refuse
-from jobs.engine.pipeline.runner import Site
 from jobs.engine.runtime import clock
 from jobs.engine.runtime.jvm import kill
 from jobs.engine.runtime.log_files import bound
-from jobs.engine.runtime.open_files import refuse_too_many
-from jobs.engine.runtime.settings import Settings
 from jobs.engine.service.stream_host import Host
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.locks import refuse_if_taken
-from jobs.engine.storage.retired import fed, refuse_retired
-from jobs.operate import lakes, session
+from jobs.operate import lakes
 from jobs.operate.durations import seconds
 from jobs.operate.ending import exit_code, foreseen
-from jobs.operate.run import refuse_early
+from jobs.operate.preflight import ready_to_stay, without_retired
 from jobs.operate.stream_log import Log, StreamLog, log_books, waits_for
 
 EVERY = "5s"
@@ -59,12 +52,14 @@ def stream(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     """
     with logged(as_json=as_json) as log:
         found, where = lakes.configured(lake)
-        chosen = _without_retired(lakes.named(tables), where)
+        chosen = without_retired(lakes.named(tables), where)
         mode = MicroBatch(every=seconds(every), max_offsets=max_offsets)
         asked = stopping.asked(within=stopping.AT_LAST)  # from here on, also while Spark starts
         for table in chosen:
             refuse_if_taken(table, where)
-        host = Host(chosen, mode, where, _ready_to_stay(found, where, chosen, patient), asked)
+        host = Host(
+            chosen, mode, where, ready_to_stay(found, where, chosen, note, patient=patient), asked
+        )
         if is_terminal() and not as_json:
             _watched(host, where)
         else:
@@ -72,18 +67,6 @@ def stream(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     if not as_json:
         rows = [(pulse.table, pulse.batches, pulse.read) for pulse in host.pulses.values()]
         show("stopped", ("table", "batches", "read"), rows)
-
-
-def _without_retired(tables: list[Table], where: Lake) -> list[Table]:
-    """Leave out retired tables: a background stream is started with the names of its last start.
-
-    Raises:
-        RetiredError: No other is named.
-    """
-    left = fed(tables, where)
-    if tables and not left:
-        refuse_retired(tables[0], where)
-    return left
 
 
 def _watched(host: Host, where: Lake) -> None:
@@ -130,22 +113,6 @@ def logged(*, as_json: bool) -> Iterator[Log]:
             raise
         log.critical("ended", exc_info=foreseen(error) or error)
         raise SystemExit(exit_code(error)) from error
-
-
-def _ready_to_stay(found: Settings, where: Lake, chosen: list[Table], patient: bool) -> Site:  # noqa: FBT001  # an option
-    """Do the same for a stream: the lake's own broker is located whenever it is needed."""
-    refuse_early(where, chosen)
-    refuse_too_many(len(chosen))
-
-    def locate() -> str | None:
-        return lakes.address(found, where) or local_broker.remembered(where)
-
-    needs_kafka = any(isinstance(table, Ingested) for table in chosen)
-    if needs_kafka and not (patient and locate()):
-        lakes.demanded_address(found, where)
-    site = session.site(found, where, found.kafka, locate=locate, says=note)
-    refuse(*(judge(site.spark, table, where) for table in chosen if needs_spark(table, where)))
-    return site
 
 
 def _pulses(host: Host) -> Grid:

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from jobs.cli.answers import sheets_of
 from jobs.cli.graph import picture
 from jobs.core.errors import DataError
 from jobs.engine.proof.certificate import Certificate
 from jobs.engine.storage.lake import Lake
+from jobs.operate.ledger import sheets_of
 from jobs.operate.verification import refuse_different
 from tests.cli.inside import strandline
 
