@@ -20,6 +20,7 @@ import typer
 
 from jobs.cli import completion, stopping
 from jobs.cli.screen import complain
+from jobs.cli.verbs import Grouped, Whole
 from jobs.core import project
 from jobs.core.errors import DefinitionError, LakeError
 from jobs.engine.runtime import starter
@@ -80,8 +81,9 @@ VERBS = {
     "init": "init",
     "setup": "setting_up",
     "doctor": "doctor",
+    "explain": "explain",
 }
-"""The module of each verb. Only that one is imported; with all of them an answer of one second would take two."""
+"""The module of each verb; its line in the help is in verbs.py. Only that one is imported; with all of them an answer of one second would take two."""
 
 TRACE = "strandline-trace-"
 """Begins the name of a trace in the folder of the system, and of nothing else there."""
@@ -100,6 +102,7 @@ EXAMPLES = ("rules", "alerts", "deliver")
 
 app = typer.Typer(
     name="strandline",
+    cls=Grouped,
     help="A lakehouse in which every event is accounted for.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -193,7 +196,7 @@ def _prepare(words: list[str]) -> None:
 def _load(words: list[str]) -> None:
     """Register the verb that was typed; all verbs when there is none, for the help."""
     verb = _verb(words)
-    wanted = _modules(verb)
+    wanted = modules(verb)
     for name in wanted:
         try:
             importlib.import_module(f"jobs.cli.{name}").register(app)
@@ -204,6 +207,8 @@ def _load(words: list[str]) -> None:
                 raise
             if verb in VERBS:
                 raise _without_playground(verb, error) from error
+    for group in app.registered_groups:
+        group.cls = Whole
     groups = [group.typer_instance for group in app.registered_groups]
     for command in chain(*(each.registered_commands for each in (app, *groups) if each)):
         # In a raw docstring \\b is two letters; the formatter wants the one that keeps lines as they are.
@@ -216,7 +221,7 @@ def _verb(words: list[str]) -> str:
     return next((word for word in plain if not word.startswith("-")), "")
 
 
-def _modules(verb: str) -> list[str]:
+def modules(verb: str) -> list[str]:
     """Return the modules of a verb, or of all when it is none.
 
     Raises:

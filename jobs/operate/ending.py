@@ -1,9 +1,20 @@
 """Errors that end a program: which of them people know, and its exit code."""
 
-from jobs.core.errors import LakeError
+from jobs.core.errors import DataError, DefinitionError, LakeError, TransientError
 
 UNFORESEEN = 70
 """The exit code of an error that is none of ours."""
+
+CODES = {
+    0: "success, and nothing else",
+    DefinitionError.exit_code: "correct the command or the definition",
+    TransientError.exit_code: "try again",
+    DataError.exit_code: "a person must look at the data, or a file of a table is damaged",
+    UNFORESEEN: "something unforeseen: the message names a file with the trace",
+    130: "stopped by Ctrl-C",
+    141: "what read the output has ended",
+}
+"""What each exit code says; infra/docs/verbs.md has the same, which a test compares."""
 
 
 class UnforeseenError(LakeError):
