@@ -14,11 +14,11 @@ from typing import Annotated
 import typer
 
 from jobs.cli import main
-from jobs.cli.ending import CODES
 from jobs.cli.place import JsonOption
 from jobs.cli.screen import emit, say
 from jobs.cli.verbs import ABOUT
 from jobs.core.errors import DefinitionError
+from jobs.operate.ending import CODES
 
 
 def register(app: typer.Typer) -> None:
