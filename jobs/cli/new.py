@@ -1,27 +1,16 @@
 """``new``: write the module and the test of a table; both run as they are, to be filled in."""
 
-import ast
-import builtins
-import keyword
-import re
-from collections import Counter
-from collections.abc import Iterator
-from string import Template
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from infra.home import ROOT as CLONE
-from jobs import catalog
-from jobs.cli import drafts
-from jobs.cli.own_drafts import of_a_project
 from jobs.cli.screen import say
-from jobs.core.errors import DefinitionError
 from jobs.core.kind import Layer
-from jobs.core.project import is_example, package, project
-from jobs.core.table import Table
-
-NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+from jobs.core.project import project
+from jobs.operate import drafts
 
 NameArgument = Annotated[
     str, typer.Argument(help="Name of module, table, asset and test: small_letters_and_digits.")
@@ -55,7 +44,8 @@ def new_topic(name: NameArgument) -> None:
     \b
     strandline new topic orders
     """
-    _write(Layer.BRONZE, name, drafts.TOPIC, drafts.TOPIC_TEST, {"topic": name.replace("_", "-")})
+    facts = {"topic": name.replace("_", "-")}
+    _say(drafts.write(Layer.BRONZE, name, (drafts.TOPIC, drafts.TOPIC_TEST), facts))
 
 
 @new.command("silver")
@@ -65,8 +55,9 @@ def new_silver(name: NameArgument, reads: ReadsOption) -> None:
     \b
     strandline new silver orders --reads bronze.orders
     """
-    source = _source(reads, {Layer.BRONZE})
-    _write(Layer.SILVER, name, drafts.SILVER, drafts.SILVER_TEST, {"source": source.name})
+    source = drafts.source(reads, {Layer.BRONZE})
+    facts = {"source": source.name}
+    _say(drafts.write(Layer.SILVER, name, (drafts.SILVER, drafts.SILVER_TEST), facts))
 
 
 @new.command("gold")
@@ -76,7 +67,7 @@ def new_gold(name: NameArgument, reads: ReadsOption) -> None:
     \b
     strandline new gold orders_10m --reads silver.orders
     """
-    source = _source(reads, {Layer.SILVER, Layer.GOLD})
+    source = drafts.source(reads, {Layer.SILVER, Layer.GOLD})
     facts = {
         "source": source.name,
         "layer": source.layer.value,
@@ -84,86 +75,13 @@ def new_gold(name: NameArgument, reads: ReadsOption) -> None:
         "event_at": str(source.event_at),
         "kind": "Recomputed" if source.replaces_rows else "Windowed",
     }
-    _write(Layer.GOLD, name, drafts.GOLD, drafts.GOLD_TEST, facts)
+    _say(drafts.write(Layer.GOLD, name, (drafts.GOLD, drafts.GOLD_TEST), facts))
 
 
-def _source(name: str, layers: set[Layer]) -> Table:
-    source = catalog.find(name)
-    if source.layer not in layers:
-        wanted = " or ".join(sorted(layers, reverse=True))
-        raise DefinitionError(
-            f"{source.id} is {source.layer}; such a table reads {wanted}",
-            hint=f"name a {wanted} table: `strandline tables` lists them.",
-            table=source.id,
-        )
-    return source
-
-
-def _write(layer: Layer, name: str, module: str, test: str, facts: dict[str, str]) -> None:
-    if NAME.fullmatch(name) is None:
-        raise DefinitionError(
-            f"{name!r} is no name for a table",
-            hint="write it in small letters, digits and single underscores, such as orders_10m.",
-            name=name,
-        )
-    if keyword.iskeyword(name) or hasattr(builtins, name):
-        raise _taken(name, "a word of Python's own")
-    if not is_example():
-        module, test = of_a_project(module), of_a_project(test)
-    facts = {**facts, "name": name, "package": package()}
-    module, test = (Template(draft).substitute(facts) for draft in (module, test))
-    if max(Counter(_bound(module))[name], Counter([*_bound(test), *_given(test)])[name]) > 1:
-        raise _taken(name, "a name that its module or its test needs for something else")
-    found = project()
-    root = found.root if found else CLONE
-    files = {
-        root.joinpath(*package().split("."), layer, f"{name}.py"): module,
-        root / "tests" / layer / f"test_{name}.py": test,
-    }
-    for path in files:
-        if path.exists():
-            raise DefinitionError(
-                f"{path.relative_to(root)} exists already",
-                hint="choose another name, or change that file.",
-                file=str(path),
-            )
-    for path, text in files.items():
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        except OSError as error:
-            raise DefinitionError(
-                f"{path} cannot be written: {error.strerror}",
-                hint="run it in a project of your own (`strandline init`), or in a clone of the engine.",
-                file=str(path),
-            ) from error
-        say(f"wrote {path.relative_to(root)}")
+def _say(written: Iterable[Path]) -> None:
+    for path in written:
+        say(f"wrote {path}")
     say("")
     say("Fill in the lines with FILL IN; `strandline tables` shows the table already.")
-    say(
-        f"{CLONE / 'infra/docs/table_fields.md' if found else 'infra/docs/table_fields.md'} explains the fields of a table."
-    )
-
-
-def _taken(name: str, why: str) -> DefinitionError:
-    return DefinitionError(
-        f"{name!r} is no name for a table: it is {why}",
-        hint=f"choose another name, such as {name}_10m.",
-        name=name,
-    )
-
-
-def _bound(text: str) -> Iterator[str]:
-    """Yield each name that a module binds, once per binding."""
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield from (each.asname or each.name for each in node.names)
-        elif isinstance(node, ast.FunctionDef):
-            yield node.name
-
-
-def _given(text: str) -> Iterator[str]:
-    """Yield the fixtures that the tests of a module use."""
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.arg):
-            yield node.arg
+    fields = "infra/docs/table_fields.md"
+    say(f"{CLONE / fields if project() else fields} explains the fields of a table.")

@@ -9,8 +9,8 @@ from threading import Thread
 import pytest
 
 from infra.setup import Check
-from jobs.cli.doctor_outside import outside
 from jobs.engine.runtime.settings import settings
+from jobs.operate.doctor import outside
 
 USER = "ann:hunter2"
 UNKNOWN = b'{"error_code": 40403, "message": "Schema 1 not found"}'

@@ -1,4 +1,4 @@
-"""What ``doctor`` tries beside the lake, Kafka and the database: each other thing that a setting names.
+"""What is needed and what the settings name, each thing tried: with what to type where it is missing.
 
 A port that takes connections is enough where a request would do something: run a job, post a notice, send an event. A schema
 registry is asked for a schema, because that also tries its credentials.
@@ -10,10 +10,117 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from infra import setup
 from infra.setup import Check
+from jobs import catalog
 from jobs.core import project
 from jobs.core.errors import LakeError
-from jobs.engine.runtime.settings import Settings, lineage_namespace
+from jobs.engine.kafka import admin
+from jobs.engine.kafka.recreated import WAY
+from jobs.engine.pipeline.radar import recreated, topic_readers
+from jobs.engine.runtime.open_files import allowed, carried, refuse_too_many
+from jobs.engine.runtime.settings import (
+    Settings,
+    chosen_profile,
+    lineage_namespace,
+    settings,
+)
+from jobs.engine.service import dagster_database
+from jobs.engine.storage.store_probe import refuse_unsafe
+from jobs.operate import lakes
+
+
+def checks(lake: str | None) -> list[Check]:
+    """Try everything that Strandline needs, and each thing that the settings name."""
+    found = [*setup.state(), _tables(), _settings(lake)]
+    if not found[-1].ok:  # the others would repeat its mistakes
+        return found
+    there = _lake(lake)
+    # A store that does not answer was asked once, and holds no question after it.
+    is_away = not there.ok and not lakes.configured(lake)[1].root.is_local
+    asks = (_history,) if is_away else (_room, _kafka, _history)
+    return [*found, there, *(ask(lake) for ask in asks), *outside(settings(lake=lake))]
+
+
+def _tables() -> Check:
+    """Check that every module of a table can be imported, without which no verb works, and that a stream carries them all."""
+    try:
+        found = catalog.tables()
+    except LakeError as error:
+        return Check(name="tables", ok=False, detail=error.message, hint=error.hint)
+    files = allowed()
+    says = (
+        f"{len(found):,} are declared; {files:,} open files carry {carried(files):,} in one stream"
+    )
+    try:
+        refuse_too_many(len(found))
+    except LakeError as error:
+        return Check(name="tables", ok=False, detail=says, hint=error.hint)
+    return Check(name="tables", ok=True, detail=says, hint="")
+
+
+def _settings(lake: str | None) -> Check:
+    try:
+        found, _ = lakes.configured(lake)
+    except LakeError as error:
+        return Check(name="settings", ok=False, detail=error.message, hint=error.hint)
+    chosen = chosen_profile()
+    of = f"profile {chosen}: " if chosen else ""
+    detail = f"{of}{found.cores} cores, {found.memory} of memory"
+    return Check(name="settings", ok=True, detail=detail, hint="")
+
+
+def _lake(lake: str | None) -> Check:
+    try:
+        _, where = lakes.asked(lake)
+        if where.root.exists():
+            where.open_for_writing()
+            return Check(name="lake", ok=True, detail=str(where.root), hint="")
+        if not where.root.is_local:
+            refuse_unsafe(where.root, remembers=False)
+    except LakeError as error:
+        return Check(name="lake", ok=False, detail=error.message, hint=error.hint)
+    return Check(name="lake", ok=True, detail=f"{where.root} will be made when needed", hint="")
+
+
+def _room(lake: str | None) -> Check:
+    """Check the disk; a full one lets nothing else be seen as ill, because nothing can be written down."""
+    _, where = lakes.configured(lake)
+    if where.root.is_local and not where.root.exists():
+        return Check(name="room", ok=True, detail="nothing is on its disk yet", hint="")
+    said = where.room_left()
+    hint = "make room: `df` shows the disk, `strandline maintain --dry-run` what belongs to nothing (infra/runbooks/README.md)."
+    return Check(name="room", ok=not where.is_short_of_room(), detail=said, hint=hint)
+
+
+def _kafka(lake: str | None) -> Check:
+    try:
+        found, where = lakes.configured(lake)
+        address = lakes.address(found, where)
+        if address is None:
+            detail = "the lake's broker is not running; `strandline up` starts it"
+            return Check(name="kafka", ok=True, detail=detail, hint="")
+        admin.check_reachable(address, found.kafka_options)
+        if where.root.exists():
+            gone = recreated(topic_readers(where), address, found.kafka_options)
+            if lost := [each for each in gone.values() if each.level.is_alarming]:
+                says = "; ".join(f"{each.reader}, {each.source}: {each.says}" for each in lost)
+                return Check(name="kafka", ok=False, detail=says, hint=WAY)
+    except LakeError as error:
+        return Check(name="kafka", ok=False, detail=error.message, hint=error.hint)
+    return Check(name="kafka", ok=True, detail=f"{address} answers", hint="")
+
+
+def _history(lake: str | None) -> Check:
+    try:
+        found, _ = lakes.configured(lake)
+        if found.postgres is not None:
+            dagster_database.check_reachable(found.postgres)
+    except LakeError as error:
+        return Check(name="history", ok=False, detail=error.message, hint=error.hint)
+    kept = "in the lake" if found.postgres is None else "in PostgreSQL, which answers"
+    return Check(name="history", ok=True, detail=f"Dagster's runs are kept {kept}", hint="")
+
 
 PATIENCE = 3.0
 PORTS = {"https": 443, "http": 80, "k8s": 443, "spark": 7077}
