@@ -25,8 +25,8 @@ from jobs import catalog
 from jobs.core.table import Table
 from jobs.engine.storage.retired import retired
 from orchestration import checks
-from orchestration.answers import Answers
 from orchestration.assets import made
+from orchestration.deferred_results import Answers
 from orchestration.keys import key, plain, pool
 from orchestration.resources import LakeResource, SparkResource
 

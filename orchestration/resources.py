@@ -15,7 +15,7 @@ from jobs.core.table import Table
 from jobs.engine.kafka.lag import Ends, ends_of
 from jobs.engine.kafka.slices import Part
 from jobs.engine.pipeline.column_lineage import Columns, lineage
-from jobs.engine.pipeline.danger import Danger
+from jobs.engine.pipeline.retention_risk import Danger
 from jobs.engine.pipeline.run_summary import Parent, Report
 from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.repair.backfill import MODE
@@ -33,7 +33,7 @@ from jobs.operate.backfill import backfilled
 from jobs.operate.radar import dangers_of
 from jobs.operate.report import report_of, write_report
 from jobs.operate.stream import always
-from orchestration.answers import Answers
+from orchestration.deferred_results import Answers
 from quality.report.findings import Findings
 
 

@@ -32,8 +32,8 @@ from pydantic import Field
 from jobs import catalog
 from jobs.core.errors import LakeError
 from jobs.core.table import Ingested, Table
-from jobs.engine.pipeline.danger import URGENT, WARNED, Danger, Level
 from jobs.engine.pipeline.radar import worst
+from jobs.engine.pipeline.retention_risk import URGENT, WARNED, Danger, Level
 from jobs.engine.pipeline.span_words import span
 from jobs.engine.runtime import clock
 from orchestration.alarms import ALARM, send_or_keep

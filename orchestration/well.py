@@ -34,7 +34,7 @@ from dagster import (
 from jobs import catalog
 from jobs.engine.runtime import clock
 from jobs.engine.service.condition import Condition, Trouble, condition, damaged
-from orchestration.answers import let_the_second_pass
+from orchestration.deferred_results import let_the_second_pass
 from orchestration.links import linked
 from orchestration.resources import LakeResource
 from orchestration.runbook import Alarm, page

@@ -37,9 +37,9 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, between, latest_version
 from jobs.engine.storage.open_table import kinds, live_rows
 from orchestration import checks
-from orchestration.answers import let_the_second_pass
 from orchestration.assets import figures, lineage_of
 from orchestration.days import begins
+from orchestration.deferred_results import let_the_second_pass
 from orchestration.keys import key
 from orchestration.links import linked, newest_alerts
 from orchestration.resources import LakeResource

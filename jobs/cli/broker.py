@@ -18,7 +18,7 @@ from jobs.engine.accounting.undeclared import undeclared
 from jobs.engine.kafka import admin, local_broker
 from jobs.engine.kafka.recreated import WAY
 from jobs.engine.pipeline import radar
-from jobs.engine.pipeline.danger import Level
+from jobs.engine.pipeline.retention_risk import Level
 from jobs.engine.runtime import clock
 from jobs.engine.runtime.holders import is_there
 from jobs.engine.runtime.settings import Settings

@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from jobs import catalog
-from jobs.cli.answers import print_sheets
+from jobs.cli.ledger import print_sheets
 from jobs.cli.screen import note
 from jobs.core.errors import DefinitionError
 from jobs.core.modes import AvailableNow

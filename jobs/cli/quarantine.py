@@ -156,8 +156,8 @@ def replay(  # noqa: PLR0913, PLR0917  # as above
     strandline quarantine replay silver.device_telemetry --reason late --since 2026-11-01 --until 2026-11-02
     """
     # Not imported above: it takes longer than all of an answer.
-    healing = importlib.import_module("jobs.cli.healing")
-    healing.replayed(table, reason, (since, until), lake=lake, dry_run=dry_run, as_json=as_json)
+    replay_work = importlib.import_module("jobs.cli.replay")
+    replay_work.replayed(table, reason, (since, until), lake=lake, dry_run=dry_run, as_json=as_json)
 
 
 @quarantine.command("discard")
@@ -181,8 +181,8 @@ def discard(  # noqa: PLR0913, PLR0917  # as above
     strandline quarantine discard silver.device_telemetry --at device-telemetry/0/17 --because "sent by hand"
     strandline quarantine discard silver.device_telemetry --undo
     """
-    healing = importlib.import_module("jobs.cli.healing")  # as above
-    healing.discarded(
+    replay_work = importlib.import_module("jobs.cli.replay")  # as above
+    replay_work.discarded(
         table, reason, placed(at), because=because, undo=undo, lake=lake, as_json=as_json
     )
 

@@ -11,10 +11,10 @@ from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.screen import emit, note, say, show
 from jobs.core.feed import Feed
-from jobs.engine.pipeline.danger import URGENT, Danger, Level
 from jobs.engine.pipeline.radar import (
     worst,
 )
+from jobs.engine.pipeline.retention_risk import URGENT, Danger, Level
 from jobs.engine.pipeline.span_words import span
 from jobs.operate.radar import dangers_of, refuse_danger
 

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from jobs import catalog
 from jobs.core.errors import DataError
 from jobs.engine.kafka.recreated import WAY
-from jobs.engine.pipeline.danger import Danger, Level
 from jobs.engine.pipeline.radar import (
     TopicReader,
     keep,
@@ -13,6 +12,7 @@ from jobs.engine.pipeline.radar import (
     topic_dangers,
     topic_readers,
 )
+from jobs.engine.pipeline.retention_risk import Danger, Level
 from jobs.engine.runtime import clock
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.service.receivers import stored_offsets

@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from jobs.cli import main
-from jobs.cli.answers import SHEET
+from jobs.cli.ledger import SHEET
 from jobs.core.table import Table
 from jobs.engine.runtime.settings import PREFIX, Settings
 from jobs.engine.trace.verdict import Verdict

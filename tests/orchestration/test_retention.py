@@ -17,7 +17,7 @@ from dagster import (
 
 from jobs.bronze import device_telemetry
 from jobs.core.errors import TransientError
-from jobs.engine.pipeline.danger import Danger, Level
+from jobs.engine.pipeline.retention_risk import Danger, Level
 from jobs.engine.storage.lake import Lake
 from orchestration import retention
 from orchestration.definitions import DEFINITIONS

@@ -15,7 +15,7 @@ from jobs import catalog
 from jobs.engine.gates import gate_files
 from jobs.engine.gates.gate_files import Shut, Where
 from jobs.engine.pipeline import radar
-from jobs.engine.pipeline.danger import Danger, Level
+from jobs.engine.pipeline.retention_risk import Danger, Level
 from jobs.engine.runtime.holders import own
 from jobs.engine.service.delivery_books import Books
 from jobs.engine.service.desired_state import Order, write

@@ -27,8 +27,8 @@ from jobs.engine.kafka.outlook import outlooks
 from jobs.engine.kafka.recreated import identities_in, lost_of
 from jobs.engine.kafka.slices import Backlog, Part, Positions, name_of, range_ends
 from jobs.engine.kafka.stays import current
-from jobs.engine.pipeline.danger import Danger, Level, judged, text
 from jobs.engine.pipeline.readers import How, Reader, readers
+from jobs.engine.pipeline.retention_risk import Danger, Level, judged, text
 from jobs.engine.storage.commit_log import commit_file, is_commit
 from jobs.engine.storage.commit_time import committed_at
 from jobs.engine.storage.lake import Lake

@@ -12,7 +12,7 @@ from typing import Any
 from jobs.core.table import Table
 from jobs.engine.gates import gate_files
 from jobs.engine.pipeline import radar
-from jobs.engine.pipeline.danger import Level
+from jobs.engine.pipeline.retention_risk import Level
 from jobs.engine.service.desired_state import Order, order
 from jobs.engine.service.heartbeat import heartbeat
 from jobs.engine.service.program import ALERTS, STREAM

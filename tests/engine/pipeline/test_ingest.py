@@ -21,8 +21,8 @@ from jobs.engine.accounting.balance_sheet import Balance, balance
 from jobs.engine.kafka.recreated import WAY
 from jobs.engine.kafka.slices import range_ends
 from jobs.engine.kafka.topic_log import Log
-from jobs.engine.pipeline.danger import Level
 from jobs.engine.pipeline.radar import TopicReader, topic_dangers
+from jobs.engine.pipeline.retention_risk import Level
 from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries, last_entry

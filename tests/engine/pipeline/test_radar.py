@@ -11,8 +11,8 @@ from jobs.core.topic import Topic
 from jobs.engine.kafka.outlook import outlooks
 from jobs.engine.kafka.slices import Positions
 from jobs.engine.pipeline import radar
-from jobs.engine.pipeline.danger import Danger, Level
 from jobs.engine.pipeline.radar import TopicReader, table_dangers, topic_dangers, topic_readers
+from jobs.engine.pipeline.retention_risk import Danger, Level
 from jobs.engine.storage.commit_log import commit_file
 from jobs.engine.storage.lake import Lake
 from tests.engine.accounting.test_feed_balance import SOUND

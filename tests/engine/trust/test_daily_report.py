@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from jobs.core.table import Table
 from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.pipeline import radar
-from jobs.engine.pipeline.danger import Danger, Level
+from jobs.engine.pipeline.retention_risk import Danger, Level
 from jobs.engine.proof.certificate import Certificate, keep
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.retired import Retirement, write_down

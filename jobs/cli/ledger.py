@@ -9,8 +9,8 @@ from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.screen import emit, note, say, show, yes
 from jobs.core.errors import DamagedError
 from jobs.engine.accounting.balance_sheet import Balance
-from jobs.engine.pipeline.danger import Level
 from jobs.engine.pipeline.radar import last
+from jobs.engine.pipeline.retention_risk import Level
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.retired import Retirement, retired
 from jobs.operate import lakes
