@@ -4,20 +4,12 @@ from typing import Annotated
 
 import typer
 
-from jobs import catalog
 from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say
 from jobs.core.errors import DefinitionError
-from jobs.core.feed import Feed
-from jobs.core.table import Ingested
 from jobs.engine.kafka.expired import count, described
-from jobs.engine.quarantine.write import Signed
-from jobs.engine.repair.accept_loss import Accepted, accept, accept_of_feed
-from jobs.engine.runtime import clock
-from jobs.engine.runtime.settings import Settings
-from jobs.engine.storage.lake import Lake
-from jobs.operate import lakes, session
+from jobs.operate.losses import accepted
 
 
 def register(app: typer.Typer) -> None:
@@ -54,7 +46,7 @@ def accept_loss(
             hint='give it: --because "the outage was longer than the topic keeps its records".',
         )
     found, where = place.existing(lake, writes=True)
-    done = _accepted(table, because.strip(), found, where)
+    done = accepted(table, because.strip(), found, where, note)
     if as_json:
         ranges = {name: list(ends) for name, ends in done.entry.lost.items()}
         emit({"table": table, "lost": ranges, "accepted": done.entry.accepted, "new": done.is_new})
@@ -65,27 +57,3 @@ def accept_loss(
         return
     say(f"{table}: {offsets} are recorded as lost")
     note("a stream that runs reads on at its next attempt; otherwise `strandline run`")
-
-
-def _accepted(name: str, because: str, found: Settings, where: Lake) -> Accepted:
-    is_feed = name.startswith(f"{Feed.layer}.")
-    table = None if is_feed else catalog.find(name)
-    if table is not None and not isinstance(table, Ingested):
-        below = ", ".join(each.id for each in table.upstream)
-        raise DefinitionError(
-            f"{name} reads tables and no topic, so Kafka cannot lose anything of it",
-            hint=f"name the bronze table at its begin; it reads {below}.",
-            table=name,
-        )
-    if table is not None:
-        where.refuse_missing(table)
-    address = lakes.demanded_address(found, where)
-    signed = Signed(who=clock.login(), at=clock.now(), why=because)
-    note("starting Spark …")
-    site = session.site(found, where, address, is_brief=True, says=note)
-    try:
-        if table is None:
-            return accept_of_feed(name.removeprefix(f"{Feed.layer}."), where, site, signed)
-        return accept(table, where, site, signed)
-    finally:
-        site.spark.stop()

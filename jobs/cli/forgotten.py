@@ -8,17 +8,14 @@ import typer
 from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say, show
-from jobs.core.errors import DefinitionError, TransientError
-from jobs.engine.repair.forget import Forgetting, Part
-from jobs.engine.repair.forget_recorded import carry_out
+from jobs.core.errors import DefinitionError
+from jobs.engine.repair.forget import Part
 from jobs.engine.repair.forget_request import Request
-from jobs.engine.repair.scrub import due, scrub
-from jobs.engine.runtime import clock
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage.forgotten import requests
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.search_bytes import search
-from jobs.operate import session
+from jobs.operate.forget import forgotten, refuse_waiting, scrubbed
 
 FOUND = (
     "table",
@@ -100,18 +97,8 @@ def forget(  # noqa: PLR0913, PLR0917  # each is an option of the command line
 def _forget(  # noqa: PLR0913  # the request, where, and three flags
     found: Settings, lake: Lake, request: Request, *, now: bool, go: bool, as_json: bool
 ) -> None:
-    note("starting Spark …")
-    site = session.site(found, lake, None, is_brief=True, says=note)
-    spark = site.spark
-    work = Forgetting(spark, lake, request, site if now else None)
+    work, parts, done = forgotten(request, found, lake, note, now=now, go=go)
     words = work.condition.words
-    if not words:
-        note(
-            "the condition is no comparison with texts: only records that can be parsed are searched"
-        )
-    parts = [part for part in work.parts() if part.rows or part.mentions]
-    done = [*carry_out(work, lake, request, clock.now, parts)] if go else []
-    spark.stop()
     if as_json:
         emit({"found": [asdict(each) for each in parts], "done": [asdict(each) for each in done]})
     elif not parts:
@@ -126,34 +113,11 @@ def _forget(  # noqa: PLR0913  # the request, where, and three flags
         note(
             f"old versions still hold them: `strandline forget --scrub --go` in an hour, then `--search {words[0] if words else 'TEXT'}`"
         )
-    _refuse_waiting(parts)
-
-
-def _refuse_waiting(parts: list[Part]) -> None:
-    """Exit with 3 where a part waits.
-
-    Raises:
-        TransientError: It does.
-    """
-    reasons = dict.fromkeys(
-        f"{each.table}: {each.waits}" for each in parts if each.waits and each.rows
-    )
-    if reasons:
-        raise TransientError(
-            "some rows cannot be forgotten yet:\n  " + "\n  ".join(reasons),
-            hint="see to it that no new ones come, let the streams read on, then type the same again; or with --now, which "
-            "computes the tables of these streams anew beside them.",
-        )
+    refuse_waiting(parts)
 
 
 def _scrub(found: Settings, lake: Lake, *, go: bool, as_json: bool) -> None:
-    ready = due(lake, clock.now())
-    done = []
-    if go and ready:
-        note("starting Spark …")
-        spark = session.site(found, lake, None, is_brief=True, says=note).spark
-        done = [*scrub(spark, lake, clock.now())]
-        spark.stop()
+    ready, done = scrubbed(found, lake, note, go=go)
     if as_json:
         emit({"due": [asdict(each) for each in ready], "done": [asdict(each) for each in done]})
     elif go:

@@ -1,6 +1,5 @@
 """``mend``: take a torn commit out of a table's log, and say what is to be computed again."""
 
-from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Annotated
 
@@ -10,14 +9,8 @@ from jobs import catalog
 from jobs.cli import completion, place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say
-from jobs.core.errors import DamagedError, LakeError
-from jobs.core.table import Table
-from jobs.engine.repair.downstream import above
-from jobs.engine.runtime import clock
-from jobs.engine.service.set_aside import SetAside, mend
-from jobs.engine.storage.handover import handed_over
-from jobs.engine.storage.lake import Lake
-from jobs.operate.backfill import left_behind_words
+from jobs.engine.service.set_aside import SetAside
+from jobs.operate.mending import mending, refuse_lost, sentence
 
 
 def register(app: typer.Typer) -> None:
@@ -50,71 +43,16 @@ def mend_(
     """
     _, where = place.existing(lake, writes=True)
     chosen = catalog.find(table)
-    where.refuse_missing(chosen)
-    where.open_for_writing()
     done: list[SetAside] = []
-    with handed_over(chosen, where, clock.now, "mend", note=note) as writer:
+    with mending(chosen, where, note) as taken_out:
         try:
-            for each in mend(chosen, where, clock.now(), writer):
+            for each in taken_out:
                 done.append(each)
                 if not as_json:
-                    say(_sentence(each))  # at once: what comes after it may end with an error
-        except LakeError as error:
-            error.hint = " ".join([error.hint, *_remedies(chosen, where, done)])
-            raise
+                    say(sentence(each))  # at once: what comes after it may end with an error
         finally:
             if as_json:
                 emit([asdict(each) for each in done])
     if not done and not as_json:
         say(f"no commit of {chosen.id} is torn")
-    _refuse_lost(chosen, where, done)
-
-
-def _sentence(each: SetAside) -> str:
-    what = f"{each.table}: version {each.version} was torn; the file is kept as {each.kept}"
-    if each.taken_by:
-        return f"{what}. An empty one is in its place, because {each.taken_by}"
-    return f"{what}. Nothing had taken it for written: its batch is written again by itself"
-
-
-def _refuse_lost(table: Table, where: Lake, done: list[SetAside]) -> None:
-    """Refuse to call a table whole that lacks rows.
-
-    Raises:
-        DamagedError: It does; this says what brings them back.
-    """
-    lost = [each for each in done if each.taken_by]
-    if not lost:
-        return
-    rows = [each for each in lost if not each.decides]
-    lacks = [
-        *([f"the rows of version {_versions(rows)}"] if rows else []),
-        *(["decisions about held rows"] if len(rows) < len(lost) else []),
-    ]
-    raise DamagedError(
-        f"{table.id} lacks {' and '.join(lacks)} now",
-        hint=" ".join(_remedies(table, where, lost)),
-        table=table.id,
-        versions=[each.version for each in lost],
-        above=[each.id for each in above(table, where)] if rows else [],
-    )
-
-
-def _remedies(table: Table, where: Lake, done: list[SetAside]) -> Iterator[str]:
-    """Yield what brings back what was lost so far."""
-    lost = [each for each in done if each.taken_by]
-    if any(not each.decides for each in lost):
-        yield f"`strandline rebuild {table.id}`, then `strandline promote {table.id}`, bring the rows back."
-        if stale := [each.id for each in above(table, where)]:
-            yield (
-                f"Then the same with the tables above, in this order: {', '.join(stale)}; they have read the rows, or never "
-                "will."
-            )
-        if words := left_behind_words(table, where):
-            yield f"{words.capitalize()}."
-    if any(each.decides for each in lost):
-        yield "Type the discard or the replay again: no rebuild brings a decision back."
-
-
-def _versions(lost: list[SetAside]) -> str:
-    return ", ".join(str(each.version) for each in lost)
+    refuse_lost(chosen, where, done)

@@ -1,6 +1,5 @@
 """``rebuild``, ``promote``, ``undo``: compute a table with today's code, swap it in, and revert that."""
 
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import Annotated
 
@@ -9,21 +8,12 @@ import typer
 from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say, show
-from jobs.core.errors import DamagedError
 from jobs.core.table import Table
-from jobs.engine.pipeline import shadow_lake
-from jobs.engine.pipeline.runner import Site
-from jobs.engine.proof.compare import Comparison, compare
-from jobs.engine.repair import rebuild
-from jobs.engine.repair.downstream import above, follows
-from jobs.engine.runtime import clock
-from jobs.engine.storage.damage import damage
-from jobs.engine.storage.handover import handed_over
+from jobs.engine.proof.compare import Comparison
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
-from jobs.engine.storage.open_table import broken_files
-from jobs.operate import lakes, session
 from jobs.operate.backfill import left_behind_words
+from jobs.operate.rebuild import is_final, promoted, rebuildable, rebuilt, stale_above, undone
 
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="A silver or gold table.")]
 COLUMNS = ("table", "rows now", "rows anew", "added", "gone", "changed")
@@ -46,13 +36,8 @@ def rebuild_(table: TableArgument, lake: LakeOption = None, as_json: JsonOption 
     strandline rebuild gold.device_signal_10m --json
     """
     found, where = place.existing(lake, writes=True)
-    chosen = _rebuildable(table, where)
-    with shadow_lake.alone(chosen, where):
-        note("starting Spark …")
-        site = session.site(found, where, None, says=note)
-        made = rebuild.rebuild(chosen, where, site, on_commit=_note_batch)
-        site.spark.stop()
-        differences = _compared(chosen, where, made)
+    chosen = rebuildable(table, where)
+    differences = rebuilt(chosen, found, where, note, _note_batch)
     if as_json:
         emit([asdict(each) for each in differences])
         return
@@ -67,27 +52,6 @@ def rebuild_(table: TableArgument, lake: LakeOption = None, as_json: JsonOption 
     )
 
 
-def _compared(table: Table, lake: Lake, made: Lake) -> list[Comparison]:
-    """Compare a table with its rebuild; one that is rebuilt because it cannot be read is not compared."""
-    try:
-        return compare(
-            table, lake, made, sides=("in the live table", "in the new one"), may_differ=True
-        )
-    except Exception as error:
-        why = damage(error, table)
-        reason = "" if why is None else why.message
-        try:
-            broken = {each for path in lake.folders(table) for each in broken_files(path)}
-        except DamagedError as other:
-            reason = other.message
-        else:
-            reason = f"{len(broken)} of its files are gone or cut" if broken else reason
-        if not reason:
-            raise
-        note(f"the live table cannot be read ({reason}), so the two were not compared")
-        return []
-
-
 def promote(table: TableArgument, lake: LakeOption = None, as_json: JsonOption = False) -> None:
     r"""Replace the live table by the rebuilt one, in one commit; its stream continues at the same offset.
 
@@ -97,13 +61,10 @@ def promote(table: TableArgument, lake: LakeOption = None, as_json: JsonOption =
     \b
     strandline promote silver.device_telemetry
     """
-    _carry_out(
-        (table, lake),
-        rebuild.refuse_without_shadow,
-        lambda chosen, where, site: rebuild.promote(chosen, where, site, on_commit=_note_batch),
-        ("promote", "promoted"),
-        as_json=as_json,
-    )
+    found, where = place.existing(lake, writes=True)
+    chosen = rebuildable(table, where)
+    entry = promoted(chosen, found, where, note, _note_batch)
+    _print(chosen, where, entry, ("promote", "promoted"), as_json=as_json)
 
 
 def undo(table: TableArgument, lake: LakeOption = None, as_json: JsonOption = False) -> None:
@@ -114,59 +75,30 @@ def undo(table: TableArgument, lake: LakeOption = None, as_json: JsonOption = Fa
     \b
     strandline undo silver.device_telemetry
     """
-    _carry_out(
-        (table, lake),
-        rebuild.refuse_without_promotion,
-        lambda chosen, where, site: rebuild.undo(site.spark, chosen, where),
-        ("undo", "reverted"),
-        as_json=as_json,
-    )
+    found, where = place.existing(lake, writes=True)
+    chosen = rebuildable(table, where)
+    entry = undone(chosen, found, where, note)
+    _print(chosen, where, entry, ("undo", "reverted"), as_json=as_json)
 
 
-def _carry_out(
-    named: tuple[str, str | None],
-    refuse: Callable[[Table, Lake], object],
-    act: Callable[[Table, Lake, Site], Entry],
-    words: tuple[str, str],
-    *,
-    as_json: bool,
+def _print(
+    table: Table, where: Lake, entry: Entry, words: tuple[str, str], *, as_json: bool
 ) -> None:
-    """Refuse early what cannot work, do the rest, and print the result; the words are the verb and what it has done."""
-    found, where = place.existing(named[1], writes=True)
-    table = _rebuildable(named[0], where)
-    refuse(table, where)
-    with shadow_lake.alone(table, where):
-        note("starting Spark …")
-        site = session.site(found, where, None, is_brief=True, says=note)
-        with (
-            handed_over(table, where, clock.now, words[0], note=note),
-            site.record(site.spark, table, words[0], where) as wrote,
-        ):
-            entry = act(table, where, site)
-            wrote(table, entry)
-        site.spark.stop()
+    """Print what was done; the words are the verb and what it has done."""
     if as_json:
         emit(asdict(entry))
         return
     say(
         f"{table.id}: {words[1]}, {entry.written:,} rows; `strandline run {table.id}` continues from there"
     )
-    known = shadow_lake.read(shadow_lake.Shadow.of(table, where))
-    if words[0] == "promote" and known is not None and known.undone:
+    if words[0] == "promote" and is_final(table, where):
         note(
             "the checkpoint of before could not be read, so it was removed, and this promotion cannot be undone"
         )
-    stale = [each.id for each in above(table, where) if not follows(each, table, where)]
-    if stale:
+    if stale := stale_above(table, where):
         note(f"computed from the old rows: {', '.join(stale)}; rebuild them in this order")
     if left := left_behind_words(table, where):
         note(left)
-
-
-def _rebuildable(name: str, lake: Lake) -> Table:
-    table = lakes.derived(name, lake)
-    rebuild.refuse_unfit(table, lake)
-    return table
 
 
 def _note_batch(entry: Entry) -> None:

@@ -5,17 +5,10 @@ from dataclasses import asdict
 from jobs import catalog
 from jobs.cli import place
 from jobs.cli.screen import emit, note, say, show
-from jobs.core.errors import DefinitionError
-from jobs.core.table import Table
 from jobs.engine.quarantine.browse import KafkaPlace
-from jobs.engine.quarantine.resolutions import REPLAY
-from jobs.engine.quarantine.write import Signed
-from jobs.engine.repair import discard, replay
 from jobs.engine.repair.replay_plan import Choice, Fate, Kind, Replayed
-from jobs.engine.runtime import clock
-from jobs.engine.storage.ledger import Entry
-from jobs.operate import ranges, session
-from jobs.operate.backfill import change, left_behind_by
+from jobs.operate import held_rows, ranges
+from jobs.operate.backfill import left_behind_by
 
 KINDS = ("held for", "rows", "becomes", "then held for")
 WORDS = {
@@ -40,24 +33,7 @@ def replayed(  # noqa: PLR0913  # each is an option of the command line
     found, where = place.existing(lake, writes=not dry_run)
     span = ranges.both(*ends, "neither to judge all rows")
     chosen, choice = catalog.find(table), Choice(reason=reason, span=span)
-    replay.refuse_unfit(chosen, where)
-    note("starting Spark …")
-    spark = session.site(found, where, None, is_brief=True, says=note).spark
-    done: list[Entry | None] = []
-    if dry_run:
-        result = replay.rehearse(spark, chosen, where, choice)
-    else:
-        signed = Signed(who=clock.login(), at=clock.now())
-        with session.recorder(where, note)(spark, chosen, REPLAY, where) as wrote:
-
-            def on_table(each: Table, entry: Entry | None) -> None:
-                if entry:
-                    wrote(each, entry)
-                done.append(entry)
-                note(change(each, entry))
-
-            result = replay.replay(spark, chosen, where, choice, signed, on_table=on_table)
-    spark.stop()
+    result, done = held_rows.replayed(chosen, choice, found, where, note, dry_run=dry_run)
     if as_json:
         emit(asdict(result))
     else:
@@ -83,22 +59,7 @@ def discarded(  # noqa: PLR0913  # as above
     """Discard open rows, or revert the last discard."""
     found, where = place.existing(lake, writes=True)
     chosen, choice = catalog.find(table), Choice(reason=reason, place=at)
-    signed = Signed(who=clock.login(), at=clock.now(), why=because)
-    if undo and not (choice.is_whole and because is None):
-        raise DefinitionError(
-            "--undo reverts the last discard as a whole",
-            hint="give it without --reason, --at and --because.",
-        )
-    if not undo:
-        discard.refuse_vague(chosen, choice, signed)
-    discard.refuse_unfit(chosen, where)
-    note("starting Spark …")
-    spark = session.site(found, where, None, is_brief=True, says=note).spark
-    if undo:
-        count = discard.reopen(spark, chosen, where, signed)
-    else:
-        count = discard.discard(spark, chosen, where, choice, signed)
-    spark.stop()
+    count = held_rows.discarded(chosen, choice, because, found, where, note, undo=undo)
     if as_json:
         emit({"table": chosen.id, "rows": count, "undone": undo})
     else:
