@@ -1,33 +1,18 @@
-"""The lake of a demo: emptied at the begin, filled by all tables, with a broker of its own, and accounted for."""
+"""What the demos of the example and of a project of one's own have in common: their option, and how what became of the events is shown."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
 
-from jobs import catalog
 from jobs.cli.ledger import print_sheets
 from jobs.cli.screen import note
-from jobs.core.errors import DefinitionError
-from jobs.core.modes import AvailableNow
 from jobs.engine.accounting.balance_sheet import Balance
-from jobs.engine.kafka import admin, local_broker
-from jobs.engine.pipeline.runner import run
-from jobs.engine.runtime.settings import settings
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.place import Place
-from jobs.operate import session
-from jobs.operate.ledger import refuse_imbalance, sheets_of
-
-MARK = ".strandline-demo"
-"""A file in the demo's lake: a folder that has it may be deleted and made again."""
-
-FORGOTTEN = 600.0
-"""Seconds in which a store must list nothing of what was removed. SeaweedFS lists the names of emptied folders for some minutes, and
-Spark refuses to begin beside one."""
+from jobs.operate import demo
+from jobs.operate.ledger import refuse_imbalance
 
 DemoLakeOption = Annotated[
     str | None,
@@ -40,78 +25,14 @@ Sent = TypeVar("Sent")
 def played(lake: str | None, send: Callable[[str], Sent]) -> tuple[Lake, Sent, list[Balance]]:
     """Send events through an empty lake, and print where each is.
 
-    Args:
-        lake: The lake that was named.
-        send: Sends the events to the broker at an address.
-
-    Returns:
-        The lake, what was sent, and the balance of each table.
-
     Raises:
         DefinitionError: The folder holds something that no demo made.
         DataError: An event is in no place, or in two.
     """
-    where = Lake(Place.of(lake) if lake else Place.of(settings().lake) / "demo")
-    _empty(where)
-    note("starting a Kafka broker …")
-    with local_broker.for_this_work(where) as running:
-        admin.make_missing(running.address, catalog.tables())  # also topics that get no event
-        sent = send(running.address)
-        _run_tables(where, running.address)
-    sheets = sheets_of(where)
+    where, sent, sheets = demo.filled(lake, send, note)
     print_sheets(sheets)
     refuse_imbalance(sheets)
     return where, sent, sheets
-
-
-def _empty(where: Lake) -> None:
-    """Empty the demo's lake.
-
-    Raises:
-        DefinitionError: The folder holds something that no demo made.
-    """
-    if where.root.names():
-        if not (where.root / MARK).exists():
-            raise DefinitionError(
-                f"{where.root} is not empty, and not made by a demo",
-                hint="choose an empty folder with --lake.",
-            )
-        local_broker.down(where)
-        where.root.remove()
-    if not where.root.is_local:
-        # The broker's records are beside a lake on a store, and would be read again.
-        local_broker.down(where)
-        where.near.remove()
-        _await_empty(where)
-    where.open_for_writing()
-    (where.root / MARK).put("")
-
-
-def _await_empty(where: Lake) -> None:
-    deadline = time.monotonic() + FORGOTTEN
-    if where.root.names():
-        note(f"waiting until the store lists nothing in {where.root} any more …")
-    while names := where.root.names():
-        if time.monotonic() > deadline:
-            raise DefinitionError(
-                f"the store still lists {', '.join(names)} in {where.root}, which was removed",
-                hint="choose another folder with --lake.",
-            )
-        time.sleep(1)
-
-
-def _run_tables(where: Lake, address: str) -> None:
-    """Run every table once, over all that is in the topics."""
-    note("starting Spark …")
-    found = settings(lake=str(where.root))
-    site = session.site(found, where, address, is_brief=True, says=note)
-    for table in catalog.tables():
-
-        def note_batch(entry: Entry) -> None:
-            note(f"{entry.table}: {entry.read:,} rows read in {entry.duration_ms / 1000:.1f} s")
-
-        run(table, AvailableNow(), where, site=site, on_commit=note_batch)
-    site.spark.stop()
 
 
 def short(root: Place) -> str:

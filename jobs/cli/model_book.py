@@ -7,16 +7,12 @@ from typing import Any
 from jobs import catalog
 from jobs.cli import place
 from jobs.cli.screen import emit, note, say, show
-from jobs.core.errors import DefinitionError
 from jobs.core.model import Model
 from jobs.core.project import package
 from jobs.engine.learning.promote_model import Desk
-from jobs.engine.runtime import clock
-from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage import model_shelf
-from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.model_shelf import DECIDED, Decision
-from jobs.operate import session
+from jobs.operate import models
 from jobs.operate.ranges import moment, typed
 
 COLUMNS = (
@@ -55,7 +51,7 @@ def shown(name: str, version: str | None, lake: str | None, *, as_json: bool) ->
     _, where = place.existing(lake)
     model = catalog.model(name)
     if version is not None:
-        words = model_shelf.version(where, name, _whole(where, name, version))
+        words = model_shelf.version(where, name, models.version_of(where, name, version))
         if as_json:
             emit(words)
             return
@@ -100,11 +96,7 @@ def trained(name: str, ends: tuple[str, str], lake: str | None, *, as_json: bool
     """Train a version."""
     found, where = place.existing(lake, writes=True)
     model, span = catalog.model(name), typed(*ends)
-    where.refuse_missing(model.of)
-    # Not imported above: MLlib takes numpy, and the other subcommands need no Spark.
-    from jobs.engine.learning.train_model import train  # noqa: PLC0415  # as above
-
-    words = train(_spark(found, where), model, where, span, clock.now())
+    words = models.trained(model, span, found, where, note)
     if as_json:
         emit(words)
         return
@@ -119,10 +111,8 @@ def evaluated(  # each is an option of the command line
     """Evaluate a version on a range."""
     found, where = place.existing(lake, writes=True)
     model, span = catalog.model(name), typed(*ends)
-    wanted = _whole(where, name, version)
-    from jobs.engine.learning.train_model import evaluate  # noqa: PLC0415  # as above
-
-    figures = evaluate(_spark(found, where), model, where, wanted, span)
+    wanted = models.version_of(where, name, version)
+    figures = models.evaluated(model, wanted, span, found, where, note)
     if as_json:
         emit({"model": name, "version": wanted, **figures, "against": model.complaints(figures)})
         return
@@ -136,16 +126,16 @@ def promoted(
 ) -> None:
     """Promote a version."""
     _, where = place.existing(lake, writes=True)
-    desk = _desk(name, where)
-    done = desk.promote(_whole(where, name, version), _moment(since))
+    desk = models.desk_of(name, where)
+    done = desk.promote(models.version_of(where, name, version), _moment(since))
     _say(desk, done, as_json=as_json)
 
 
 def rescored(name: str, version: str, since: str, lake: str | None, *, as_json: bool) -> None:
     """Let a version score history."""
     _, where = place.existing(lake, writes=True)
-    desk = _desk(name, where)
-    done = desk.rescore(_whole(where, name, version), moment(since, "--from"))
+    desk = models.desk_of(name, where)
+    done = desk.rescore(models.version_of(where, name, version), moment(since, "--from"))
     table = desk.model.of.id
     _say(desk, done, as_json=as_json)
     if not as_json:
@@ -155,7 +145,7 @@ def rescored(name: str, version: str, since: str, lake: str | None, *, as_json: 
 def rolled_back(name: str, since: str | None, lake: str | None, *, as_json: bool) -> None:
     """Roll the last promotion back."""
     _, where = place.existing(lake, writes=True)
-    desk = _desk(name, where)
+    desk = models.desk_of(name, where)
     _say(desk, desk.roll_back(_moment(since)), as_json=as_json)
 
 
@@ -167,31 +157,8 @@ def _say(desk: Desk, done: Decision, *, as_json: bool) -> None:
     say(f"{done.what}: {which} scores {desk.model.of.id} from {done.since} on")
 
 
-def _desk(name: str, lake: Lake) -> Desk:
-    return Desk(lake=lake, model=catalog.model(name), clock=clock.now, by=clock.login())
-
-
 def _moment(text: str | None) -> datetime | None:
     return moment(text, "--from") if text else None
-
-
-def _whole(lake: Lake, name: str, digits: str) -> str:
-    """Return the version that begins with some digits.
-
-    Raises:
-        DefinitionError: There is none, or there are several.
-    """
-    catalog.model(name)
-    known = [str(each["version"]) for each in model_shelf.versions(lake, name)]
-    fitting = [each for each in known if digits and each.startswith(digits)]
-    if len(fitting) == 1:
-        return fitting[0]
-    said = "several versions begin with" if fitting else "no version begins with"
-    raise DefinitionError(
-        f"{said} {digits or 'nothing'}",
-        hint=f"the versions of {name} are {', '.join(known) or 'none yet; train one'}.",
-        model=name,
-    )
 
 
 def _row(
@@ -240,7 +207,3 @@ def _words(decision: Decision) -> dict[str, object]:
         "at": decision.at,
         "by": decision.by,
     }
-
-
-def _spark(found: Settings, where: Lake) -> Any:  # noqa: ANN401  # its class takes half a second to import
-    return session.site(found, where.open_for_writing(), None, is_brief=True, says=note).spark
