@@ -1,9 +1,7 @@
 """``up``, ``status``, ``down``: the broker of a lake, and the stream."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime
 from typing import Annotated, Any
 
 import typer
@@ -13,29 +11,29 @@ from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say
 from jobs.core.errors import LakeError, TransientError
 from jobs.core.topic import Topic
-from jobs.engine.accounting.left_topics import read_before, topics_read
 from jobs.engine.accounting.undeclared import undeclared
 from jobs.engine.kafka import admin, local_broker
 from jobs.engine.kafka.recreated import WAY
-from jobs.engine.pipeline import radar
 from jobs.engine.pipeline.retention_risk import Level
-from jobs.engine.runtime import clock
-from jobs.engine.runtime.holders import is_there
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.runtime.store_away import KeysRefusedError, StoreAwayError
 from jobs.engine.service.catch_up_time import of_pulse
-from jobs.engine.service.condition import condition
 from jobs.engine.service.desired_state import Order, order
-from jobs.engine.service.heartbeat import heartbeat, near
 from jobs.engine.service.receivers import receivers
-from jobs.engine.service.stream_health import SILENT
 from jobs.engine.storage.damage import remedy
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.retired import fed, retired
-from jobs.engine.storage.rule_shelf import promotions
 from jobs.operate import lakes
 from jobs.operate.ledger import notices
-from jobs.operate.stream import always
+from jobs.operate.status import (
+    Status,
+    brought_up,
+    kept_near,
+    nearest_danger,
+    readers_of,
+    silence,
+    status_of,
+)
 from jobs.operate.stream_log import fails
 
 UNMOVED = 60
@@ -66,9 +64,8 @@ def up(
     strandline up --port 9092
     """
     found, where = lakes.configured(lake)
-    tables = fed(catalog.tables(), where)
     if found.kafka is not None:
-        lacking = admin.missing(found.kafka, found.kafka_options, tables)
+        lacking = admin.missing(found.kafka, found.kafka_options, fed(catalog.tables(), where))
         if as_json:
             emit(
                 {"address": found.kafka, "pid": None, "missing": [topic.name for topic in lacking]}
@@ -78,10 +75,8 @@ def up(
         if lacking:
             say(f"missing topics: {_listed(lacking)}; ask its operators to create them")
         return
-    running = local_broker.up(where.open_for_writing(), port)
-    read = topics_read(where)
-    gone = [each for each in admin.missing(running.address, {}, tables) if each.name in read]
-    made = admin.make_missing(running.address, tables, read)
+    done = brought_up(where, port)
+    running, made, gone = done.broker, done.made, done.gone
     if as_json:
         names = [topic.name for topic in made]
         lost = [topic.name for topic in gone]
@@ -92,14 +87,9 @@ def up(
         say(f"created {_listed(made)}")
     if gone:
         say(
-            f"not made anew: {', '.join(map(str, gone))}, read by {_readers(gone, where)} and deleted"
+            f"not made anew: {', '.join(map(str, gone))}, read by {readers_of(gone, where)} and deleted"
         )
         say(f"hint    {WAY}")
-
-
-def _readers(gone: Sequence[Topic], where: Lake) -> str:
-    names = {topic.name for topic in gone}
-    return " and ".join(each.id for each in catalog.tables() if names & read_before(each, where))
 
 
 def _listed(found: Sequence[Topic]) -> str:
@@ -126,9 +116,7 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
 
 def _show_near(where: Lake, error: LakeError, *, as_json: bool) -> None:
     """Show what this machine has of a lake whose store does not answer: the copy of the heartbeat, which is written first."""
-    kept = near(where, where.heartbeat).text()
-    beat: dict[str, Any] | None = json.loads(kept) if kept else None
-    lives = bool(beat and beat["alive"] and is_there(beat))
+    beat, lives = kept_near(where)
     since = beat["at"] if beat else None
     if as_json:
         emit(
@@ -157,12 +145,9 @@ def _show_near(where: Lake, error: LakeError, *, as_json: bool) -> None:
 
 def _show(found: Settings, where: Lake, *, as_json: bool) -> None:
     lakes.say_newer(where, note)
-    running = None if found.kafka else local_broker.status(where)
-    beat, asked = heartbeat(where, clock.now()), order(where)
-    live = heartbeat(where, clock.now(), where.feeds_beat)
-    promoted = promotions(where)
-    starting = always(found, where).is_starting()
-    wellness = condition(where, clock.now(), starting=starting)
+    known = status_of(found, where)
+    running, beat, asked, live = known.broker, known.beat, known.asked, known.alerts
+    promoted, starting, wellness = known.promoted, known.starting, known.condition
     if as_json:
         emit(
             {
@@ -174,13 +159,13 @@ def _show(found: Settings, where: Lake, *, as_json: bool) -> None:
                 "order": asdict(asked) if asked else None,
                 "alerts": live,
                 "deliveries": list(receivers(where)),
-                "radar": _nearest(where),
+                "radar": nearest_danger(where),
                 "rules": asdict(promoted[-1]) if promoted else None,
                 "retired": {name: asdict(each) for name, each in retired(where).items()},
                 "undeclared": undeclared(where),
             }
         )
-        _refuse_ill(beat, asked, starting=starting)
+        _refuse_ill(known)
         return
     say(f"lake    {where.root}")
     say(f"well    {'yes' if wellness.is_well else 'no'}: {wellness.sentence}")
@@ -215,7 +200,7 @@ def _show(found: Settings, where: Lake, *, as_json: bool) -> None:
         say(f"        was restarted {len(asked.attempts)} times; given up at {asked.gave_up}")
     if where.is_short_of_room():
         say(f"disk    {where.room_left()}; `strandline doctor` says what to do")
-    _refuse_ill(beat, asked, starting=starting)
+    _refuse_ill(known)
 
 
 def _say_left(where: Lake) -> None:
@@ -224,18 +209,10 @@ def _say_left(where: Lake) -> None:
         say(f"feeds   {line}")
 
 
-def _refuse_ill(beat: Mapping[str, Any] | None, asked: Order | None, *, starting: bool) -> None:
-    """Exit with 3 for a stream that should run and does not; one that starts has no heartbeat for some seconds."""
-    if starting or asked is None or not asked.runs or asked.is_suspended(clock.now()):
-        return
-    if not beat or not beat["alive"] or _silence(beat):
+def _refuse_ill(known: Status) -> None:
+    """Exit with 3 for a stream that should run and does not."""
+    if known.is_ill:
         raise SystemExit(TransientError.exit_code)
-
-
-def _silence(beat: Mapping[str, Any]) -> str:
-    """Return for how long a stream that lives has written no heartbeat, where that is too long."""
-    age = clock.now() - datetime.fromisoformat(beat["at"])
-    return f"{age.total_seconds():.0f} s" if age > SILENT else ""
 
 
 def _say_order(asked: Order | None) -> None:
@@ -247,15 +224,8 @@ def _say_order(asked: Order | None) -> None:
         )
 
 
-def _nearest(where: Lake) -> dict[str, Any] | None:
-    """Return the nearest danger that the radar saw when it looked last; None where it never looked, or saw none."""
-    seen = radar.last(where)
-    danger = radar.worst(seen[1]) if seen else None
-    return {"at": seen[0], **asdict(danger)} if seen and danger else None
-
-
 def _say_radar(where: Lake) -> None:
-    near = _nearest(where)
+    near = nearest_danger(where)
     if near and near["level"] in {Level.SOON, Level.URGENT, Level.LOST}:
         say(
             f"radar   {near['level']}: {near['reader']}, {near['source']}: {near['says']} (seen at {near['at']})"
@@ -265,8 +235,8 @@ def _say_radar(where: Lake) -> None:
 def _say_stream(beat: Mapping[str, Any] | None) -> None:
     if beat and beat["alive"]:
         say(f"stream  process {beat['pid']}, last heartbeat at {beat['at']}")
-        if silence := _silence(beat):
-            say(f"        silent: no heartbeat for {silence}; what follows is as old")
+        if quiet := silence(beat):
+            say(f"        silent: no heartbeat for {quiet}; what follows is as old")
         for name, pulse in beat["tables"].items():
             if waits := pulse.get("away") or pulse.get("gate") or pulse.get("sources"):
                 say(f"        {name} waits: {waits}")
