@@ -4,25 +4,22 @@ from typing import Annotated
 
 import typer
 
-from jobs import catalog
 from jobs.cli import completion, place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say
 from jobs.core.errors import DefinitionError
-from jobs.core.table import Ingested, Table
 from jobs.engine.accounting.left_topics import NOT_ASKED
-from jobs.engine.accounting.undeclared import remedy, undeclared
-from jobs.engine.pipeline.runner import Site
-from jobs.engine.quarantine.write import Signed
 from jobs.engine.repair import leave_topic, retire_table
-from jobs.engine.repair.leave_topic import Leaving
-from jobs.engine.runtime import clock
-from jobs.engine.runtime.settings import Settings
-from jobs.engine.storage.handover import handed_over
-from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
-from jobs.operate import lakes, session
-from jobs.operate.ranges import moment
+from jobs.operate.retirement import (
+    Leave,
+    declared,
+    moved,
+    received,
+    refuse_without_reason,
+    retired,
+    topic_left,
+)
 
 AnyTableArgument = Annotated[
     str,
@@ -124,46 +121,22 @@ def _refuse_mixed(
 def _retire_table(  # noqa: PLR0913  # options of the command line
     name: str, because: str, lake: str | None, *, deletes: bool, undo: bool, as_json: bool
 ) -> None:
-    _refuse_without_reason(because)
+    refuse_without_reason(because)
     _, where = place.existing(lake, writes=True)
     found: dict[str, object] = {"table": name}
     if deletes:
         retire_table.delete(name, where)
         words = "is deleted"
     elif undo:
-        retire_table.take_back(_declared(name, where), where)
+        retire_table.take_back(declared(name, where), where)
         words = "is fed again from where it ended; a stream takes it in with `strandline restart`"
     else:
-        table = _declared(name, where)
-        where.refuse_missing(table)
-        signed = Signed(who=clock.login(), at=clock.now(), why=because.strip())
-        with handed_over(table, where, clock.now, "retire", note=note) as writer:
-            ended = retire_table.retire(table, where, signed, writer)
-        found["retired"] = ended.words
-        for each in leave_topic.feeds_of(table, where) if isinstance(table, Ingested) else ():
-            note(
-                f"{each} reads the same topics live, and goes on; `strandline alerts --pause` stops it"
-            )
+        found["retired"] = retired(name, where, because, note).words
         words = "is retired; it is read, and no longer fed"
     if as_json:
         emit({**found, "deleted": deletes, "undone": undo})
     else:
         say(f"{name} {words}")
-
-
-def _declared(name: str, where: Lake) -> Table:
-    """Return the table of a name.
-
-    Raises:
-        DefinitionError: No module declares it; the lake may have it all the same.
-    """
-    if name in undeclared(where):
-        raise DefinitionError(
-            f"{where.root} has {name}, and no module declares it, so how it is read, masked and forgotten from is not known",
-            hint=remedy(name),
-            table=name,
-        )
-    return catalog.find(name)
 
 
 def _retire_topic(  # noqa: PLR0913  # as above
@@ -176,18 +149,11 @@ def _retire_topic(  # noqa: PLR0913  # as above
     as_json: bool,
 ) -> None:
     topic, former, leave_unread = named
-    found, where, chosen = _asked(table, because, lake)
-    signed = Signed(who=clock.login(), at=clock.now(), why=because.strip())
-    site = _site(found, where, None)
-    try:
-        if undo:
-            entry = leave_topic.take_back(chosen, topic, where, site, signed)
-        else:
-            known = former or lakes.address(found, where)
-            leaving = Leaving(signed=signed, address=known, leaves_unread=leave_unread)
-            entry = leave_topic.retire(chosen, topic, where, site, leaving)
-    finally:
-        site.spark.stop()
+    refuse_without_reason(because)
+    found, where = place.existing(lake, writes=True)
+    chosen = received(table, where)
+    leave = Leave(because=because, former=former, leaves_unread=leave_unread, undo=undo)
+    entry = topic_left(chosen, topic, leave, found, where, note)
     if as_json:
         emit(_figures(entry))
         return
@@ -230,18 +196,11 @@ def move(  # noqa: PLR0913, PLR0917  # as above
     STRANDLINE_KAFKA=new:9092 strandline move bronze.dhcp_events --from old:9092 --because "the old data centre closes"
     strandline move bronze.dhcp_events --undo --because "the new cluster is not ready"
     """
-    found, where, chosen = _asked(table, because, lake)
-    signed = Signed(who=clock.login(), at=clock.now(), why=because.strip())
-    site = _site(found, where, None if undo else lakes.demanded_address(found, where))
-    try:
-        if undo:
-            entry = leave_topic.move_back(chosen, where, site, signed)
-        else:
-            leaving = Leaving(signed=signed, address=former, leaves_unread=leave_unread)
-            begin = moment(since, "--since") if since else None
-            entry = leave_topic.move(chosen, where, site, leaving, begin)
-    finally:
-        site.spark.stop()
+    refuse_without_reason(because)
+    found, where = place.existing(lake, writes=True)
+    chosen = received(table, where)
+    leave = Leave(because=because, former=former, leaves_unread=leave_unread, undo=undo)
+    entry = moved(chosen, leave, since, found, where, note)
     if as_json:
         emit(_figures(entry))
         return
@@ -254,33 +213,6 @@ def move(  # noqa: PLR0913, PLR0917  # as above
         note(
             f"{name} reads the same topics live, and stops at the other cluster (infra/runbooks/lost.md)"
         )
-
-
-def _refuse_without_reason(because: str) -> None:
-    if not because.strip():
-        raise DefinitionError(
-            "what a table is fed from is changed for a reason",
-            hint='give it: --because "the old data centre closes".',
-        )
-
-
-def _asked(table: str, because: str, lake: str | None) -> tuple[Settings, Lake, Ingested]:
-    _refuse_without_reason(because)
-    found, where = place.existing(lake, writes=True)
-    chosen = catalog.find(table)
-    if not isinstance(chosen, Ingested):
-        raise DefinitionError(
-            f"{table} reads tables and no topic",
-            hint=f"name the bronze table at its begin; it reads {', '.join(each.id for each in chosen.upstream)}.",
-            table=table,
-        )
-    where.refuse_missing(chosen)
-    return found, where, chosen
-
-
-def _site(found: Settings, where: Lake, address: str | None) -> Site:
-    note("starting Spark …")
-    return session.site(found, where, address, is_brief=True, says=note)
 
 
 def _figures(entry: Entry) -> dict[str, object]:

@@ -54,7 +54,7 @@ REASONS = {
     "jobs.engine.pipeline.radar:keep": AGAIN,
     "jobs.engine.pipeline.spark_plan:refusal": "a copy of a checkpoint, thrown away with its folder",
     "jobs.engine.repair.accept_loss:accept": ACCEPTED,
-    "jobs.cli.retiring:move": "moves a table to another cluster, and no file",
+    "jobs.operate.retirement:moved": "moves a table to another cluster, and no file",
     "jobs.engine.repair.leave_topic:_commit": "one commit without rows; typed twice it is refused: test_leave_topic.py",
     "jobs.engine.repair.accept_loss:accept_of_feed": ACCEPTED,
     "jobs.engine.repair.retire_table:delete": "a table that no module declares, its log last; typed again it goes on",
