@@ -10,6 +10,8 @@ from pathlib import Path
 from infra.home import ROOT
 
 CONSTRAINTS = "infra/constraints.txt"
+TEXTS = ("license", "license-files")
+"""What a wheel carries and pip installs nothing by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +70,9 @@ class Place:
     def wanted_packages(self) -> str:
         """Return the hash that the note must have: of pins, Python, and the place, which is part of the scripts."""
         project = tomllib.loads((self.root / "pyproject.toml").read_text())
-        # The tools' settings are in the same file; a change of them must not send pip to the network.
-        asked = {name: project.get(name) for name in ("build-system", "project")}
+        # The tools' settings are in the same file, and the licence; a change of them must not send pip to the network.
+        own = {name: each for name, each in project["project"].items() if name not in TEXTS}
+        asked = {"build-system": project.get("build-system"), "project": own}
         pins = (self.root / CONSTRAINTS).read_text()
         facts = json.dumps([asked, pins, python_version(self.venv), str(self.root)])
         facts += " lean" * self.lean

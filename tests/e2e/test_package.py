@@ -100,6 +100,18 @@ def test_the_wheel_has_all_that_the_engine_reads(wheel: Unpacked) -> None:
     assert "strandline/__init__.py" in wheel.names
 
 
+def test_the_wheel_carries_its_licence_and_the_notices(wheel: Unpacked) -> None:
+    """Where every wheel has them, so that whatever lists licences finds it."""
+    (facts,) = wheel.site.glob("strandline-*.dist-info/METADATA")
+    shown = facts.read_text()
+
+    for name in ("LICENSE", "NOTICE"):
+        kept = facts.parent / "licenses" / "infra" / name
+        assert kept.read_bytes() == (tree.ROOT / "infra" / name).read_bytes()
+        assert f"License-File: infra/{name}\n" in shown
+    assert "License-Expression: Apache-2.0\n" in shown
+
+
 @pytest.mark.slow
 def test_the_project_passes_its_own_tests(wheel: Unpacked, shop: Path) -> None:
     """Its lint and its tests are what its `make test` runs; Spark's workers find its modules too.

@@ -55,6 +55,14 @@ def test_a_changed_tool_setting_installs_nothing(place: setup.Place) -> None:
     assert setup.has_packages(place)
 
 
+def test_another_licence_installs_nothing(place: setup.Place) -> None:
+    """It is a text that the wheel carries."""
+    licensed = PROJECT.replace('"x"', '"x"\nlicense = "Apache-2.0"\nlicense-files = ["LICENSE"]')
+    (place.root / "pyproject.toml").write_text(licensed)
+
+    assert setup.has_packages(place)
+
+
 def test_an_interrupted_pip_makes_the_environment_anew(place: setup.Place) -> None:
     """Pip takes a half-copied package for an installed one."""
     place.unfinished.touch()
