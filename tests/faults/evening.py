@@ -232,7 +232,8 @@ class Evening:
     def _said(self) -> str:
         """Return what a person would read."""
         status = strandline("status", "--lake", self.lake.root)
-        lines = [line.strip() for line in status.out.splitlines()]
+        # Before anything is cut: half of a path would stay, which is of one machine.
+        lines = [line.strip() for line in self._placed(status.out).splitlines()]
         ill = [line for line in lines if _is_ill(line)]
         self._look.look()
         figures = values(self._look)
@@ -246,9 +247,12 @@ class Evening:
         parts = (
             f"status {status.code}: {(ill or ['nothing ill'])[0][:110]}",
             f"metrics: {', '.join(alarms) or 'nothing'}",
-            f"Dagster: {condition(self.lake, clock.now()).sentence[:110]}; watchdog: {self._dagster or 'nothing'}",
+            f"Dagster: {self._placed(condition(self.lake, clock.now()).sentence)[:110]}; watchdog: {self._dagster or 'nothing'}",
         )
-        return "<br>".join(parts).replace("|", "/").replace(str(self.lake.root), "LAKE")
+        return "<br>".join(parts).replace("|", "/")
+
+    def _placed(self, text: str) -> str:
+        return text.replace(str(self.lake.root), "LAKE")
 
     def _names(self, table: str) -> bool:
         status = strandline("status", "--lake", self.lake.root)
