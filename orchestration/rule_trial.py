@@ -7,9 +7,8 @@ from dagster import AssetCheckResult, AssetKey, MaterializeResult
 from jobs.core.errors import LakeError
 from jobs.operate.backtest import on_history
 from jobs.operate.listener import tenths
-from jobs.rules.examples import broken
+from jobs.operate.rule_examples import contradictions
 from jobs.rules.sigma.folder import Folder
-from jobs.rules.threshold_examples import broken_thresholds
 from orchestration import rule_checks
 from orchestration.failures import again_or_failed
 from orchestration.links import backtest_linked
@@ -66,8 +65,6 @@ def _sound(rule: Rule, name: AssetKey, wrong: Mapping[str, str]) -> Iterator[Ass
 def _wrong(folder: Folder, spark: SparkResource) -> dict[str, str]:
     """Return the first example that contradicts each rule, as a reason."""
     found: dict[str, str] = {}
-    for each in broken(folder.rules, spark.spark_session):
-        found.setdefault(each.rule.id, each.reason)
-    for rule, why in broken_thresholds(folder.thresholds):
-        found.setdefault(rule.id, why)
+    for each in contradictions(folder, spark.spark_session):
+        found.setdefault(each.rule, each.reason)
     return found

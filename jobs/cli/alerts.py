@@ -1,6 +1,5 @@
 """``alerts``: raise alerts from Kafka to Kafka, in a process of its own."""
 
-from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,27 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table as Grid
 
-from jobs import catalog
 from jobs.cli import alerts_background, stopping
 from jobs.cli.place import LakeOption
 from jobs.cli.screen import grid, is_terminal, live, note, show
 from jobs.cli.streaming import logged
-from jobs.core.errors import DefinitionError
-from jobs.core.feed import Feed
 from jobs.core.modes import Continuous, FeedMode, MicroBatch, RealTime
-from jobs.engine.accounting.left_topics import topics_read
-from jobs.engine.kafka import admin, local_broker
-from jobs.engine.pipeline.feed_query import slots
-from jobs.engine.pipeline.runner import Site
 from jobs.engine.runtime.log_files import bound
-from jobs.engine.runtime.settings import Settings
 from jobs.engine.service.feed_host import FeedHost
 from jobs.engine.service.program import ALERTS
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.locks import refuse_if_taken
-from jobs.operate import lakes, session
-from jobs.operate.durations import seconds
+from jobs.operate import lakes
 from jobs.operate.stream_log import Log, log_books
+from jobs.operate.words import seconds
 
 if TYPE_CHECKING:
     from jobs.rules.alert_rule import AlertRule
@@ -119,6 +110,7 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         # Not imported above: pySigma takes half a second, and the help of all verbs needs none of it.
         from jobs.operate.alert_rules import live_folder, model_rules  # noqa: PLC0415  # as above
         from jobs.operate.live_rules import LiveRules  # noqa: PLC0415  # as above
+        from jobs.operate.raising import feeds_of, ready_to_raise  # noqa: PLC0415  # as above
 
         def rules_at() -> Path:
             return folder or live_folder(found, where)
@@ -126,12 +118,12 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         def also() -> "list[AlertRule]":
             return [] if folder or found.rules else model_rules(where)
 
-        sources = _sources(rules_at(), also())
+        sources = feeds_of(rules_at(), note, also())
         how = MODES[mode](every=seconds(every or EVERY[mode]))
         asked = stopping.asked(within=stopping.AT_LAST)  # from here on, also while Spark starts
         for feed in sources:
             refuse_if_taken(feed, where)
-        site = _ready(found, where, how)
+        site = ready_to_raise(found, where, how, note)
         rules = LiveRules(rules_at, where, site.spark, log, also)
         begun = rules.feeds()
         host = FeedHost(
@@ -164,48 +156,15 @@ def _words(folder: Path | None, mode: ModeName, every: str | None, is_first: boo
     if every is not None:
         seconds(every)
     if folder is not None:
-        _sources(folder)  # a mistake is shown here, and not in a log
+        from jobs.operate.raising import feeds_of  # noqa: PLC0415  # as above
+
+        feeds_of(folder, note)  # a mistake is shown here, and not in a log
     return [
         *((str(folder.absolute()),) if folder else ()),
         *(("--mode", mode) if mode is not ModeName.REAL_TIME else ()),
         *(("--every", every) if every else ()),
         *(("--from-beginning",) if is_first else ()),
     ]
-
-
-def _sources(folder: Path, also: "Sequence[AlertRule]" = ()) -> list[Feed]:
-    """Return the feeds of the rules of a folder, before any of them has been tried."""
-    from jobs.cli.rule_book import rules_of  # noqa: PLC0415  # as above
-    from jobs.rules.live import feeds  # noqa: PLC0415  # as above
-
-    rules = [*rules_of(folder), *also]
-    if not rules:
-        raise DefinitionError(
-            f"no rule of {folder} runs", hint="`strandline rules lint` names each with its reason."
-        )
-    return feeds(rules)
-
-
-def _ready(found: Settings, where: Lake, mode: FeedMode) -> Site:
-    """Start a Spark that has a thread for each partition that rules may look at, also those that are added later."""
-    from jobs.bronze import alerts as bronze  # noqa: PLC0415  # a project of other tables has the other verbs
-    from jobs.rules.model_rule import model_source  # noqa: PLC0415  # as above
-    from jobs.rules.sources import SOURCES  # noqa: PLC0415  # as above
-
-    address = lakes.demanded_address(found, where)
-    scored = [source for each in catalog.models() if (source := model_source(each))]
-    read = [source for each in (*SOURCES, *scored) for source in each.table.upstream]
-    if found.kafka is None:
-        admin.make_missing(address, [*read, bronze.TABLE], topics_read(where))
-    partitions = admin.topics(address, found.kafka_options)
-    needed = sum(partitions.get(topic.name, 0) for source in read for topic in source.topics)
-    cores = max(found.cores, slots(mode, needed))
-
-    def locate() -> str | None:
-        return lakes.address(found, where) or local_broker.remembered(where)
-
-    sized = found.model_copy(update={"cores": cores})
-    return session.site(sized, where.open_for_writing(), found.kafka, locate=locate, says=note)
 
 
 def _watched(host: FeedHost, where: Lake, mode: FeedMode) -> None:

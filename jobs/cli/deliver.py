@@ -72,4 +72,4 @@ def deliver(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     }
     # Not imported above: it imports the rules, and a project of other tables has the other verbs.
     work = importlib.import_module("jobs.cli.delivered")
-    work.delivered(work.Words(**words), lake, as_json=as_json)
+    work.delivered(work.Delivery(**words), lake, as_json=as_json)

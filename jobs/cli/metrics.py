@@ -11,7 +11,7 @@ from jobs.cli.place import LakeOption
 from jobs.cli.screen import note, record
 from jobs.engine.runtime import clock
 from jobs.operate import lakes
-from jobs.operate.durations import seconds
+from jobs.operate.words import seconds
 
 PORT = 9464
 """The usual port of programs that expose metrics beside their own work."""

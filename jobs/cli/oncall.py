@@ -13,9 +13,9 @@ from jobs.engine.runtime.open_files import refuse_too_many
 from jobs.engine.service.stream_options import EVERY as EVERY_OPTION
 from jobs.engine.service.stream_options import MAX_OFFSETS
 from jobs.operate import lakes
-from jobs.operate.durations import seconds
 from jobs.operate.preflight import refuse_unsafe
 from jobs.operate.stream import always, asked_of
+from jobs.operate.words import seconds
 
 WhyOption = Annotated[str, typer.Option("--why", help="Reason; `strandline status` shows it.")]
 

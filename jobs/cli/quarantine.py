@@ -12,15 +12,15 @@ from jobs import catalog
 from jobs.cli import place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say, show
-from jobs.core.errors import DefinitionError
 from jobs.core.table import Judged, Table
-from jobs.engine.quarantine.browse import Held, KafkaPlace, Pile, piles, rows
+from jobs.engine.quarantine.browse import Held, Pile, piles, rows
 from jobs.engine.quarantine.export import export
 from jobs.engine.quarantine.summary import harmless
 from jobs.engine.runtime import clock
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
 from jobs.engine.trace.unmasked_log import write_down
+from jobs.operate.words import placed
 from quality import mask
 
 TableArgument = Annotated[
@@ -207,23 +207,6 @@ def export_(
         emit({"table": table, "file": str(to), "rows": count})
     else:
         say(f"{count:,} rows in {to}")
-
-
-def placed(at: str | None) -> KafkaPlace | None:
-    """Parse a place in Kafka.
-
-    Raises:
-        DefinitionError: It is not one.
-    """
-    if at is None:
-        return None
-    topic, *numbers = at.rsplit("/", 2)
-    if not topic or len(numbers) != 2 or not all(each.isdigit() for each in numbers):  # noqa: PLR2004  # partition and offset
-        raise DefinitionError(
-            f"--at {at!r} is no place in Kafka",
-            hint="write topic/partition/offset, such as device-telemetry/0/17.",
-        )
-    return topic, int(numbers[0]), int(numbers[1])
 
 
 def _masked(row: Held, table: Table, lake: Lake) -> Held:

@@ -6,10 +6,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from jobs.cli.rule_book import note_refused, read
-from jobs.cli.screen import emit, show
+from jobs.cli.screen import emit, note, show
 from jobs.core.errors import DefinitionError
 from jobs.operate import lakes
+from jobs.operate.alert_rules import read_rules, refused_words
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.sigma.folder import Folder
 from jobs.rules.threshold_rule import ThresholdRule
@@ -34,7 +34,7 @@ def listed(
     Raises:
         DefinitionError: No backtest has found out which rules are asked for.
     """
-    found = read(folder)
+    found = read_rules(folder)
     if attack:
         _tags(found, as_json=as_json)
         return
@@ -57,7 +57,8 @@ def listed(
         return
     names = (*LISTED, *shown)
     show(None, names, [tuple(each[name] for name in names) for each in records])
-    note_refused(found)
+    if words := refused_words(found):
+        note(words)
 
 
 def _tags(found: Folder, *, as_json: bool) -> None:

@@ -17,7 +17,7 @@ from jobs.engine.runtime.settings import settings
 from jobs.engine.service import sql_users
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
-from jobs.operate.durations import seconds
+from jobs.operate.words import seconds
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 PORT = 10000

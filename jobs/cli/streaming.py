@@ -19,10 +19,10 @@ from jobs.engine.service.stream_host import Host
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.locks import refuse_if_taken
 from jobs.operate import lakes
-from jobs.operate.durations import seconds
 from jobs.operate.ending import exit_code, foreseen
 from jobs.operate.preflight import ready_to_stay, without_retired
 from jobs.operate.stream_log import Log, StreamLog, log_books, waits_for
+from jobs.operate.words import seconds
 
 EVERY = "5s"
 

@@ -67,6 +67,26 @@ def chosen(named: str | None) -> Folder:
     return found
 
 
+def read_rules(folder: Path | None) -> Folder:
+    """Return the rules of a folder, or of the starter set.
+
+    Raises:
+        DefinitionError: There is no such folder.
+    """
+    if folder is not None and not folder.is_dir():
+        raise DefinitionError(
+            f"there is no folder {folder}", hint="name a folder with Sigma rules, or none."
+        )
+    return read_folder(folder or STARTER)
+
+
+def refused_words(found: Folder) -> str:
+    """Return in words how many rules do not run; empty where all do."""
+    if not found.refused:
+        return ""
+    return f"{len(found.refused):,} rules do not run; `strandline rules lint` names each with its reason"
+
+
 def folder_of(named: str | None) -> Path:
     """Return the folder in which the files of these rules are."""
     path = Path(named) if named is not None else STARTER

@@ -10,7 +10,7 @@ from jobs.engine.service.maintain import Policy
 from jobs.engine.service.orphan_files import Left, left, take_away
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.pinned_versions import let_go
-from jobs.operate.durations import seconds
+from jobs.operate.words import seconds
 
 GENTLE = 10
 """By how much the process lowers its priority, so that a stream on the same cores goes first."""

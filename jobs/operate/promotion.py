@@ -13,11 +13,10 @@ from jobs.engine.storage import rule_shelf
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.rule_shelf import Promotion
 from jobs.operate import alert_rules
+from jobs.operate.rule_examples import contradictions
 from jobs.rules.alert_rule import AlertRule
-from jobs.rules.examples import broken
 from jobs.rules.rule_folder import file_of
 from jobs.rules.sigma.folder import STARTER, Folder, read_folder
-from jobs.rules.threshold_examples import broken_thresholds
 from jobs.rules.threshold_rule import ThresholdRule
 from quality.report.backtest import Backtest
 
@@ -68,10 +67,8 @@ def refuse_contradicted(own: Folder, spark: SparkSession) -> None:
     Raises:
         DefinitionError: One does.
     """
-    wrong = [(each.rule.origin, each.reason) for each in broken(own.rules, spark)]
-    wrong += [(rule.origin, why) for rule, why in broken_thresholds(own.thresholds)]
     _refuse(
-        [f"{origin}: {reason}" for origin, reason in wrong],
+        [f"{each.origin}: {each.reason}" for each in contradictions(own, spark)],
         "correct the rule or the example; `strandline rules explain` names the clauses that fail.",
     )
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from jobs.cli.quarantine import placed
 from jobs.core.errors import DefinitionError
 from jobs.engine.storage.lake import Lake
+from jobs.operate.words import placed
 from jobs.silver import user_actions
 from tests.cli.inside import strandline, succeeded
 from tests.engine.written import written

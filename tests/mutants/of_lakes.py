@@ -149,8 +149,8 @@ FAULTS = (
     Mutant(
         "a rule goes live that contradicts its examples",
         "jobs/operate/promotion.py",
-        "wrong += [(rule.origin, why) for rule, why in broken_thresholds(own.thresholds)]",
-        "wrong = []",
+        "for each in contradictions(own, spark)]",
+        "for each in []]",
         ("tests/cli/test_promote.py",),
     ),
     Mutant(

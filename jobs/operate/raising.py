@@ -1,0 +1,58 @@
+"""What raises alerts is made ready: the feeds of its rules, and a Spark that has a thread for each partition."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from jobs import catalog
+from jobs.bronze import alerts as bronze
+from jobs.core.errors import DefinitionError
+from jobs.core.feed import Feed
+from jobs.core.modes import FeedMode
+from jobs.engine.accounting.left_topics import topics_read
+from jobs.engine.kafka import admin, local_broker
+from jobs.engine.pipeline.feed_query import slots
+from jobs.engine.pipeline.runner import Site
+from jobs.engine.runtime.settings import Settings
+from jobs.engine.storage.lake import Lake
+from jobs.operate import lakes, session
+from jobs.operate.alert_rules import read_rules, refused_words
+from jobs.operate.listener import Says
+from jobs.rules.alert_rule import AlertRule
+from jobs.rules.live import feeds
+from jobs.rules.model_rule import model_source
+from jobs.rules.sources import SOURCES
+
+
+def feeds_of(folder: Path, says: Says, also: Sequence[AlertRule] = ()) -> list[Feed]:
+    """Return the feeds of the rules of a folder, before any of them has been tried.
+
+    Raises:
+        DefinitionError: There is no such folder, or no rule of it runs.
+    """
+    found = read_rules(folder)
+    if words := refused_words(found):
+        says(words)
+    rules = [*found.every, *also]
+    if not rules:
+        raise DefinitionError(
+            f"no rule of {folder} runs", hint="`strandline rules lint` names each with its reason."
+        )
+    return feeds(rules)
+
+
+def ready_to_raise(found: Settings, where: Lake, mode: FeedMode, says: Says) -> Site:
+    """Start a Spark that has a thread for each partition that rules may look at, also those that are added later."""
+    address = lakes.demanded_address(found, where)
+    scored = [source for each in catalog.models() if (source := model_source(each))]
+    read = [source for each in (*SOURCES, *scored) for source in each.table.upstream]
+    if found.kafka is None:
+        admin.make_missing(address, [*read, bronze.TABLE], topics_read(where))
+    partitions = admin.topics(address, found.kafka_options)
+    needed = sum(partitions.get(topic.name, 0) for source in read for topic in source.topics)
+    cores = max(found.cores, slots(mode, needed))
+
+    def locate() -> str | None:
+        return lakes.address(found, where) or local_broker.remembered(where)
+
+    sized = found.model_copy(update={"cores": cores})
+    return session.site(sized, where.open_for_writing(), found.kafka, locate=locate, says=says)
