@@ -1,5 +1,6 @@
 """``alerts``: raise alerts from Kafka to Kafka, in a process of its own."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -7,17 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table as Grid
 
-from jobs.cli import alerts_background, stopping
+from jobs.cli import stopping
 from jobs.cli.place import LakeOption
-from jobs.cli.screen import grid, is_terminal, live, note, show
-from jobs.cli.streaming import logged
+from jobs.cli.screen import emit, grid, is_terminal, live, note, say, show
+from jobs.cli.stream import logged
 from jobs.core.modes import Continuous, FeedMode, MicroBatch, RealTime
 from jobs.engine.runtime.log_files import bound
+from jobs.engine.runtime.settings import Settings
 from jobs.engine.service.feed_host import FeedHost
 from jobs.engine.service.program import ALERTS
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.locks import refuse_if_taken
 from jobs.operate import lakes
+from jobs.operate.stream import always
 from jobs.operate.stream_log import Log, log_books
 from jobs.operate.words import seconds
 
@@ -99,11 +102,9 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     if background or pause:
         found, where = lakes.configured(lake)
         if pause:
-            alerts_background.paused(found, where, as_json=as_json)
+            _paused(found, where, as_json=as_json)
             return
-        alerts_background.started(
-            found, where, _words(folder, mode, every, from_beginning), as_json=as_json
-        )
+        _started(found, where, _words(folder, mode, every, from_beginning), as_json=as_json)
         return
     with logged(as_json=as_json) as log:
         found, where = lakes.configured(lake)
@@ -149,6 +150,30 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     if not as_json:
         rows = [(pulse.feed, pulse.read, pulse.written) for pulse in host.pulses]
         show("stopped", ("feed", "read", "alerts"), rows)
+
+
+def _started(found: Settings, where: Lake, words: Sequence[str], *, as_json: bool) -> None:
+    """Start it, unless it runs, and wait for its first heartbeat."""
+    where.open_for_writing()
+    lakes.demanded_address(found, where)
+    note("starting the process that raises alerts …")
+    pid = always(found, where, program=ALERTS).resume(words)
+    if as_json:
+        emit({"pid": pid})
+    else:
+        say(f"alerts are raised (process {pid}); `strandline alerts --pause` stops it")
+
+
+def _paused(found: Settings, where: Lake, *, as_json: bool) -> None:
+    """Stop it, and keep it stopped."""
+    stopped = always(found, where, program=ALERTS).pause()
+    if as_json:
+        emit({"stopped": stopped})
+    else:
+        say(
+            "no more alerts are raised" if stopped else "no process in the background raised alerts"
+        )
+        say("it stays so until `strandline alerts --background`")
 
 
 def _words(folder: Path | None, mode: ModeName, every: str | None, is_first: bool) -> list[str]:  # noqa: FBT001  # an option

@@ -4,7 +4,7 @@ from rich.table import Table as Grid
 
 from jobs.cli import stopping
 from jobs.cli.screen import grid, is_terminal, live, note, show
-from jobs.cli.streaming import logged
+from jobs.cli.stream import logged
 from jobs.engine.service.delivery_desk import Logger
 from jobs.engine.service.delivery_host import DeliveryHost
 from jobs.operate import lakes

@@ -23,7 +23,7 @@ print(json.dumps(found))
 """
 READ = {
     "the catalog": ("jobs.catalog", "quality", "infra"),
-    "the command line": ("jobs.cli.main", "jobs.cli.work", "jobs.cli.demo", "jobs.cli.ledger"),
+    "the command line": ("jobs.cli.main", "jobs.cli.run", "jobs.cli.demo", "jobs.cli.ledger"),
     "the runner": (
         "jobs.engine.pipeline.runner",
         "jobs.engine.service.stream_host",

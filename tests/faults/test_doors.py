@@ -89,7 +89,7 @@ REASONS = {
     "jobs.engine.storage.spark_checkpoint:plan_epoch": "the plan is one file, put at once; without it the next start plans anew",
     "jobs.engine.storage.withdrawn_batch:_forget_state": EDITED,
     "jobs.operate.demo:_empty": AGAIN,
-    "jobs.cli.events:produce": AGAIN,
+    "jobs.cli.produce:produce": AGAIN,
     "jobs.cli.formats:deliver": AGAIN,
     "jobs.cli.formats:_replaced": AGAIN,
     "jobs.cli.formats:stream": AGAIN,

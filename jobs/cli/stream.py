@@ -1,0 +1,226 @@
+"""``stream``, ``resume``, ``pause``, ``drain``, ``restart``: keep tables up to date, on a terminal as a table of figures, elsewhere as a log, or always in the background."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+from rich.table import Table as Grid
+
+from jobs.cli import place, stopping
+from jobs.cli.place import JsonOption, LakeOption, TablesArgument
+from jobs.cli.run import MaxOffsets, run_and_show
+from jobs.cli.screen import emit, grid, is_terminal, live, note, record, say, show
+from jobs.core.modes import MicroBatch
+from jobs.engine.runtime import clock
+from jobs.engine.runtime.jvm import kill
+from jobs.engine.runtime.log_files import bound
+from jobs.engine.runtime.open_files import refuse_too_many
+from jobs.engine.service.stream_host import Host
+from jobs.engine.service.stream_options import EVERY as EVERY_OPTION
+from jobs.engine.service.stream_options import MAX_OFFSETS
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.locks import refuse_if_taken
+from jobs.operate import lakes
+from jobs.operate.ending import exit_code, foreseen
+from jobs.operate.preflight import ready_to_stay, refuse_unsafe, without_retired
+from jobs.operate.stream import always, asked_of
+from jobs.operate.stream_log import Log, StreamLog, log_books, waits_for
+from jobs.operate.words import seconds
+
+EVERY = "5s"
+WhyOption = Annotated[str, typer.Option("--why", help="Reason; `strandline status` shows it.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    app.command("stream")(stream)
+    app.command("resume")(resume)
+    app.command("pause")(pause)
+    app.command("drain")(drain)
+    app.command("restart")(restart)
+
+
+def stream(  # noqa: PLR0913, PLR0917  # each is an option of the command line
+    tables: TablesArgument = None,
+    every: Annotated[str, typer.Option(help="Time from batch to batch: 500ms, 5s, 1m.")] = EVERY,
+    max_offsets: MaxOffsets = None,
+    patient: Annotated[
+        bool, typer.Option("--patient", help="Start even without Kafka, and wait for it.")
+    ] = False,
+    lake: LakeOption = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Log in JSON, one record a line, for programs.")
+    ] = False,
+) -> None:
+    r"""Keep tables up to date until Ctrl-C, all of them in one process.
+
+    \b
+    strandline stream
+    strandline stream bronze.device_telemetry silver.device_telemetry --every 1s
+    """
+    with logged(as_json=as_json) as log:
+        found, where = lakes.configured(lake)
+        chosen = without_retired(lakes.named(tables), where)
+        mode = MicroBatch(every=seconds(every), max_offsets=max_offsets)
+        asked = stopping.asked(within=stopping.AT_LAST)  # from here on, also while Spark starts
+        for table in chosen:
+            refuse_if_taken(table, where)
+        host = Host(
+            chosen, mode, where, ready_to_stay(found, where, chosen, note, patient=patient), asked
+        )
+        if is_terminal() and not as_json:
+            _watched(host, where)
+        else:
+            _unwatched(host, where, log)
+    if not as_json:
+        rows = [(pulse.table, pulse.batches, pulse.read) for pulse in host.pulses.values()]
+        show("stopped", ("table", "batches", "read"), rows)
+
+
+def _watched(host: Host, where: Lake) -> None:
+    tables = len(host.pulses)
+    note(f"streaming {tables} tables of {where.root}; Ctrl-C stops after the running batch")
+    with live(lambda: _pulses(host)) as refresh:
+        _serve(host, lambda _: refresh())
+
+
+def _unwatched(host: Host, where: Lake, log: Log) -> None:
+    log.info("started", tables=list(host.pulses), lake=str(where.root))
+    stream_log = StreamLog(log)
+
+    def look(host: Host) -> None:
+        stream_log.look(host.pulses.values(), host.errors)
+        log_books(log, host.closer.news())
+        bound(where.log("stream").local)  # the log of a background stream
+
+    _serve(host, look)
+    for pulse in host.pulses.values():
+        log.info("stopped", table=pulse.table, batches=pulse.batches, rows=pulse.read)
+
+
+def _serve(host: Host, look: Callable[[Host], None]) -> None:
+    try:
+        host.serve(look)
+    finally:
+        if host.hung:
+            kill(host.spark)
+        stopping.deaf()
+
+
+@contextmanager
+def logged(*, as_json: bool) -> Iterator[Log]:
+    """Yield the log; with JSON, the error that ends the stream is its last record."""
+    # Not imported above: it takes a third of a second, for which no other verb should wait.
+    from jobs.engine.runtime.log_writer import logger  # noqa: PLC0415  # as above
+
+    log = logger(record if as_json else note, clock.now, as_json=as_json)
+    try:
+        yield log
+    except Exception as error:
+        if not as_json:
+            raise
+        log.critical("ended", exc_info=foreseen(error) or error)
+        raise SystemExit(exit_code(error)) from error
+
+
+def _pulses(host: Host) -> Grid:
+    columns = ("table", "batches", "rows/s", "lag", "watermark", "last batch ms", "at", "waits")
+    rows = [
+        (p.table, p.batches, p.rate, p.lag, p.watermark, p.last_ms, p.at, waits_for(p))
+        for p in host.pulses.values()
+    ]
+    return grid(None, columns, rows)
+
+
+def resume(  # noqa: PLR0913, PLR0917  # each is an option of the command line
+    tables: TablesArgument = None,
+    every: Annotated[
+        str | None, typer.Option(help=f"Time from batch to batch; {EVERY} when absent.")
+    ] = None,
+    max_offsets: MaxOffsets = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All tables, when fewer were named the last time.")
+    ] = False,
+    why: WhyOption = "",
+    lake: LakeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Start the always-on stream in the background, unless it runs, and wait for its first heartbeat.
+
+    From then on a watchdog (`strandline ui`) restarts it when it dies. Options that are not given keep their last
+    value. A running stream keeps the options it was started with; `strandline restart` applies new ones.
+
+    \b
+    strandline resume
+    strandline resume --every 1s
+    """
+    if every is not None:
+        seconds(every)
+    lakes.named(tables)
+    words = [
+        *(tables or ()),
+        *((EVERY_OPTION, every) if every else ()),
+        *((MAX_OFFSETS, str(max_offsets)) if max_offsets else ()),
+    ]
+    found, where = lakes.configured(lake)
+    stream = always(found, where)
+    asked = lakes.to_feed(None, where) if everything else asked_of(stream, tables or (), where)
+    refuse_too_many(len(asked))
+    where.open_for_writing()
+    lakes.demanded_address(found, where)
+    refuse_unsafe(found, where, asked, note)
+    note("starting the stream …")
+    pid = stream.resume(words, why, everything=everything)
+    if as_json:
+        emit({"pid": pid})
+    else:
+        say(f"the stream runs (process {pid}); `strandline pause` stops it")
+
+
+def pause(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = False) -> None:
+    r"""Stop the always-on stream after its running batches, and keep it stopped.
+
+    \b
+    strandline pause --why "the disk is being changed"
+    """
+    found, where = place.existing(lake)
+    stopped = always(found, where).pause(why)
+    if as_json:
+        emit({"stopped": stopped})
+    else:
+        say("the stream is stopped" if stopped else "no stream of this lake was running")
+        say("it stays stopped until `strandline resume`")
+
+
+def drain(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = False) -> None:
+    r"""Stop the always-on stream, then read the backlog to its end, so that nothing waits meanwhile.
+
+    \b
+    strandline drain --why "a new version comes"
+    """
+    found, where = place.existing(lake, writes=True)
+    always(found, where).pause(why)
+    note("the stream is stopped; reading the backlog …")
+    run_and_show(found, where, lakes.to_feed(None, where), as_json=as_json)
+
+
+def restart(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = False) -> None:
+    r"""Stop the always-on stream after its batches and start it again with the same options.
+
+    Also the way on when the watchdog has given up and the cause is gone.
+
+    \b
+    strandline restart
+    """
+    found, where = place.existing(lake, writes=True)
+    lakes.demanded_address(found, where)
+    stream = always(found, where)
+    asked = asked_of(stream, (), where)
+    refuse_too_many(len(asked))
+    refuse_unsafe(found, where, asked, note)
+    pid = stream.restart(why)
+    if as_json:
+        emit({"pid": pid})
+    else:
+        say(f"the stream runs (process {pid})")
