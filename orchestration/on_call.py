@@ -37,8 +37,8 @@ from jobs.engine.service.background_stream import Always
 from jobs.engine.service.stream_health import Ill
 from jobs.engine.storage.ledger import Entry
 from jobs.operate import lakes
-from jobs.operate.backfill import backfilled
-from jobs.operate.rewind import rewind_lines, rewindable, rewound_to
+from jobs.operate.repairs.backfill import backfilled
+from jobs.operate.repairs.rewind import rewind_lines, rewindable, rewound_to
 from orchestration.alarms import ALARM
 from orchestration.catch_up import bring_up
 from orchestration.failures import failure

@@ -29,8 +29,8 @@ from jobs.engine.storage.place import Place
 from jobs.engine.storage.retired import fed
 from jobs.engine.trust import report_server
 from jobs.operate import lakes, session
-from jobs.operate.backfill import backfilled
 from jobs.operate.radar import dangers_of
+from jobs.operate.repairs.backfill import backfilled
 from jobs.operate.report import report_of, write_report
 from jobs.operate.stream import always
 from orchestration.deferred_results import Answers

@@ -16,7 +16,7 @@ from dagster import AssetKey
 from jobs.engine.runtime.settings import settings
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
-from jobs.operate.alert_rules import live_folder
+from jobs.operate.alerts.rules import live_folder
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.sigma.files import UnreadableError
 from jobs.rules.sigma.folder import Folder, RefusedRule, read_folder

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from dagster import AssetCheckResult, AssetKey, MaterializeResult
 
 from jobs.core.errors import LakeError
-from jobs.operate.backtest import on_history
+from jobs.operate.alerts.backtest import on_history
+from jobs.operate.alerts.examples import contradictions
 from jobs.operate.listener import tenths
-from jobs.operate.rule_examples import contradictions
 from jobs.rules.sigma.folder import Folder
 from orchestration import rule_checks
 from orchestration.failures import again_or_failed

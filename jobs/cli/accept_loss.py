@@ -9,7 +9,7 @@ from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say
 from jobs.core.errors import DefinitionError
 from jobs.engine.kafka.expired import count, described
-from jobs.operate.losses import accepted
+from jobs.operate.repairs.losses import accepted
 
 
 def register(app: typer.Typer) -> None:

@@ -109,9 +109,9 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     with logged(as_json=as_json) as log:
         found, where = lakes.configured(lake)
         # Not imported above: pySigma takes half a second, and the help of all verbs needs none of it.
-        from jobs.operate.alert_rules import live_folder, model_rules  # noqa: PLC0415  # as above
-        from jobs.operate.live_rules import LiveRules  # noqa: PLC0415  # as above
-        from jobs.operate.raising import feeds_of, ready_to_raise  # noqa: PLC0415  # as above
+        from jobs.operate.alerts.live_rules import LiveRules  # noqa: PLC0415  # as above
+        from jobs.operate.alerts.raising import feeds_of, ready_to_raise  # noqa: PLC0415  # as above
+        from jobs.operate.alerts.rules import live_folder, model_rules  # noqa: PLC0415  # as above
 
         def rules_at() -> Path:
             return folder or live_folder(found, where)
@@ -181,7 +181,7 @@ def _words(folder: Path | None, mode: ModeName, every: str | None, is_first: boo
     if every is not None:
         seconds(every)
     if folder is not None:
-        from jobs.operate.raising import feeds_of  # noqa: PLC0415  # as above
+        from jobs.operate.alerts.raising import feeds_of  # noqa: PLC0415  # as above
 
         feeds_of(folder, note)  # a mistake is shown here, and not in a log
     return [

@@ -18,7 +18,7 @@ from jobs.engine.repair.downstream import (
 from jobs.engine.storage.horizon import refuse_expired
 from jobs.engine.storage.ledger import Entry
 from jobs.operate import lakes, ranges, session
-from jobs.operate.backfill import backfilled, change, left_behind_by
+from jobs.operate.repairs.backfill import backfilled, change, left_behind_by
 
 COLUMNS = ("table", "since", "until", "rows that came", "rows that went", "seconds")
 

@@ -6,8 +6,7 @@ from jobs.cli import place
 from jobs.cli.screen import emit, note, progress, say, show
 from jobs.engine.storage.rule_shelf import Promotion
 from jobs.operate import ranges, session
-from jobs.operate.alert_rules import chosen
-from jobs.operate.backtest import (
+from jobs.operate.alerts.backtest import (
     Trial,
     Words,
     keep_figures,
@@ -17,6 +16,7 @@ from jobs.operate.backtest import (
     tried,
     write_page,
 )
+from jobs.operate.alerts.rules import chosen
 from quality.report.backtest import Backtest, Change, RuleFigures
 from quality.report.backtest_page import sentence
 

@@ -8,7 +8,7 @@ from jobs.cli.stream import logged
 from jobs.engine.service.delivery_desk import Logger
 from jobs.engine.service.delivery_host import DeliveryHost
 from jobs.operate import lakes
-from jobs.operate.delivery import Delivery, host_of
+from jobs.operate.alerts.delivery import Delivery, host_of
 
 COLUMNS = ("receiver", "alerts", "notices", "waiting", "lag", "at", "waits for")
 

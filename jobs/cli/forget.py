@@ -15,7 +15,7 @@ from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage.forgotten import requests
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.search_bytes import search
-from jobs.operate.forget import forgotten, refuse_waiting, scrubbed
+from jobs.operate.repairs.forget import forgotten, refuse_waiting, scrubbed
 
 FOUND = (
     "table",

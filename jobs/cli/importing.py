@@ -13,7 +13,7 @@ from jobs.engine.repair.import_files import SLICE
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.retired import refuse_retired
 from jobs.operate import lakes, session
-from jobs.operate.import_history import Imported, Work, event_time, topic_of
+from jobs.operate.repairs.import_history import Imported, Work, event_time, topic_of
 
 
 def register(app: typer.Typer) -> None:

@@ -10,7 +10,7 @@ from jobs.cli import completion, place
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say
 from jobs.engine.service.set_aside import SetAside
-from jobs.operate.mending import mending, refuse_lost, sentence
+from jobs.operate.repairs.mending import mending, refuse_lost, sentence
 
 
 def register(app: typer.Typer) -> None:

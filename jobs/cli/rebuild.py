@@ -12,8 +12,15 @@ from jobs.core.table import Table
 from jobs.engine.proof.compare import Comparison
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
-from jobs.operate.backfill import left_behind_words
-from jobs.operate.rebuild import is_final, promoted, rebuildable, rebuilt, stale_above, undone
+from jobs.operate.repairs.backfill import left_behind_words
+from jobs.operate.repairs.rebuild import (
+    is_final,
+    promoted,
+    rebuildable,
+    rebuilt,
+    stale_above,
+    undone,
+)
 
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="A silver or gold table.")]
 COLUMNS = ("table", "rows now", "rows anew", "added", "gone", "changed")

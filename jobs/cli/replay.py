@@ -7,8 +7,9 @@ from jobs.cli import place
 from jobs.cli.screen import emit, note, say, show
 from jobs.engine.quarantine.browse import KafkaPlace
 from jobs.engine.repair.replay_plan import Choice, Fate, Kind, Replayed
-from jobs.operate import held_rows, ranges
-from jobs.operate.backfill import left_behind_by
+from jobs.operate import ranges
+from jobs.operate.repairs import held_rows
+from jobs.operate.repairs.backfill import left_behind_by
 
 KINDS = ("held for", "rows", "becomes", "then held for")
 WORDS = {

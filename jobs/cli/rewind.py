@@ -10,8 +10,8 @@ from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say, show
 from jobs.engine.repair.rewind import Rewind, rewind
 from jobs.operate import lakes, session
-from jobs.operate.backfill import backfilled, change, left_behind_by
-from jobs.operate.rewind import rewind_lines, rewindable, rewound_to
+from jobs.operate.repairs.backfill import backfilled, change, left_behind_by
+from jobs.operate.repairs.rewind import rewind_lines, rewindable, rewound_to
 
 COLUMNS = ("topic", "partition", "records", "first offset", "last offset")
 

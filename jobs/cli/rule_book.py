@@ -7,9 +7,9 @@ from jobs.cli import place
 from jobs.cli.screen import emit, note, say
 from jobs.core.errors import DefinitionError
 from jobs.operate import lakes
-from jobs.operate.alert_rules import read_rules, refused_words
-from jobs.operate.rule_examples import contradictions, event_of, lacks
-from jobs.operate.rule_examples import explained as explained_rules
+from jobs.operate.alerts.examples import contradictions, event_of, lacks
+from jobs.operate.alerts.examples import explained as explained_rules
+from jobs.operate.alerts.rules import read_rules, refused_words
 from jobs.rules.explain import Explanation
 
 
@@ -113,7 +113,7 @@ def explained(  # noqa: PLR0913  # as the command line has them
 
 def undone(lake: str | None, *, as_json: bool) -> None:
     """Take the last promotion back."""
-    from jobs.operate.promotion import take_back  # noqa: PLC0415  # the other subcommands do not promote
+    from jobs.operate.alerts.promotion import take_back  # noqa: PLC0415  # the other subcommands do not promote
 
     _, where = place.existing(lake, writes=True)
     gone, again = take_back(where)

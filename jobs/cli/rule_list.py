@@ -9,7 +9,7 @@ from typing import Any
 from jobs.cli.screen import emit, note, show
 from jobs.core.errors import DefinitionError
 from jobs.operate import lakes
-from jobs.operate.alert_rules import read_rules, refused_words
+from jobs.operate.alerts.rules import read_rules, refused_words
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.sigma.folder import Folder
 from jobs.rules.threshold_rule import ThresholdRule

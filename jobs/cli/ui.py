@@ -14,7 +14,7 @@ from jobs.engine.service.dagster_process import Console
 from jobs.engine.storage.retired import fed
 from jobs.engine.trust import report_server
 from jobs.operate import lakes
-from jobs.operate.alert_pages import alert_pages
+from jobs.operate.alerts.pages import alert_pages
 from jobs.operate.stream import always
 
 EVERY = 0.5

@@ -61,6 +61,11 @@ VIOLATIONS = (
         "jobs.operate.ranges -> typer",
     ),
     (
+        "No other use case imports those of alerts",
+        {"jobs/operate/radar.py": "jobs.operate.alerts.rules"},
+        "jobs.operate.radar -> jobs.operate.alerts.rules",
+    ),
+    (
         "The clock is asked where a program begins, and given to all below",
         {"jobs/engine/repair/backfill.py": "jobs.engine.runtime.clock"},
         "jobs.engine.repair.backfill -> jobs.engine.runtime.clock",

@@ -17,7 +17,7 @@ from jobs.engine.runtime.holders import own
 from jobs.engine.service.desired_state import Order, write
 from jobs.engine.service.feed_host import FeedHost
 from jobs.engine.storage.lake import Lake
-from jobs.operate.live_rules import LiveRules
+from jobs.operate.alerts.live_rules import LiveRules
 from tests.cli.inside import strandline, succeeded
 from tests.engine.written import entry, small_lake, written
 from tests.support.logged import Logged

@@ -8,7 +8,7 @@ from jobs.engine.service.delivery_books import Books
 from jobs.engine.service.notice import RuleWords
 from jobs.engine.storage.file_lock import hold
 from jobs.engine.storage.lake import Lake
-from jobs.operate.alert_rules import RuleTexts
+from jobs.operate.alerts.rules import RuleTexts
 from jobs.rules.sigma.folder import STARTER
 from tests.cli.inside import strandline, succeeded
 from tests.rules.sigma.broken import about

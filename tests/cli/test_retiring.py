@@ -14,7 +14,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.gold import device_signal_10m as gold
 from jobs.operate import session
-from jobs.operate.backfill import left_behind_words
+from jobs.operate.repairs.backfill import left_behind_words
 from jobs.silver import device_telemetry as silver
 from tests.cli.inside import strandline, succeeded
 from tests.support.by_hand import commit, create

@@ -148,7 +148,7 @@ FAULTS = (
     ),
     Mutant(
         "a rule goes live that contradicts its examples",
-        "jobs/operate/promotion.py",
+        "jobs/operate/alerts/promotion.py",
         "for each in contradictions(own, spark)]",
         "for each in []]",
         ("tests/cli/test_promote.py",),

@@ -19,7 +19,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.open_table import opened
 from jobs.engine.storage.place import Place
-from jobs.operate import import_history
+from jobs.operate.repairs import import_history
 from tests.cli.inside import strandline, succeeded
 from tests.support.events import TABLE, Event, reading, received
 from tests.support.modes import derive, proven

@@ -24,7 +24,7 @@ from jobs.engine.storage.ledger import Entry, latest_version
 from jobs.engine.storage.ledger_snapshot import snapshot
 from jobs.engine.storage.open_table import opened
 from jobs.engine.storage.place import Place
-from jobs.operate import import_history
+from jobs.operate.repairs import import_history
 from tests.cli.inside import strandline, succeeded
 from tests.support.events import TABLE, Event, reading, readings, received
 from tests.support.modes import derive, proven

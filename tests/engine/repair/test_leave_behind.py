@@ -15,7 +15,7 @@ from jobs.engine.repair.write_healed import write_healed
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.retired import Retirement, retired, write_down
 from jobs.gold import device_daily
-from jobs.operate.backfill import left_behind_by
+from jobs.operate.repairs.backfill import left_behind_by
 from tests.engine.written import GOLD, SILVER, entry, small_lake
 
 WHY = Retirement(who="ann", at="2026-11-20T12:00:00+00:00", why="enough")

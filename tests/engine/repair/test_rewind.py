@@ -12,7 +12,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.trace.locate import Spot
 from jobs.gold import device_signal_10m as gold
 from jobs.gold import ip_holds
-from jobs.operate.rewind import rewindable, rewound_to
+from jobs.operate.repairs.rewind import rewindable, rewound_to
 from jobs.silver import device_telemetry as silver
 from tests.support.four_days import filled
 

@@ -8,7 +8,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.trust import report_server
 from jobs.engine.trust.alert_lookup import newest_alerts
 from jobs.gold import alerts as gold
-from jobs.operate.alert_pages import alert_pages
+from jobs.operate.alerts.pages import alert_pages
 from tests.engine.trust.test_report_server import asked
 from tests.support.raised import alert, raised
 from tests.support.rows import NOON

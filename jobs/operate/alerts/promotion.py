@@ -12,8 +12,8 @@ from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage import rule_shelf
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.rule_shelf import Promotion
-from jobs.operate import alert_rules
-from jobs.operate.rule_examples import contradictions
+from jobs.operate.alerts import rules
+from jobs.operate.alerts.examples import contradictions
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.rule_folder import file_of
 from jobs.rules.sigma.folder import STARTER, Folder, read_folder
@@ -102,9 +102,9 @@ def promoted(own: Folder, found: Backtest, named: str | None, lake: Lake) -> Pro
     Raises:
         DefinitionError: They would take the place of other rules, or bring rules that were not tried.
     """
-    folder = alert_rules.folder_of(named)
+    folder = rules.folder_of(named)
     names = sorted({file_of(origin) for origin in _origins(own)})
-    before = read_folder(alert_rules.promoted_folder(lake))
+    before = read_folder(rules.promoted_folder(lake))
     wanted = {rule.id: rule for rule in own.every}
 
     def check(draft: Path) -> None:

@@ -20,8 +20,8 @@ from jobs.engine.trust.backtest import Asked, Rule, backtest, days_of, extent
 from jobs.engine.trust.rule_cost import LIMIT, slow_rules
 from jobs.engine.trust.watched_job import Show
 from jobs.gold import alerts as gold
-from jobs.operate import promotion
-from jobs.operate.alert_rules import compared
+from jobs.operate.alerts import promotion
+from jobs.operate.alerts.rules import compared
 from jobs.operate.listener import Progress, Says
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.sigma.folder import Folder

@@ -11,8 +11,8 @@ from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.operate import session
-from jobs.operate.backfill import change
 from jobs.operate.listener import Says
+from jobs.operate.repairs.backfill import change
 
 
 def replayed(  # noqa: PLR0913  # which rows of what, where, how far, and who hears of it

@@ -11,8 +11,8 @@ from jobs.engine.service.set_aside import SetAside, mend
 from jobs.engine.storage.handover import handed_over
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.locks import WriterWatch
-from jobs.operate.backfill import left_behind_words
 from jobs.operate.listener import Says
+from jobs.operate.repairs.backfill import left_behind_words
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from jobs.engine.service.delivery_host import DeliveryHost
 from jobs.engine.service.sinks import KafkaTopic, Sink, sink
 from jobs.engine.storage.lake import Lake
 from jobs.operate import lakes
-from jobs.operate.alert_rules import RuleTexts, live_folder
+from jobs.operate.alerts.rules import RuleTexts, live_folder
 from jobs.operate.words import seconds
 from jobs.rules.alert_rule import Severity
 

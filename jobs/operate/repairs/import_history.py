@@ -37,8 +37,8 @@ from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.locks import lease
 from jobs.engine.storage.place import Place
 from jobs.operate import session
-from jobs.operate.backfill import change, left_behind_by
 from jobs.operate.listener import Says
+from jobs.operate.repairs.backfill import change, left_behind_by
 
 NAMED = 5
 """Files that are left out and named; of more only the number is shown."""

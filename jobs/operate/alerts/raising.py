@@ -15,7 +15,7 @@ from jobs.engine.pipeline.runner import Site
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage.lake import Lake
 from jobs.operate import lakes, session
-from jobs.operate.alert_rules import read_rules, refused_words
+from jobs.operate.alerts.rules import read_rules, refused_words
 from jobs.operate.listener import Says
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.live import feeds
