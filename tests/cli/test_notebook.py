@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cli.notebook import NAMES, TOUR
 from jobs.core.errors import DefinitionError
 from jobs.engine.storage.write_barrier import NOT_BARRED, refuse_half
+from jobs.operate.notebook import NAMES, TOUR
 from tests.cli import typed
 from tests.cli.inside import strandline, succeeded
 from tests.cli.shop_lake import shop_lake

@@ -118,7 +118,7 @@ def test_the_project_passes_its_own_tests(wheel: Unpacked, shop: Path) -> None:
 
     The tour of `strandline notebook` keeps its lint as it was. Among the tests are a fold, a model and a topic of a schema registry, with nothing imported but `strandline`.
     """
-    shutil.copytree(tree.ROOT / "jobs/cli/notebooks", shop / "notebooks")
+    shutil.copytree(tree.ROOT / "jobs/operate/notebooks", shop / "notebooks")
     wheel(shop, "-m", "ruff", "check", "--no-cache")
     wheel(shop, "-m", "ruff", "check", "--no-cache", "--select", "I")
     words = ["-p", "no:randomly", "-p", "no:cacheprovider"]

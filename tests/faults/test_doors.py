@@ -96,7 +96,7 @@ REASONS = {
     "jobs.operate.scaffold:make": "the files of a project of one's own, in a folder that was empty",
     "jobs.operate.alerts.live_rules:keep": LIVE,
     "jobs.operate.drafts:write": AGAIN,
-    "jobs.cli.notebook:_toured": AGAIN,
+    "jobs.operate.notebook:toured": AGAIN,
     "jobs.operate.report:write_report": AGAIN,
     "jobs.operate.alerts.backtest:write_page": AGAIN,
     "jobs.operate.alerts.backtest:keep_figures": AGAIN,
