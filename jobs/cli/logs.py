@@ -59,7 +59,9 @@ def logs(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         int | None,
         typer.Option("--lines", min=0, help=f"Most lines; {NEWEST} when absent, all with --since."),
     ] = None,
-    of: Annotated[str, typer.Option(help="The program: stream, spark, broker, dagster.")] = STREAM,
+    of: Annotated[
+        str, typer.Option(help="The program: stream, alerts, spark, broker, dagster.")
+    ] = STREAM,
     lake: LakeOption = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON record a line, for programs.")

@@ -20,7 +20,9 @@ from jobs.engine.runtime import clock
 from jobs.engine.runtime.ports import bind
 from jobs.engine.service.metrics_page import METRICS
 from jobs.engine.service.stream_health import Ill
+from orchestration.runbook import Alarm
 from tests.architecture.tree import ROOT
+from tests.docs.pages import anchors
 from tests.docs.test_readme import table_rows
 from tests.support.watched_lake import labels, lease_of_another, look, watched_lake
 
@@ -111,9 +113,14 @@ def test_the_dashboard_is_one_that_any_grafana_can_load() -> None:
 
 
 def test_each_alert_names_a_page_and_each_page_of_the_watchdog_has_an_alert() -> None:
-    pages = {each["annotations"]["runbook"] for each in RULES}
+    named = {each["annotations"]["runbook"].partition("#")[::2] for each in RULES}
+    pages = {page for page, _ in named}
 
     assert {page for page in pages if not (ROOT / page).is_file()} == set()
+    sections = {(page, section) for page, section in named if section}
+    assert {each for each in sections if each[1] not in anchors(ROOT / each[0])} == set()
+    # A page with many incidents is no answer at 3 a.m.: only those of one alarm are named without a section.
+    assert {page for page, section in named if not section} <= {alarm.path for alarm in Alarm}
     assert {f"infra/runbooks/{ill}.md" for ill in Ill} <= pages
     assert all(each["labels"]["severity"] in {"critical", "warning"} for each in RULES)
     assert len({each["alert"] for each in RULES}) == len(RULES)

@@ -19,6 +19,7 @@ from jobs.engine.service.stream_health import Ill
 from jobs.engine.storage.lake import Lake
 from orchestration.alarms import UNFORESEEN
 from orchestration.runbook import FOLDER, Alarm, page
+from tests.architecture.tree import ROOT
 from tests.cli import inside, typed
 from tests.docs.pages import BLOCK
 from tests.engine.records import NOON, expire, put
@@ -27,6 +28,11 @@ from tests.faults.test_lost_records import keep
 
 SECTIONS = ["What it means", "Confirm", "Remedy", "It is over when"]
 HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
+
+SAID = re.compile(r"^\| (?P<said>\*.+) \| .+\]\(.+\|$", re.MULTILINE)
+"""A row of the first page's table: what `strandline status` says, and where to go."""
+
+QUOTED = re.compile(r"\*([^*]+)\*")
 
 AT_ONCE = {"gate", "ledger", "logs", "rules", "status", "tables"}
 """Verbs that answer about a small lake, without a broker and without Spark."""
@@ -74,6 +80,17 @@ def test_a_page_says_what_it_means_how_to_confirm_the_remedy_and_when_it_is_over
     for section in SECTIONS[1:]:
         assert found[section], f"{section} has nothing to type"
     assert f"[{alarm}]({alarm}.md)" in (FOLDER / "README.md").read_text()
+
+
+def test_what_the_first_page_looks_for_are_sentences_of_the_program() -> None:
+    """A reader finds the page by what `status` printed, to the letter."""
+    first = (FOLDER / "README.md").read_text().partition("## Alarms")[0]
+    said = {each for row in SAID.finditer(first) for each in QUOTED.findall(row["said"])}
+    assert len(said) > len(SECTIONS)
+    printed = "\n".join(path.read_text() for path in (ROOT / "jobs").rglob("*.py"))
+
+    # Radar's levels are printed with the colon that follows them.
+    assert {each for each in said if each.rstrip(":") not in printed} == set()
 
 
 def test_what_is_typed_to_confirm_answers_about_a_lake_whose_stream_died(tmp_path: Path) -> None:
