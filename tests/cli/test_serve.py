@@ -2,11 +2,12 @@
 
 import re
 import socket
+import ssl
 import stat
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 
@@ -267,6 +268,48 @@ def test_a_pattern_that_is_not_run_is_refused_with_a_sentence(
         ana.rows(sql)
 
 
+LONG = "repeat('a', 300000)"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        f"levenshtein({LONG}, {LONG} || 'b')",
+        f"levenshtein({LONG}, {LONG}, 5)",
+        f"sum(levenshtein({LONG} || id, {LONG}))",
+        f"max(instr({LONG} || id, {LONG} || 'b'))",
+        f"max(locate(id || {LONG}, {LONG}))",
+        f"every(contains({LONG}, {LONG} || id))",
+        f"max(length(replace({LONG}, {LONG} || id, '')))",
+        f"max(split_part({LONG}, {LONG} || id, 1))",
+        f"max(substring_index({LONG}, {LONG} || id, 1))",
+        f"max(trim(BOTH {LONG} || 'b' || id FROM repeat('b', 300000)))",
+        f"count_if({LONG} LIKE '{'a' * 20000}%b')",
+    ],
+)
+def test_two_long_texts_are_not_compared_place_by_place(asked: str, ana: Connection) -> None:
+    """What it costs is the product of two lengths, and it hears neither the time limit nor a signal before its end."""
+    with pytest.raises(SqlError, match=r"is longer than 10000: |characters, more than 4096"):
+        ana.rows(f"SELECT {asked} FROM range(1)")  # noqa: S608  # letters and digits
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ("levenshtein('kitten', 'sitting')", "3"),
+        ("levenshtein('kitten', 'sitting', 2)", "-1"),
+        ("levenshtein(CAST(id AS STRING), NULL)", None),
+        (f"instr({LONG} || 'b', 'b')", "300001"),
+        (f"contains({LONG}, CAST(id AS STRING))", "false"),
+        ("trim(BOTH 'x' || id FROM 'x0a0')", "a"),
+        ("trim('  a ')", "a"),
+        ("split_part('a,b', ',' || left(CAST(id AS STRING), 0), 2)", "b"),
+    ],
+)
+def test_short_ones_are(asked: str, expected: str | None, ana: Connection) -> None:
+    assert ana.value(f"SELECT {asked} FROM range(1)") == expected  # noqa: S608  # as above
+
+
 def test_a_pattern_of_names_only_compares(ana: Connection) -> None:
     """Spark makes an expression of Java's of it, for each table and function."""
     chain = "(.?)" * 28 + ".{28}"
@@ -321,15 +364,52 @@ def test_a_client_without_tls_is_refused(served: Served, jdbc: Driver) -> None:
         pass
 
 
-def test_silent_connections_keep_no_client_out(served: Served, jdbc: Driver) -> None:
-    """As many as the server has threads; each took one for good, and a client was refused until the server started anew."""
+def test_who_shows_no_password_keeps_no_client_out(served: Served, jdbc: Driver) -> None:
+    """As many connections as the server has threads, silent ones and such as send a byte before each read's limit.
+
+    Each took a thread for good, and a client was refused, or waited, until the server started anew.
+    """
     port = int(served.url.rsplit(":", 1)[1].rstrip("/"))
-    with ExitStack() as silent:
-        for _ in range(200):
-            silent.enter_context(socket.create_connection(("127.0.0.1", port), 60))
+    with ExitStack() as stack:
+        held = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), 60))
+            for _ in range(200)
+        ]
+        # A hand-shake of TLS with 512 bytes, and one of the password behind TLS, each of which comes byte by byte.
+        slow = dict.fromkeys(held[::4], b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+        trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+        for number in range(0, 40, 2):
+            inside = stack.enter_context(trusting.wrap_socket(held[number]))
+            slow.pop(held[number], None)
+            slow[inside], held[number] = b"\x01\x00\x00\x00\x05PLAIN\x02\x00\x00\x01\x00", inside
+        until, sent = time.monotonic() + 60, 0
+        while held:
+            assert time.monotonic() < until, f"{len(held)} connections hold their threads"
+            for each in {*slow} & {*held}:
+                with suppress(OSError):
+                    each.sendall(slow[each][sent : sent + 1] or b"\x00")
+            held, sent = [each for each in held if is_open(each)], sent + 1
+            time.sleep(1)
 
         with jdbc.connected(served.at(), "ana", PASSWORD) as connection:
             assert connection.value("SELECT 1") == "1"
+
+
+def is_open(connection: socket.socket) -> bool:
+    """Return whether the other side has not closed a connection."""
+    connection.setblocking(False)
+    try:
+        while connection.recv(4096):
+            pass
+    except (BlockingIOError, ssl.SSLWantReadError):
+        return True
+    except OSError:
+        return False
+    finally:
+        with suppress(OSError):
+            connection.settimeout(60)
+    return False
 
 
 def test_what_an_address_sets_is_dropped(served: Served, jdbc: Driver) -> None:

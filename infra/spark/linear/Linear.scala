@@ -24,6 +24,20 @@ object Linear {
   /** Single characters that a pattern may have when its repetitions are written out; a search keeps up to as many places. */
   val Largest = 10000
 
+  /** Characters of a text whose length multiplies what a function costs: a second of one core, with another like it. */
+  val Shortest = 10000
+
+  /** A text itself, unless it is longer than that. */
+  def short(text: UTF8String): UTF8String = {
+    val length = text.numChars
+    if (length > Shortest) {
+      throw new RefusedPattern(
+        s"a text of $length characters is longer than $Shortest: both texts of levenshtein, and one that is searched for in another, " +
+          "multiply what a row costs, and hear no time limit meanwhile; take a part of it, such as left(text, 1000)")
+    }
+    text
+  }
+
   /** Characters of a text from which on a search asks whether its task was ended. */
   private val Long = 1 << 16
 

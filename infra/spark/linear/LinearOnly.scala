@@ -2,6 +2,7 @@ package strandline
 
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.types.StringType
@@ -21,6 +22,7 @@ object LinearRule extends Rule[LogicalPlan] {
   private val replaced: PartialFunction[Expression, Expression] = {
     case each if each.resolved && isJavas(each) => linear(each)
     case each if each.resolved && builds(each) => refuse(each)
+    case each if each.resolved && multiplied(each).exists(at => !isShort(each.children(at))) => bounded(each)
   }
 
   private def isJavas(each: Expression): Boolean = each match {
@@ -71,6 +73,36 @@ object LinearRule extends Rule[LogicalPlan] {
         "is run; linear_extract finds others in the query"
   })
 
+  /** The arguments of an expression whose length multiplies what it costs for each character of another text. */
+  private def multiplied(each: Expression): Seq[Int] = each match {
+    case _: Levenshtein => Seq(0, 1)
+    case _: StringLocate => Seq(0)
+    case _: StringInstr | _: Contains | _: StringReplace | _: SubstringIndex | _: StringSplitSQL | _: SplitPart => Seq(1)
+    case trim: String2TrimExpression if trim.children.length > 1 => Seq(1)
+    case _ => Nil
+  }
+
+  /** Let an expression take short texts alone there: it hears neither a time limit nor a signal before its end. */
+  private def bounded(each: Expression): Expression = {
+    val at = multiplied(each)
+    each.withNewChildren(each.children.zipWithIndex.map {
+      case (child, index) if at.contains(index) && !isShort(child) =>
+        StaticInvoke(Linear.getClass, child.dataType, Bounded, Seq(child))
+      case (child, _) => child
+    })
+  }
+
+  private val Bounded = "short"
+
+  private def isShort(each: Expression): Boolean = each match {
+    case call: StaticInvoke if call.functionName == Bounded => true
+    case other if !other.dataType.isInstanceOf[StringType] => true
+    case other => LinearFunctions.known(other).exists {
+      case text: UTF8String => text.numChars <= Linear.Shortest
+      case _ => true
+    }
+  }
+
   private def likes(text: Expression, patterns: Seq[UTF8String]): Seq[Expression] =
     patterns.map(each => LinearFunctions.like(text, Literal(each, StringType), '\\'))
 
@@ -83,7 +115,7 @@ object LinearRule extends Rule[LogicalPlan] {
       val whole = text.toString
       val inside = whole.stripPrefix("%").stripSuffix("%")
       val isOneInside = whole.count(_ == '%') == 1
-      !whole.exists(each => each == '_' || each == escape) && (isOneInside || !inside.contains('%'))
+      whole.length <= Linear.Shortest && !whole.exists(each => each == '_' || each == escape) && (isOneInside || !inside.contains('%'))
     case _ => false
   }
 }

@@ -4,7 +4,7 @@ import java.lang.reflect.Field
 import java.net.InetAddress
 import java.util.{HashMap => JHashMap, List => JList, Map => JMap}
 import java.util.concurrent.{CountDownLatch, LinkedBlockingQueue, RejectedExecutionException, RejectedExecutionHandler}
-import java.util.concurrent.{ThreadPoolExecutor, TimeUnit}
+import java.util.concurrent.{ScheduledThreadPoolExecutor, ThreadFactory, ThreadPoolExecutor, TimeUnit}
 
 import scala.jdk.CollectionConverters._
 
@@ -15,7 +15,7 @@ import org.apache.hive.service.rpc.thrift.{TProtocolVersion, TRowSet}
 import org.apache.hive.service.server.HiveServer2
 import org.apache.thrift.protocol.TProtocol
 import org.apache.thrift.server.{ServerContext, TServer, TServerEventHandler, TThreadPoolServer}
-import org.apache.thrift.transport.{TSaslServerTransport, TServerSocket, TSocket, TTransport}
+import org.apache.thrift.transport.{TSaslServerTransport, TServerSocket, TSocket, TTransport, TTransportFactory}
 import strandline.{Admission, ClientError, Roots, Users}
 
 import org.apache.spark.sql.catalyst.CurrentUserContext
@@ -46,9 +46,9 @@ class LakeServer extends HiveServer2 with ReflectedCompositeService {
 }
 
 /** The socket of the server. Hive's reads from a connection without an end, and each has a thread of its own: as many silent
-  * ones as there are threads kept everybody else out. One that has not shown a password is closed after some seconds; one
-  * that has may be idle for long, as the pool of a dashboard is. Where all threads are taken, those who come wait instead of
-  * being refused.
+  * ones as there are threads kept everybody else out, and so did those that send a byte now and then. One that has not shown a
+  * password is closed after some seconds, whatever it sends; one that has may be idle for long, as the pool of a dashboard is.
+  * Where all threads are taken, those who come wait instead of being refused.
   */
 class LakeDoor(service: CLIService) extends ThriftBinaryCLIService(service) {
   override protected def initializeServer(): Unit = {
@@ -59,6 +59,9 @@ class LakeDoor(service: CLIService) extends ThriftBinaryCLIService(service) {
       case _ =>
     }
     server.setServerEventHandler(new LakeDoor.Known(server.getEventHandler))
+    // What it returns has shown a password: the hand-shakes of TLS and of the password are in it.
+    val shakes = field(classOf[TServer], "inputTransportFactory_")
+    shakes.set(server, new LakeDoor.Hurried(shakes.get(server).asInstanceOf[TTransportFactory]))
   }
 
   private def get(of: AnyRef, in: Class[_], name: String): AnyRef = field(in, name).get(of)
@@ -77,8 +80,35 @@ object LakeDoor {
   /** Milliseconds for each read of a connection until its password was accepted; the hand-shake of a slow client has several. */
   val Unknown = 10000
 
-  /** The same afterwards: a day. */
+  /** Milliseconds for all of that. */
+  val Whole = 15000
+
+  /** The same as the first afterwards: a day. */
   val Idle = 24 * 60 * 60 * 1000
+
+  private val deadlines = {
+    val made: ThreadFactory = daemon(_, "deadlines of hand-shakes")
+    val threads = new ScheduledThreadPoolExecutor(1, made)
+    threads.setRemoveOnCancelPolicy(true)
+    threads
+  }
+
+  private def daemon(work: Runnable, name: String): Thread = {
+    val thread = new Thread(work, name)
+    thread.setDaemon(true)
+    thread
+  }
+
+  /** Lets a connection show its password within a while, or closes it. */
+  private class Hurried(inner: TTransportFactory) extends TTransportFactory {
+    override def getTransport(transport: TTransport): TTransport = {
+      // In a thread of its own: what closes a connection of TLS may wait for what reads from it.
+      val closes = deadlines.schedule(
+        (() => daemon(() => transport.close(), "closes a connection").start()): Runnable, Whole, TimeUnit.MILLISECONDS)
+      try inner.getTransport(transport)
+      finally closes.cancel(false)
+    }
+  }
 
   /** Called once a connection's password was accepted, and again before each of its calls. */
   private class Known(hives: TServerEventHandler) extends TServerEventHandler {
