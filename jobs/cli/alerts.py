@@ -10,8 +10,7 @@ from rich.table import Table as Grid
 
 from jobs.cli import stopping
 from jobs.cli.place import LakeOption
-from jobs.cli.screen import emit, grid, is_terminal, live, note, say, show
-from jobs.cli.stream import logged
+from jobs.cli.screen import emit, grid, is_terminal, live, logged, note, say, show
 from jobs.core.modes import Continuous, FeedMode, MicroBatch, RealTime
 from jobs.engine.runtime.log_files import bound
 from jobs.engine.runtime.settings import Settings
@@ -20,8 +19,9 @@ from jobs.engine.service.program import ALERTS
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.locks import refuse_if_taken
 from jobs.operate import lakes
+from jobs.operate.listener import Log
 from jobs.operate.stream import always
-from jobs.operate.stream_log import Log, log_books
+from jobs.operate.stream_log import log_books
 from jobs.operate.words import seconds
 
 if TYPE_CHECKING:

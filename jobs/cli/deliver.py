@@ -1,12 +1,21 @@
 """``deliver``: bring alerts to people: notices to addresses, files and topics, in a process without Spark."""
 
-import importlib
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table as Grid
 
+from jobs.cli import stopping
 from jobs.cli.place import LakeOption
+from jobs.cli.screen import grid, is_terminal, live, logged, note, show
+from jobs.operate import lakes
+from jobs.operate.listener import Log
+
+if TYPE_CHECKING:
+    from jobs.engine.service.delivery_host import DeliveryHost
+
+COLUMNS = ("receiver", "alerts", "notices", "waiting", "lag", "at", "waits for")
 
 
 def register(app: typer.Typer) -> None:
@@ -62,14 +71,46 @@ def deliver(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     strandline deliver --to http://localhost:8080/alerts --to file:notices.jsonl --every 5m
     strandline deliver --to kafka:notices --once
     """
-    words = {
-        "to": tuple(to or ()),
-        "severity": severity,
-        "every": tuple(every or ()),
-        "rules": rules,
-        "from_beginning": from_beginning,
-        "once": once,
-    }
     # Not imported above: it imports the rules, and a project of other tables has the other verbs.
-    work = importlib.import_module("jobs.cli.delivered")
-    work.delivered(work.Delivery(**words), lake, as_json=as_json)
+    from jobs.operate.alerts.delivery import Delivery, host_of  # noqa: PLC0415  # as above
+
+    asked = Delivery(
+        to=tuple(to or ()),
+        severity=severity,
+        every=tuple(every or ()),
+        rules=rules,
+        from_beginning=from_beginning,
+        once=once,
+    )
+    with logged(as_json=as_json) as log:
+        found, where = lakes.configured(lake)
+        host = host_of(asked, found, where, log, stopping.asked)
+        try:
+            if asked.once:
+                host.drain()
+            else:
+                _serve(host, log, shows=is_terminal() and not as_json)
+        finally:
+            stopping.deaf()
+    if not as_json:
+        rows = [(each.receiver, each.delivered, each.notices, each.waiting) for each in host.books]
+        show("delivered", COLUMNS[:4], rows)
+
+
+def _serve(host: "DeliveryHost", log: Log, *, shows: bool) -> None:
+    receivers = [each.receiver for each in host.books]
+    if shows:
+        note(f"delivering alerts to {', '.join(receivers)}; Ctrl-C stops")
+        with live(lambda: _grid(host)) as refresh:
+            host.serve(lambda _: refresh())
+        return
+    log.info("started", receivers=receivers)
+    host.serve(lambda _: None)
+    log.info("stopped", receivers=receivers)
+
+
+def _grid(host: "DeliveryHost") -> Grid:
+    rows = [
+        (b.receiver, b.delivered, b.notices, b.waiting, b.lag, b.at, b.away) for b in host.books
+    ]
+    return grid(None, COLUMNS, rows)

@@ -19,7 +19,9 @@ from rich.table import Table as Grid
 from rich.text import Text
 from rich.tree import Tree
 
-from jobs.operate.listener import tenths
+from jobs.engine.runtime import clock
+from jobs.operate.ending import exit_code, foreseen
+from jobs.operate.listener import Log, tenths
 
 ENDLESS = 1_000_000
 """The width of a log: no line of it is cut off."""
@@ -78,6 +80,22 @@ def lines(parts: Iterable[Sequence[tuple[str, str]]]) -> None:
         else:
             sys.stdout.write("".join(text for text, _ in each) + "\n")
     sys.stdout.flush()
+
+
+@contextmanager
+def logged(*, as_json: bool) -> Iterator[Log]:
+    """Yield the log; with JSON, the error that ends the stream is its last record."""
+    # Not imported above: it takes a third of a second, for which no other verb should wait.
+    from jobs.engine.runtime.log_writer import logger  # noqa: PLC0415  # as above
+
+    log = logger(record if as_json else note, clock.now, as_json=as_json)
+    try:
+        yield log
+    except Exception as error:
+        if not as_json:
+            raise
+        log.critical("ended", exc_info=foreseen(error) or error)
+        raise SystemExit(exit_code(error)) from error
 
 
 def number(value: object) -> str:

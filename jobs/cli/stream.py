@@ -1,7 +1,6 @@
 """``stream``, ``resume``, ``pause``, ``drain``, ``restart``: keep tables up to date, on a terminal as a table of figures, elsewhere as a log, or always in the background."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -10,9 +9,8 @@ from rich.table import Table as Grid
 from jobs.cli import place, stopping
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.run import MaxOffsets, run_and_show
-from jobs.cli.screen import emit, grid, is_terminal, live, note, record, say, show
+from jobs.cli.screen import emit, grid, is_terminal, live, logged, note, say, show
 from jobs.core.modes import MicroBatch
-from jobs.engine.runtime import clock
 from jobs.engine.runtime.jvm import kill
 from jobs.engine.runtime.log_files import bound
 from jobs.engine.runtime.open_files import refuse_too_many
@@ -22,10 +20,10 @@ from jobs.engine.service.stream_options import MAX_OFFSETS
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.locks import refuse_if_taken
 from jobs.operate import lakes
-from jobs.operate.ending import exit_code, foreseen
+from jobs.operate.listener import Log
 from jobs.operate.preflight import ready_to_stay, refuse_unsafe, without_retired
 from jobs.operate.stream import always, asked_of
-from jobs.operate.stream_log import Log, StreamLog, log_books, waits_for
+from jobs.operate.stream_log import StreamLog, log_books, waits_for
 from jobs.operate.words import seconds
 
 EVERY = "5s"
@@ -106,22 +104,6 @@ def _serve(host: Host, look: Callable[[Host], None]) -> None:
         if host.hung:
             kill(host.spark)
         stopping.deaf()
-
-
-@contextmanager
-def logged(*, as_json: bool) -> Iterator[Log]:
-    """Yield the log; with JSON, the error that ends the stream is its last record."""
-    # Not imported above: it takes a third of a second, for which no other verb should wait.
-    from jobs.engine.runtime.log_writer import logger  # noqa: PLC0415  # as above
-
-    log = logger(record if as_json else note, clock.now, as_json=as_json)
-    try:
-        yield log
-    except Exception as error:
-        if not as_json:
-            raise
-        log.critical("ended", exc_info=foreseen(error) or error)
-        raise SystemExit(exit_code(error)) from error
 
 
 def _pulses(host: Host) -> Grid:

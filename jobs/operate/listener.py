@@ -1,15 +1,32 @@
-"""Who hears what a use case says while it works: lines, and how far it is. The screen is one, the log of a Dagster step another."""
+"""Who hears what a use case says while it works: lines, and how far it is. The screen is one, the log of a Dagster step another, a log in JSON a third."""
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 Says: TypeAlias = Callable[[str], None]
 """Hears a line."""
 
 Progress: TypeAlias = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 """Begins work of so many parts, and hears how many of them are done."""
+
+
+class Log(Protocol):
+    """What a stream needs of a logger of structlog (jobs/engine/runtime/log_writer.py)."""
+
+    def info(self, event: str, *words: object, **figures: object) -> object:
+        """Log what is as it should be."""
+
+    def warning(self, event: str, *words: object, **figures: object) -> object:
+        """Log what passes by itself."""
+
+    def error(self, event: str, *words: object, **figures: object) -> object:
+        """Log what may need a person."""
+
+    def critical(self, event: str, *words: object, **figures: object) -> object:
+        """Log what ends the stream."""
+
 
 PAUSE = 60.0
 """Seconds between two lines of a log about the same."""

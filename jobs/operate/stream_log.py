@@ -5,33 +5,17 @@ A log that is written for months must not repeat itself: twenty-one idle tables 
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
 
 from jobs.engine.accounting.close_ledger import Closed
 from jobs.engine.service.catch_up_time import in_words, seconds_left
 from jobs.engine.service.failing import Failing
 from jobs.engine.service.stream_host import Pulse
+from jobs.operate.listener import Log
 
 EVERY = 5.0
 """Seconds between two records about a table that commits."""
 
 MINUTE = 60.0
-
-
-class Log(Protocol):
-    """What a stream needs of a logger of structlog (jobs/engine/runtime/log_writer.py)."""
-
-    def info(self, event: str, *words: object, **figures: object) -> object:
-        """Log what is as it should be."""
-
-    def warning(self, event: str, *words: object, **figures: object) -> object:
-        """Log what passes by itself."""
-
-    def error(self, event: str, *words: object, **figures: object) -> object:
-        """Log what may need a person."""
-
-    def critical(self, event: str, *words: object, **figures: object) -> object:
-        """Log what ends the stream."""
 
 
 class StreamLog:

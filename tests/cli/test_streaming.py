@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cli import stream
+from jobs.cli import screen
 from jobs.core.errors import DataError
 from jobs.engine.runtime.log_records import last_error
 from tests.cli.inside import strandline
@@ -29,7 +29,7 @@ def test_a_foreseen_error_is_a_record_and_the_exit_code_is_the_same(tmp_path: Pa
 def test_an_unforeseen_error_is_a_record_with_its_traceback(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    with pytest.raises(SystemExit) as end, stream.logged(as_json=True):
+    with pytest.raises(SystemExit) as end, screen.logged(as_json=True):
         raise ZeroDivisionError("a mistake of ours")
 
     log = tmp_path / "stream.log"
@@ -41,7 +41,7 @@ def test_an_unforeseen_error_is_a_record_with_its_traceback(
 
 def test_without_json_the_error_is_left_to_the_command_line() -> None:
     error = DataError("no", hint="decide.")
-    with pytest.raises(DataError) as raised, stream.logged(as_json=False):
+    with pytest.raises(DataError) as raised, screen.logged(as_json=False):
         raise error
 
     assert raised.value is error

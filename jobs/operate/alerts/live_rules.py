@@ -11,7 +11,7 @@ from jobs.engine.kafka.slices import range_ends
 from jobs.engine.runtime.outage import first_line
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import last_entry
-from jobs.operate.stream_log import Log
+from jobs.operate.listener import Log
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.examples import broken
 from jobs.rules.handover import Offsets, Rule

@@ -12,7 +12,8 @@ from jobs.engine.runtime.log_writer import logger
 from jobs.engine.runtime.retry import FIRST, LONGEST, Patience, Pause, soon
 from jobs.engine.service.stream_host import Pulse
 from jobs.engine.storage.store_lease import FencedError
-from jobs.operate.stream_log import Log, StreamLog
+from jobs.operate.listener import Log
+from jobs.operate.stream_log import StreamLog
 from tests.support.rows import NOON
 
 HALF_AN_HOUR = 1800.0
