@@ -16,8 +16,39 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from quality.report import charts, pictures, signs, words
+from quality.report import charts, pictures, words
 from quality.report.findings import MEANING, Findings, Flow, Verdict
+
+TONE = {
+    Verdict.SILENT: "none",
+    Verdict.BELIEVED: "good",
+    Verdict.WARNED: "warn",
+    Verdict.STALE: "bad",
+    Verdict.HELD: "bad",
+    Verdict.UNPROVEN: "bad",
+    Verdict.UNBALANCED: "bad",
+}
+SIGNS = {
+    Verdict.SILENT: '<circle cx="12" cy="12" r="2"/>',
+    Verdict.BELIEVED: '<path class="s" d="m7 12.5 3.4 3.4L17 9"/>',
+    Verdict.WARNED: '<path class="s" d="M12 7v6"/><circle cx="12" cy="16.7" r="1.3"/>',
+    Verdict.STALE: '<path class="s" d="M12 7.5V12l3 2.2"/>',
+    Verdict.HELD: '<path class="s" d="M9.5 8.5v7M14.5 8.5v7"/>',
+    Verdict.UNPROVEN: '<path class="s" d="M8 8l8 8M16 8l-8 8"/>',
+    Verdict.UNBALANCED: '<path class="s" d="M7.5 10h9M7.5 14h9M14.5 7l-5 10"/>',
+}
+"""Signs drawn on a disc, so no verdict is shown by colour alone."""
+
+
+def tone(verdict: Verdict) -> str:
+    """Return the class of a verdict's colour."""
+    return TONE[verdict]
+
+
+def symbol(verdict: Verdict) -> str:
+    """Return the name by which the page uses a verdict's sign."""
+    return f"v-{verdict.name.lower()}"
+
 
 HERE = Path(__file__).parent
 POLICY = Markup(
@@ -26,7 +57,7 @@ POLICY = Markup(
 
 HTML: tuple[Callable[..., str], ...] = (
     *(words.ago, words.attribute, words.count, words.day, words.moment, words.name, words.share),
-    *(words.span, charts.meter, pictures.trend, signs.symbol, signs.tone),
+    *(words.span, charts.meter, pictures.trend, symbol, tone),
 )
 """The functions whose results are HTML, by whose names the templates call them."""
 
@@ -66,7 +97,7 @@ def environment() -> Environment:
         filled=_filled,
         meanings=MEANING,
         policy=POLICY,
-        signs={verdict: Markup(sign) for verdict, sign in signs.SIGNS.items()},  # noqa: S704  # our own
+        signs={verdict: Markup(sign) for verdict, sign in SIGNS.items()},  # noqa: S704  # our own
         silent_sign=Verdict.SILENT,
         style=Markup((HERE / "style.css").read_text()),  # noqa: S704  # our own
     )

@@ -40,7 +40,7 @@ BEGUN = "a small file, whole or not there; interrupted and typed again in test_h
 REASONS = {
     "jobs.engine.runtime.low_priority:let_give_way": "a file of the kernel, about a process that runs",
     "jobs.engine.service.sql_users:_write": AGAIN,
-    "jobs.engine.proof.add_imported:add_imported": "in the scratch lake of a verification, which a kill ends as a whole",
+    "jobs.engine.proof.verify:add_imported": "in the scratch lake of a verification, which a kill ends as a whole",
     "jobs.engine.repair.import_files:import_file": "one commit a slice; killed between two in test_import_killed.py",
     "jobs.engine.pipeline.shadow_lake:begin": "before the rebuild reads; the next rebuild removes its folder and begins anew",
     "jobs.engine.repair.rebuild:remove_outdated": "a rebuild that is not promoted; what a kill leaves the next scrub removes",

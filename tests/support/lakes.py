@@ -12,8 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from jobs.engine.runtime.settings import S3A
-from jobs.engine.storage.files import FILE
-from jobs.engine.storage.place import Place
+from jobs.engine.storage.place import FILE, Place
 from tests.support.s3_server import BUCKET
 
 VARIABLE = "TEST_LAKE"

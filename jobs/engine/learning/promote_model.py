@@ -14,18 +14,52 @@ What is in neither way is refused: rows that are there keep their score, and a b
 Rows from before the first term have none. A version may be let hold of them afterwards, up to that term.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from jobs.core.errors import DefinitionError, TransientError
+from jobs.core.feed import Feed
 from jobs.core.model import Model
-from jobs.engine.learning import model_feed
 from jobs.engine.storage import model_shelf
+from jobs.engine.storage.commit_time import committed_at
 from jobs.engine.storage.find_rows import Where, look
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.locks import refuse_if_taken
+from jobs.engine.storage.ledger import last_entry
+from jobs.engine.storage.locks import is_held, refuse_if_taken
 from jobs.engine.storage.model_shelf import PROMOTED, RESCORED, ROLLED_BACK, Decision, Terms
+
+
+def feed_runs(lake: Lake, model: str) -> bool:
+    """Return whether a process raises alerts by the model."""
+    return is_held(lake.lease_of(_feed_id(model)))
+
+
+def feed_ran_until(lake: Lake, model: str) -> datetime | None:
+    """Return when the feed last judged events at the latest; None if it never ran.
+
+    The alert feed of a model, as far as a promotion must know it: whether it runs, and until when it ran.
+
+    The feed has the model's name (jobs/rules/model_rule.py). It judges an event before any table has it, so of a time of
+    which the table has no row yet there may be alerts.
+
+    A process that was killed has judged more than its ledger has, and its heartbeat is at most seconds older than that.
+    """
+    path = lake.root / Feed.layer / model
+    newest = last_entry(path)
+    if newest is None:
+        return None
+    beat = json.loads(lake.feeds_beat.text() or "{}")
+    known = (
+        [datetime.fromisoformat(beat["at"])] if _feed_id(model) in beat.get("tables", ()) else []
+    )
+    return max([committed_at(path, newest[0]), *known])
+
+
+def _feed_id(model: str) -> str:
+    return f"{Feed.layer}.{model}"
+
 
 SECOND = timedelta(seconds=1)
 SHOWN = 3
@@ -164,13 +198,13 @@ class Desk:
 
     def _refuse_judged(self, begins: datetime) -> None:
         name, leave_out = self.model.name, "leave --from out"
-        if model_feed.runs(self.lake, name):
+        if feed_runs(self.lake, name):
             raise TransientError(
                 f"`strandline alerts` raises alerts by {name}, and may have judged events from {begins.isoformat()} on",
                 hint=f"{leave_out}: then it follows without a restart.",
                 model=name,
             )
-        ran = model_feed.ran_until(self.lake, name)
+        ran = feed_ran_until(self.lake, name)
         if ran is not None and begins < (free := ran + self.model.margin):
             raise DefinitionError(
                 f"`strandline alerts` has judged events by {name} until {ran.isoformat(timespec='seconds')}",

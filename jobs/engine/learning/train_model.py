@@ -9,6 +9,7 @@ threshold included, is computed from the form's scores and not from MLlib's.
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -17,10 +18,9 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.core.errors import DataError, DefinitionError
-from jobs.core.model import SCORE, SCORED, UNUSUAL, Model
+from jobs.core.model import FEATURES, SCORE, SCORED, UNUSUAL, Model
 from jobs.core.scored_rows import Trained, steps
 from jobs.core.scoring import Form, as_words
-from jobs.engine.learning.distributions import distributions
 from jobs.engine.learning.estimators import even_odds, learnt
 from jobs.engine.learning.model_sql import judging_rows, refuse_unreadable
 from jobs.engine.repair.closed_range import Span
@@ -29,6 +29,51 @@ from jobs.engine.storage import model_shelf
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import latest_version
 from jobs.engine.storage.read_version import rows_at
+
+TENTHS = [f"0.{n}" for n in range(1, 10)]
+
+
+def distributions(rows: DataFrame, names: Sequence[str], score: str) -> dict[str, Any]:
+    """Return bounds and shares of each feature and of the score.
+
+    How the features and the score of a version were distributed where it learnt: the bounds of ten parts, and their shares.
+
+    A feature with few values has fewer parts: equal bounds are one.
+
+    Args:
+        rows: The rows that were learnt from, with their features and scores.
+        names: The names of the features, in their order.
+        score: The column with the score.
+    """
+    columns = {name: f"get({FEATURES}, {at})" for at, name in enumerate(names)} | {score: score}
+    tenths = [
+        f"percentile_disc({tenth}) WITHIN GROUP (ORDER BY {sql})"
+        for sql in columns.values()
+        for tenth in TENTHS
+    ]
+    (row,) = rows.selectExpr(*tenths).collect()
+    found = {
+        name: sorted(set(row[at * len(TENTHS) : (at + 1) * len(TENTHS)]))
+        for at, name in enumerate(columns)
+    }
+    counts = [
+        f"count_if({columns[name]} <= CAST('{bound}' AS DECIMAL(18,6)))"
+        for name, bounds in found.items()
+        for bound in bounds
+    ]
+    total, *up_to = rows.selectExpr("count(*)", *counts).collect()[0]
+    made: dict[str, Any] = {}
+    for name, bounds in found.items():
+        reached = [up_to.pop(0) for _ in bounds]
+        parts = [
+            after - before for before, after in zip([0, *reached], [*reached, total], strict=True)
+        ]
+        made[name] = {
+            "bounds": [format(bound, "f") for bound in bounds],
+            "shares": [round(part / total, 6) for part in parts],
+        }
+    return made
+
 
 LABEL = "_label"
 LONG_AGO = datetime.fromisoformat("1970-01-01T00:00:00+00:00")

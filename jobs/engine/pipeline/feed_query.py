@@ -260,7 +260,7 @@ def most_of(mode: FeedMode) -> int | None:
 
 
 def _most(feed: Feed, mode: FeedMode) -> int | None:
-    """Return the limit that Spark is to keep; the slices of a feed that counts are cut by time (jobs/engine/pipeline/feed_slices.py)."""
+    """Return the limit that Spark is to keep; the slices of a feed that counts are cut by time (jobs/engine/pipeline/feed_ledger.py)."""
     return None if isinstance(feed, CountingFeed) else most_of(mode)
 
 

@@ -5,7 +5,7 @@ could have made these slices. The cuts are rows drawn at random, so all new comm
 the live table's commits were. Rows that follow a cut within a commit get the newest arrival up to the cut, as in that
 other run; no row is behind it, because arrivals ascend within a commit.
 
-Imported rows are in no commit that a stream reads, so they are added afterwards (jobs/engine/proof/add_imported.py). Where
+Imported rows are in no commit that a stream reads, so they are added afterwards (jobs/engine/proof/verify.py). Where
 they came before any stream had read a row, the streams began with them, and so does the log: they are its first commit,
 together with what bronze had of Kafka by then. Those rows are in the order that held before the history, and a stream that
 began with the history alone would drop the older ones below its watermark.

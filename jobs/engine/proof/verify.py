@@ -8,31 +8,38 @@ difference would prove nothing.
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.core.errors import DefinitionError
+from jobs.core.feed import Feed
 from jobs.core.kind import Layer
+from jobs.core.lateness import DISORDERED
 from jobs.core.modes import Batch
+from jobs.core.received import PLACE
 from jobs.core.table import Ingested, Judged, Table, Windowed
 from jobs.engine.accounting.balance_sheet import readable_at, waiting, waiting_for_import
 from jobs.engine.gates.gate_files import open_all
 from jobs.engine.pipeline.query import is_settled
 from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.proof.add_imported import add_imported
-from jobs.engine.proof.admit_disordered import ALWAYS, admit, admitted
 from jobs.engine.proof.certificate import Certificate, keep
 from jobs.engine.proof.compare import Kept, Range, compare
-from jobs.engine.proof.fed_lake import FedLake
 from jobs.engine.proof.kill_trial import KillTrial
 from jobs.engine.proof.resplit_log import Log, resplit
 from jobs.engine.proof.row_audit import rows_in_windows
+from jobs.engine.quarantine.resolutions import RELEASED, generation
+from jobs.engine.quarantine.write import UNSIGNED, open_records
 from jobs.engine.repair.bring_imported import bring
 from jobs.engine.repair.closed_range import Span
-from jobs.engine.runtime.meter import code_version
+from jobs.engine.repair.downstream import backfill_above
+from jobs.engine.repair.import_files import append
+from jobs.engine.repair.replay import Work, begin
+from jobs.engine.repair.replay_plan import healing
+from jobs.engine.runtime.meter import Meter, code_version
 from jobs.engine.storage import model_shelf
 from jobs.engine.storage.horizon import (
     horizon,
@@ -40,13 +47,128 @@ from jobs.engine.storage.horizon import (
     refuse_never_whole,
     whole_from,
 )
+from jobs.engine.storage.import_marks import BATCH, IMPORT
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.ledger import entries, last_entry, latest_version
+from jobs.engine.storage.ledger import Entry, entries, is_table, last_entry, latest_version
 from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.pinned_versions import pin_versions
+from jobs.engine.storage.place import Place
 from jobs.engine.storage.read_version import rows_at
 from jobs.engine.storage.schema_shelf import Shelf
 from jobs.engine.storage.scratch import scratch
+from jobs.engine.storage.window_index import EPOCH
+
+ALWAYS = datetime(9999, 1, 1, tzinfo=UTC)
+"""The end of the closed time of a lake that no stream writes."""
+
+
+def admitted(spark: SparkSession, table: Table, lake: Lake, version: int) -> DataFrame | None:
+    """Return the places of disordered rows that were admitted; None when there are none.
+
+    Args:
+        spark: The session.
+        table: A judged table.
+        lake: The lake.
+        version: The version of its resolutions up to which they count.
+    """
+    path = lake.resolutions(table)
+    if not is_table(path) or version < 0:
+        return None
+    resolutions = rows_at(spark, path, version)
+    was_disordered = F.col("reasons") == F.array(F.lit(DISORDERED))
+    is_released = F.col("status").isin(*(status.value for status in RELEASED))
+    is_of_now = F.col("generation") == generation(lake.quarantine(table))
+    places = resolutions.where(was_disordered & is_released & is_of_now).select(*PLACE).distinct()
+    return None if places.isEmpty() else places
+
+
+def admit(spark: SparkSession, table: Judged, lake: Lake, places: DataFrame) -> int:
+    """Admit the disordered rows of some places into a lake that no stream writes, and update the tables downstream.
+
+    Every mode holds a row that arrived out of order. If a replay or a backfill admitted it later, that follows not from
+    the log but from an operator's decision, which the resolutions of the quarantine keep. A verification computes the
+    table from bronze as it was received, and then admits the same rows by the same code.
+
+    A rebuild does not: its shadow holds these rows again, the comparison shows them, and a replay admits them.
+
+    Returns:
+        How many rows were admitted.
+    """
+    chosen = open_records(spark, table, lake).join(places, [*PLACE], "left_semi")
+    work = Work(
+        spark=spark,
+        table=table,
+        lake=lake,
+        signed=UNSIGNED,
+        on_table=lambda _, __: None,
+        meter=Meter(spark),
+    )
+    with healing(spark, table, lake, chosen, ALWAYS) as healed:
+        touched = healed.touched
+        if touched is None:
+            return 0
+        done = begin(work, healed, touched)
+    for _ in backfill_above(spark, table, lake, touched, is_live=False):
+        pass
+    return done.came
+
+
+def add_imported(spark: SparkSession, log: Log, lakes: Iterable[Lake]) -> None:
+    """Add the imported rows of a log, if it has any, to its copies in some lakes; those with which streams began are there.
+
+    A stream passes over imported rows, so the copies that a stream reads lack them at first; then the same code as in the
+    live lake brings them to the tables above (jobs/engine/repair/bring_imported.py).
+    """
+    history = log.history_ends
+    ends = {
+        part: (history.get(part, 0), end)
+        for part, end in sums_of(log.path, log.version).imported.items()
+        if history.get(part, 0) < end
+    }
+    if not ends:
+        return
+    rows = spark.read.format("delta").option("versionAsOf", log.version).load(str(log.path))
+    rows = rows.where((rows["_batch"] == BATCH) & ~log.is_history())
+    count = rows.count()
+    entry = Entry(
+        table=log.table.id,
+        mode=IMPORT,
+        stream=IMPORT,
+        batch=BATCH,
+        source=str(log.path),
+        offsets=ends,
+        imported=ends,
+        since=EPOCH.isoformat(),
+        until=EPOCH.isoformat(),
+        read=count,
+        good=count,
+        came=count,
+        written=count,
+    )
+    for lake in lakes:
+        append(spark, lake.table(log.table), rows, entry)
+
+
+@dataclass(frozen=True, slots=True)
+class FedLake(Lake):
+    """A lake whose bronze tables are those of another.
+
+    Args:
+        source: The lake with the bronze tables.
+    """
+
+    source: Lake
+
+    def table(self, table: Table | Feed) -> Place:
+        """Return the other lake's folder of a bronze table, and the own one of any other."""
+        is_bronze = table.layer == Layer.BRONZE
+        return self.source.table(table) if is_bronze else Lake.table(self, table)
+
+    @property
+    def schemas(self) -> Place:
+        """Return the other lake's folder with the schemas of its payloads."""
+        return self.source.schemas
+
 
 Note = Callable[[str], None]
 

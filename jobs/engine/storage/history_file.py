@@ -12,20 +12,52 @@ lines nor a compressed stream have an index.
 import csv
 import gzip
 import hashlib
+import io
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import IO
+from typing import IO, TYPE_CHECKING, BinaryIO
 
 import orjson
 
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.moment import in_utc
-from jobs.engine.storage.hashed_reader import CHUNK, hashed
 from jobs.engine.storage.history_names import ENDINGS, GZIP, Format, format_of, is_compressed
 from jobs.engine.storage.history_rows import NO_VALUE, as_json, parquet_rows
 from jobs.engine.storage.place import Place
+
+if TYPE_CHECKING:
+    import hashlib
+
+    from _typeshed import WriteableBuffer
+
+CHUNK = 1 << 20
+
+
+class _Hashed(io.RawIOBase):
+    def __init__(self, file: BinaryIO, digest: "hashlib._Hash") -> None:
+        super().__init__()
+        self._file, self._digest = file, digest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        view = memoryview(buffer)
+        part = self._file.read(len(view))
+        self._digest.update(part)
+        view[: len(part)] = part
+        return len(part)
+
+
+def hashed(file: BinaryIO, digest: "hashlib._Hash") -> io.BufferedReader:
+    """Return a file whose bytes update a digest in their order as it is read to its end.
+
+    A file that is hashed while it is read, so that one that is compressed or long need not be read twice.
+    """
+    return io.BufferedReader(_Hashed(file, digest), CHUNK)
+
 
 LONGEST = 1 << 25
 """Bytes of a line; Kafka's own limit for a record is a thirtieth of it, and a file without line ends must not fill the memory."""

@@ -16,9 +16,8 @@ from jobs.core.errors import DefinitionError, TransientError
 from jobs.core.model import Clusters, Demand, Model
 from jobs.core.modes import Batch, RealTime
 from jobs.core.topic import Topic
-from jobs.engine.learning import model_feed
 from jobs.engine.learning.drift import index
-from jobs.engine.learning.promote_model import Desk
+from jobs.engine.learning.promote_model import Desk, feed_ran_until
 from jobs.engine.learning.train_model import train
 from jobs.engine.pipeline import feed_query
 from jobs.engine.pipeline.feed_ledger import FeedLedger
@@ -204,7 +203,7 @@ def test_a_term_of_time_that_an_alert_feed_has_judged_is_refused(
     books = FeedLedger(spark, feed, RealTime(), lake, address=kafka, options={})
     books.begin(from_the_first=True)
     books.close()
-    ran = model_feed.ran_until(lake, MODEL.name)
+    ran = feed_ran_until(lake, MODEL.name)
     assert ran is not None
     today = replace(desk(lake), clock=lambda: ran + timedelta(hours=1))
 

@@ -28,7 +28,7 @@ from jobs.core.table import Ingested, Judged, Table
 from jobs.core.topic import Topic
 from jobs.engine.accounting.balance_sheet import balance
 from jobs.engine.pipeline.runner import Site, run
-from jobs.engine.proof.fed_lake import FedLake
+from jobs.engine.proof.verify import FedLake
 from jobs.engine.repair.rebuild import rebuild
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_table

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from jobs.engine.trust.rule_catalogue import rulebook
+from jobs.engine.trust.daily_report import rulebook
 from jobs.gold import device_signal_10m
 from jobs.silver import device_telemetry
 from quality.rules import between, required
