@@ -1,6 +1,7 @@
 """The engine's strict parse and verdict, written inline for one table, as a hand-written job would have it.
 
-It refuses the same payloads for the same reasons, so that the difference in time is the engine's frame alone.
+It refuses the same payloads for the same reasons (tests/silver/test_parsed_by_hand.py), so that the difference in time is the
+engine's frame alone. The law of disorder is of that frame: it needs a column that only the engine's bronze has.
 The tricks (an end mark, one parse for the clean ones) are those of jobs/core/parse.py, with the reasons.
 """
 
@@ -39,8 +40,17 @@ WRONG_TYPE = """
 """
 IN_TIME = """
     event_at >= _arrived_at - INTERVAL 1 HOUR AND event_at <= _arrived_at + INTERVAL 5 MINUTES
-    AND _arrived_at <= _ingested_at + INTERVAL 5 MINUTES
+    AND _arrived_at <= _ingested_at + INTERVAL 5 MINUTES AND event_at <= _ingested_at + INTERVAL 5 MINUTES
 """
+AHEAD = """_arrived_at > _ingested_at + INTERVAL 5 MINUTES
+    OR (event_at > _ingested_at + INTERVAL 5 MINUTES AND event_at <= _arrived_at + INTERVAL 5 MINUTES)"""
+PLAUSIBLE = """CASE signal
+    WHEN 'temperature' THEN value BETWEEN -90 AND 150
+    WHEN 'humidity' THEN value BETWEEN 0 AND 100
+    WHEN 'battery' THEN value BETWEEN 0 AND 100
+    WHEN 'pressure' THEN value BETWEEN 300 AND 1200
+    WHEN 'vibration' THEN value BETWEEN 0 AND 1000
+    ELSE true END"""
 
 
 def judged(events: DataFrame) -> DataFrame:
@@ -79,13 +89,14 @@ def _problems(rows: DataFrame, mark: str) -> DataFrame:
 
 def _handled(rows: DataFrame) -> DataFrame:
     missing = [f"CASE WHEN {name} IS NULL THEN 'missing:{name}' END" for name in REQUIRED]
+    implausible = f"CASE WHEN NOT ({PLAUSIBLE}) THEN 'implausible:value' END"
     late = "CASE WHEN event_at < _arrived_at - INTERVAL 1 HOUR THEN 'late' END"
     early = "CASE WHEN event_at > _arrived_at + INTERVAL 5 MINUTES THEN 'early' END"
-    future = "CASE WHEN _arrived_at > _ingested_at + INTERVAL 5 MINUTES THEN 'from_the_future' END"
-    listed = ", ".join([*missing, late, early, future])
+    future = f"CASE WHEN {AHEAD} THEN 'from_the_future' END"
+    listed = ", ".join([*missing, implausible, late, early, future])
     has_all = " AND ".join(f"{name} IS NOT NULL" for name in REQUIRED)
     reasons = f"""
-        CASE WHEN coalesce(_problem IS NULL AND {has_all} AND {IN_TIME}, false) THEN NULL
+        CASE WHEN coalesce(_problem IS NULL AND {has_all} AND {IN_TIME} AND {PLAUSIBLE}, false) THEN NULL
              WHEN _problem IS NOT NULL THEN array(_problem)
              ELSE array_compact(array({listed})) END
     """
