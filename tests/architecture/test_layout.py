@@ -70,6 +70,21 @@ def test_each_room_of_the_engine_has_five_lines_of_docstring_and_a_folder_of_tes
         assert path.with_name(f"{begin[1]}.py").is_file(), room
 
 
+def test_each_folder_of_use_cases_says_where_to_begin() -> None:
+    """As a room of the engine does."""
+    room = ROOT / "jobs" / "operate"
+    packages = (path for path in modules() if path.name == "__init__.py")
+    folders = [path.parent for path in packages if path.is_relative_to(room)]
+
+    assert {folder.name for folder in folders} == {"operate", "alerts", "repairs"}
+    for folder in folders:
+        docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+        begin = re.search(r"Begin with (\w+)", docstring)
+        assert len(docstring.splitlines()) <= 5, folder
+        assert begin, folder
+        assert (folder / f"{begin[1]}.py").is_file(), folder
+
+
 def test_every_module_has_a_docstring() -> None:
     """Decisions live in the docstring of the module that they bind."""
     silent = [str(path) for path in modules() if not ast.get_docstring(ast.parse(path.read_text()))]
