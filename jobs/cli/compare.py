@@ -5,15 +5,11 @@ from typing import Annotated
 
 import typer
 
-from jobs import catalog
 from jobs.cli.place import JsonOption
 from jobs.cli.screen import emit, note, say, show, yes
-from jobs.core.errors import DataError, DefinitionError
 from jobs.core.received import PLACE
-from jobs.core.table import Ingested
-from jobs.engine.proof.compare import Comparison, compare
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.place import Place
+from jobs.engine.proof.compare import Comparison
+from jobs.operate.verification import compared, refuse_unlike
 
 
 def register(app: typer.Typer) -> None:
@@ -41,29 +37,12 @@ def compare_(
     strandline compare .lake /tmp/second-opinion
     strandline compare .lake ../from-files --without-places
     """
-    left, right = Lake(Place.of(first)), Lake(Place.of(second))
-    derived = [table for table in catalog.tables() if not isinstance(table, Ingested)]
-    shared = [table for table in derived if left.exists(table) and right.exists(table)]
-    if not shared:
-        raise DefinitionError(
-            f"{left.root} and {right.root} have no silver or gold table in common",
-            hint="name two lakes in which the same tables were run.",
-        )
-    for table in derived:
-        if left.exists(table) != right.exists(table):
-            note(f"{table.id} is in one of the lakes only and is not compared")
-    without = PLACE if without_places else ()
-    found = [result for table in shared for result in compare(table, left, right, without=without)]
+    found = compared(first, second, note, without=PLACE if without_places else ())
     if as_json:
         emit([{**asdict(one), "equal": one.equal} for one in found])
     else:
         _print_comparison(found)
-    different = [one.table for one in found if not one.equal]
-    if different:
-        raise DataError(
-            f"the lakes differ in {', '.join(different)}",
-            hint="were they filled from the same topic, up to the same offset? `strandline ledger`.",
-        )
+    refuse_unlike(found)
 
 
 def _print_comparison(found: list[Comparison]) -> None:

@@ -1,14 +1,17 @@
-"""Which tables are verified, and certificates with differences refused, with the ways to look into them."""
+"""Which tables are verified or compared, and differences refused, with the ways to look into them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from jobs import catalog
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.table import Ingested, Table
 from jobs.engine.proof.certificate import Certificate
+from jobs.engine.proof.compare import Comparison, compare
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
 from jobs.engine.storage.retired import fed
 from jobs.operate import lakes
+from jobs.operate.listener import Says
 
 
 def refuse_different(certificates: Iterable[Certificate], seed: int) -> None:
@@ -87,3 +90,45 @@ def named_derived(names: Sequence[str] | None) -> list[Table]:
             hint="name silver or gold tables, or give --all.",
         )
     return chosen
+
+
+def compared(
+    first: str, second: str, says: Says, *, without: Collection[str] = ()
+) -> list[Comparison]:
+    """Compare silver, quarantine and gold of two lakes row for row.
+
+    Args:
+        first: A lake's folder or address.
+        second: Another lake's.
+        says: Hears which tables are in one of them only.
+        without: Columns that are left out.
+
+    Raises:
+        DefinitionError: They have no such table in common.
+    """
+    left, right = Lake(Place.of(first)), Lake(Place.of(second))
+    derived = [table for table in catalog.tables() if not isinstance(table, Ingested)]
+    shared = [table for table in derived if left.exists(table) and right.exists(table)]
+    if not shared:
+        raise DefinitionError(
+            f"{left.root} and {right.root} have no silver or gold table in common",
+            hint="name two lakes in which the same tables were run.",
+        )
+    for table in derived:
+        if left.exists(table) != right.exists(table):
+            says(f"{table.id} is in one of the lakes only and is not compared")
+    return [result for table in shared for result in compare(table, left, right, without=without)]
+
+
+def refuse_unlike(found: Sequence[Comparison]) -> None:
+    """Refuse lakes that differ.
+
+    Raises:
+        DataError: They do.
+    """
+    different = [one.table for one in found if not one.equal]
+    if different:
+        raise DataError(
+            f"the lakes differ in {', '.join(different)}",
+            hint="were they filled from the same topic, up to the same offset? `strandline ledger`.",
+        )
