@@ -68,9 +68,16 @@ class Wanted:
 
     @property
     def name(self) -> str:
-        """Return the name of the folder in which an interrupted run is found again: one of the same code."""
-        counted = f"{self.suite}-{self.events}" if self.suite in COUNTED else self.suite
-        return f"{counted}-{commit()}"
+        """Return the name of the folder in which an interrupted run is found again.
+
+        Of the same code, but for `history`: its lakes take hours to age, and are measured by a later command.
+        """
+        return self.suite if self.suite == "history" else f"{self.stem}-{commit()}"
+
+    @property
+    def stem(self) -> str:
+        """Return how the name begins, whichever code is measured."""
+        return f"{self.suite}-{self.events}" if self.suite in COUNTED else self.suite
 
     @property
     def command(self) -> str:
@@ -100,6 +107,9 @@ def main() -> int:
     work = wanted.work / wanted.name
     if wanted.fresh:
         shutil.rmtree(work, ignore_errors=True)
+    for other in wanted.work.glob(f"{wanted.stem}-*"):
+        if other != work:
+            shutil.rmtree(other)  # what other code has measured
     work.mkdir(parents=True, exist_ok=True)
     began = datetime.now(UTC)  # noqa: TID251  # the command line is where clocks are read
     lake = Lake(wanted.work)

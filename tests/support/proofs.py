@@ -49,6 +49,7 @@ class Proofs:
     ) -> None:
         """Leave out what has no long form; give the others all the time there is."""
         self._seed = config.getoption("randomly_seed", None)
+        commit()  # before hours of proofs
         others = [item for item in items if not item.get_closest_marker("prove")]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if item.get_closest_marker("prove")]

@@ -34,26 +34,37 @@ def damage(error: BaseException, table: Table) -> DataError | None:
         return None
     if isinstance(error, OSError) and error.errno in UNREADABLE:
         file = str(error.filename or f"a file of {table.id}")
-        whose = _whose(file, table)
-        found = DamagedError(
-            f"{whose} is damaged: {file} {UNREADABLE[error.errno]}",
-            hint="`ls -ld` shows what it is and whose; chown and chmod give it back, and a stream tries the table again by "
-            f"itself. What cannot be had back: `strandline mend {whose}`. All other tables go on meanwhile.",
-            table=whose,
-            file=file,
-        )
-        return damage(found, table)
+        return _unreadable(file, UNREADABLE[error.errno], table)
     from jobs.engine.runtime.outage import denied  # noqa: PLC0415  # as below
 
     refused = denied(error)
-    return None if refused is None else damage(refused, table)
+    if isinstance(refused, DataError):  # Java's own words for a file that may not be read
+        return _unreadable(str(refused.fields["file"]), UNREADABLE[errno.EACCES], table)
+    return None
+
+
+def _unreadable(file: str, how: str, table: Table) -> DataError | None:
+    """Return the damage of the table whose file it is, as the one that met it has to say it."""
+    whose = _whose(file, table)
+    found = DamagedError(
+        f"{whose} is damaged: {file} {how}",
+        hint="`ls -ld` shows what it is and whose; chown and chmod give it back, and a stream tries the table again by "
+        f"itself. What cannot be had back: `strandline mend {whose}`. All other tables go on meanwhile.",
+        table=whose,
+        file=file,
+    )
+    return damage(found, table)
 
 
 def _whose(file: str, table: Table) -> str:
-    """Return the table in whose folder a file lies: the table's own, or one that it reads."""
+    """Return the table of whose files it is one: the table's own, or one that it reads."""
     folders = set(pairwise(Path(file).parts))
-    near = (each.id for each in (table, *table.needs) if (each.layer.value, each.name) in folders)
-    return next(near, table.id)
+    for each in (table, *table.needs):
+        layers = (each.layer.value, *(("quarantine",) if each.layer is Layer.SILVER else ()))
+        own = {("_checkpoints", each.id), *((layer, each.name) for layer in layers)}
+        if own & folders:
+            return each.id
+    return table.id
 
 
 def remedy(name: str) -> str:

@@ -29,6 +29,21 @@ def test_a_folder_of_a_source_is_the_sources_damage(whose: Table) -> None:
     assert found.fields["table"] == whose.id
 
 
+@pytest.mark.parametrize(
+    ("file", "whose"),
+    [
+        (f"/lake/_checkpoints/{device_signal_10m.TABLE.id}/offsets", device_signal_10m.TABLE.id),
+        (f"/lake/quarantine/{devices.TABLE.name}/_delta_log", devices.TABLE.id),
+    ],
+)
+def test_what_is_kept_beside_a_source_is_the_sources(file: str, whose: str) -> None:
+    for error in (refused(file), RuntimeError(f"java.nio.file.AccessDeniedException: {file}")):
+        found = damage(error, device_daily.TABLE)
+
+        assert found is not None
+        assert found.fields["table"] == whose
+
+
 def test_a_folder_of_its_own_and_one_of_no_table_are_the_tables_damage() -> None:
     table = device_daily.TABLE
 
