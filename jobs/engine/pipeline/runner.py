@@ -39,6 +39,7 @@ from jobs.engine.runtime.retry import Patience, soon
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.locks import lease
+from jobs.engine.storage.open_table import lost_file
 from jobs.engine.storage.retired import refuse_retired
 from jobs.engine.storage.schema_shelf import Shelf
 
@@ -192,7 +193,8 @@ def _through_gates(job: _Job, table: Computed, mode: Mode) -> None:
     """Derive a table; an always-on table waits at a shut gate and keeps its lease."""
     while True:
         try:
-            return _derive(job, table, mode)
+            with _naming_lost_files(table, job.lake):
+                return _derive(job, table, mode)
         except GateShutError as error:
             match mode:
                 case MicroBatch():
@@ -201,6 +203,20 @@ def _through_gates(job: _Job, table: Computed, mode: Mode) -> None:
                     raise
         if job.stopped():
             return None
+
+
+@contextmanager
+def _naming_lost_files(table: Computed, lake: Lake) -> Iterator[None]:
+    """Raise the damage that an error of Spark means; a stream's batches ask for themselves, and not all is one."""
+    try:
+        yield
+    except LakeError:
+        raise
+    except Exception as error:
+        lost = lost_file(error, table, lake)
+        if lost is None:
+            raise
+        raise lost from error
 
 
 def _wait_at_gate(job: _Job, error: GateShutError) -> None:
