@@ -96,7 +96,8 @@ def _print(
         emit(asdict(entry))
         return
     say(
-        f"{table.id}: {words[1]}, {entry.written:,} rows; `strandline run {table.id}` continues from there"
+        f"{table.id}: {words[1]}, {entry.written:,} rows; a stream that runs continues from there by itself, "
+        f"where none runs `strandline run {table.id}` does"
     )
     if words[0] == "promote" and is_final(table, where):
         note(

@@ -28,6 +28,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import latest_version
 from jobs.engine.storage.locks import HasWriterError
 from jobs.engine.storage.open_table import opened
+from jobs.gold.device_daily import TABLE as DAILY
 from tests.cli.inside import Answer, strandline
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, small_lake, written
 from tests.support.other_user import as_another_user
@@ -216,6 +217,19 @@ def test_one_that_a_table_above_has_read_is_replaced_by_an_empty_one(lake: Lake)
     assert sheets.code == 4
     assert "the ledger does not balance" in sheets.err
     assert "is damaged" not in sheets.err
+
+
+def test_a_table_above_that_is_recomputed_is_not_to_be_rebuilt(lake: Lake) -> None:
+    """It was named, `rebuild` refused it, and its own hint, a run, was refused beside the stream: a dead end at 3 a.m."""
+    one = entry(DAILY, batch=0, versions={GOLD.id: (0, 0)}, read=1, good=1, written=1)
+    written(lake.table(DAILY), numbers(1), one.encoded())
+    cut(newest(lake, SILVER))
+
+    done = strandline("mend", SILVER.id, "--lake", lake.root)
+
+    assert done.code == DamagedError.exit_code
+    assert f"in this order: {GOLD.id};" in done.err
+    assert DAILY.id not in done.err
 
 
 def test_a_bronze_commit_that_silver_has_read_is_only_replaced_by_a_copy(lake: Lake) -> None:

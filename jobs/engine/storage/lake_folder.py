@@ -9,7 +9,7 @@ import os
 import re
 import stat
 
-from jobs.core.errors import DefinitionError
+from jobs.core.errors import DefinitionError, LakeError
 from jobs.engine.storage.place import Place
 
 MISREAD = re.compile(r"[\x00-\x1f\x7f\\,%*?^|\[\]{}`]")
@@ -47,9 +47,12 @@ def refuse_folder(root: Place) -> None:
         raise DefinitionError(f"{root} is a file, not a lake", hint=CHOOSE, lake=str(root))
 
 
-def unwritable(root: Place, error: OSError) -> DefinitionError:
-    """Return the error of a lake in which a file could not be written."""
-    return DefinitionError(
+def unwritable(root: Place, error: OSError) -> LakeError:
+    """Return the error of a lake in which a file could not be written: a full disk passes, all else is the folder's."""
+    # Not imported above: with Kafka's client it takes longer than most answers.
+    from jobs.engine.runtime.outage import absence  # noqa: PLC0415  # as above
+
+    return absence(error) or DefinitionError(
         f"the lake folder {root} cannot be written: {error.strerror}",
         hint="make the folder writable, or choose another with --lake or STRANDLINE_LAKE.",
         lake=str(root),

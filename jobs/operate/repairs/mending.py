@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from jobs.core.errors import DamagedError, LakeError
 from jobs.core.table import Table
-from jobs.engine.repair.downstream import above
+from jobs.engine.repair.downstream import led
 from jobs.engine.runtime import clock
 from jobs.engine.service.set_aside import SetAside, mend
 from jobs.engine.storage.handover import handed_over
@@ -67,7 +67,7 @@ def refuse_lost(table: Table, where: Lake, done: list[SetAside]) -> None:
         hint=" ".join(_remedies(table, where, lost)),
         table=table.id,
         versions=[each.version for each in lost],
-        above=[each.id for each in above(table, where)] if rows else [],
+        above=[each.id for each in led(table, where)] if rows else [],
     )
 
 
@@ -76,7 +76,8 @@ def _remedies(table: Table, where: Lake, done: list[SetAside]) -> Iterator[str]:
     lost = [each for each in done if each.taken_by]
     if any(not each.decides for each in lost):
         yield f"`strandline rebuild {table.id}`, then `strandline promote {table.id}`, bring the rows back."
-        if stale := [each.id for each in above(table, where)]:
+        # One that is recomputed notices the promotion, and cannot be rebuilt.
+        if stale := [each.id for each in led(table, where)]:
             yield (
                 f"Then the same with the tables above, in this order: {', '.join(stale)}; they have read the rows, or never "
                 "will."

@@ -8,7 +8,7 @@ from jobs.engine.pipeline import shadow_lake
 from jobs.engine.pipeline.runner import Site
 from jobs.engine.proof.compare import Comparison, compare
 from jobs.engine.repair import rebuild
-from jobs.engine.repair.downstream import above, follows
+from jobs.engine.repair.downstream import led
 from jobs.engine.runtime import clock
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage.damage import damage
@@ -103,7 +103,7 @@ def is_final(table: Table, lake: Lake) -> bool:
 
 def stale_above(table: Table, lake: Lake) -> list[str]:
     """Return the tables above that were computed from the old rows, in the order in which they are rebuilt."""
-    return [each.id for each in above(table, lake) if not follows(each, table, lake)]
+    return [each.id for each in led(table, lake)]
 
 
 def _compared(table: Table, lake: Lake, made: Lake, says: Says) -> list[Comparison]:

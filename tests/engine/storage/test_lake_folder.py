@@ -12,14 +12,16 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from infra import java
-from jobs.core.errors import DefinitionError
+from jobs.core.errors import DefinitionError, TransientError
 from jobs.engine.runtime import spark_session
 from jobs.engine.storage import create_table, delta_commit
 from jobs.engine.storage.duckdb_session import spilling
 from jobs.engine.storage.duckdb_table import peek
 from jobs.engine.storage.duckdb_view import scan
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.lake_folder import unwritable
 from jobs.engine.storage.open_table import live_files
+from jobs.engine.storage.place import Place
 
 MOMENT = datetime(2026, 11, 20, 12, 30, tzinfo=UTC)
 ODD = ["a lake of Jürgen's", 'say "lake"', "x & y; $z (1) #2 ~ +=@!", "湖", "l" * 200]
@@ -133,3 +135,14 @@ def test_the_java_that_is_started_gets_each_option_whole(tmp_path: Path, name: s
     assert f"-XX:SharedArchiveFile={tmp_path / name}.jsa" in options
     (config,) = (option for option in options if option.startswith("-Dlog4j2."))
     assert Path(urlsplit(config.partition("=")[2]).path).is_file()
+
+
+def test_a_full_disk_is_no_folder_that_must_be_made_writable(tmp_path: Path) -> None:
+    """`up` said *correct the command* (2) and asked to make the folder writable, where room was wanted."""
+    with pytest.raises(OSError, match="No space left") as full:
+        Path("/dev/full").write_bytes(b"x")
+
+    found = unwritable(Place.of(tmp_path), full.value)
+
+    assert isinstance(found, TransientError)
+    assert "no room left" in found.message
