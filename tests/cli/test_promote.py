@@ -132,22 +132,22 @@ def test_a_running_process_takes_a_promotion_over(
     folder.mkdir()
     (folder / DECODES.origin).write_text((STARTER / DECODES.origin).read_text())
     write(folder, 1)
-    rules = LiveRules(
+    running = LiveRules(
         lambda: rules.promoted_folder(lake) if live_rules(lake) else folder,
         lake,
         spark,
         Logged(),
     )
-    rules.feeds()
+    running.feeds()
     put_live(lake, write(tmp_path / "rules", 1, "/k"))
 
-    renewed = rules.renewed()
+    renewed = running.renewed()
 
     assert renewed is not None
     _, record = renewed
     assert ids(each.split()[0] for each in record["changed"]) == {"1"}
     assert set(record) == {"by", "added", "changed"}
-    assert rules.renewed() is None
+    assert running.renewed() is None
 
 
 def test_a_file_of_another_name_with_the_same_rule_is_replaced(lake: Lake, tmp_path: Path) -> None:
