@@ -68,7 +68,7 @@ class Back(Config):
 class Incident(Config):
     """An incident that the watchdog found."""
 
-    ill: str = Field(description="What is wrong: dead, silent, stuck or failing.")
+    ill: str = Field(description="What is wrong: dead, silent, stuck, fenced or failing.")
     says: str = Field(description="What is wrong, as a sentence.")
     gives_up: bool = Field(default=False, description="Whether no attempt is left.")
     tables: list[str] = Field(default=[], description="The tables that fail.")
@@ -117,7 +117,7 @@ def revive_stream(context: OpExecutionContext, config: Incident, lake: LakeResou
     """Revive."""
     context.log.warning(config.says)
     context.log.warning("last error of its log: %s", last_error(lake.lake().log("stream").local))
-    if config.ill == Ill.FAILING:
+    if config.ill in {Ill.FAILING, Ill.FENCED}:
         raise _one_fails(context, config, lake)
     if config.gives_up:
         raise given_up(_stream(context, lake), config, RESTARTS, Alarm(config.ill))
@@ -222,18 +222,18 @@ def _mark_failed(context: OpExecutionContext, days: Mapping[str, str]) -> None:
 def _one_fails(context: OpExecutionContext, incident: Incident, lake: LakeResource) -> Failure:
     """Return the failure that alerts a person of failing tables; once, until they recover and fail again."""
     _mark_failed(context, incident.days)
-    stream = _stream(context, lake)
+    stream, alarm = _stream(context, lake), Alarm(incident.ill)
     asked = stream.order()
     if asked:
         stream.note(replace(asked, alerted=tuple(incident.tables)))
     return Failure(
         f"{incident.says}. The other tables go on.\n\n"
-        f"hint: remove the cause; the table is retried at least every ten minutes ({Alarm.FAILING.path}).",
+        f"hint: remove the cause; the table is retried at least every ten minutes ({alarm.path}).",
         metadata={
-            ALARM: Alarm.FAILING.value,
+            ALARM: alarm.value,
             "tables": MetadataValue.json(incident.tables),
             "log": MetadataValue.path(str(stream.lake.log("stream"))),
-            "runbook": MetadataValue.md(page(Alarm.FAILING)),
+            "runbook": MetadataValue.md(page(alarm)),
         },
         allow_retries=False,
     )

@@ -110,7 +110,7 @@ def watchdog(context: SensorEvaluationContext, lake: LakeResource) -> SensorResu
         for table in catalog.tables()
         if table.id in failed and table.id in goes_on
     ]
-    if found.act is Act.ALERT and found.ill is Ill.FAILING:
+    if found.act is Act.ALERT and found.ill in {Ill.FAILING, Ill.FENCED}:
         failed = _newest_days(context, found.tables) | failed
     step = on_call.revive_stream.name
     answers = list(_answers(found, seen))

@@ -118,7 +118,9 @@ class Processes:
         yield ATTEMPTS.of(len(asked.attempts) if asked else 0, name)
         yield GIVEN_UP.of(bool(asked and asked.gave_up), name)
         for ill in Ill:
-            yield ILL.of(found.ill is ill, name, ill)
+            # Beside a table that fails another may be fenced, and each has its alert.
+            is_so = found.ill is ill or (ill is Ill.FENCED and bool(found.fenced))
+            yield ILL.of(is_so, name, ill)
         if beat:
             yield BEAT_AT.of(datetime.fromisoformat(beat["at"]).timestamp(), name)
 

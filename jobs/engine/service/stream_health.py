@@ -86,6 +86,8 @@ class Watch:
     ill: Ill | None = None
     message: str = ""
     tables: tuple[str, ...] = ()
+    fenced: tuple[str, ...] = ()
+    """Those of the tables that another process keeps; others may fail beside them."""
 
 
 def watch(
@@ -102,7 +104,7 @@ def watch(
     diagnosis = ill(beat, now, begun=max([asked.at, *asked.attempts[-1:]]), title=title)
     # A restart would only ask for the lease again, as the table does by itself.
     if diagnosis is None or diagnosis[0] is Ill.FENCED:
-        return _failing(asked, beat)
+        return _of_tables(asked, beat, now)
     found, message = diagnosis
     if found is Ill.DEAD and starting:
         return Watch(act=Act.WAIT)
@@ -199,21 +201,18 @@ def ill(
                 Ill.STUCK,
                 f"{pulse['running']} of {table} has not come back for {unmoved // 60} minutes",
             )
-    return _fenced(beat, now)
+    return next(((Ill.FENCED, says) for says in _fenced(beat, now).values()), None)
 
 
-def _fenced(beat: Mapping[str, Any], now: datetime) -> tuple[Ill, str] | None:
-    """Return which table another process has written for so long that it will not give it back by itself."""
-    for table, pulse in beat["tables"].items():
-        failed = pulse.get("failing") or {}
-        if failed.get("kind") != ReplacedError.kind:
-            continue
-        if now - datetime.fromisoformat(failed["since"]) > STUCK:
-            return (
-                Ill.FENCED,
-                f"{table} is another process's since {failed['since']}: {failed['says']}",
-            )
-    return None
+def _fenced(beat: Mapping[str, Any], now: datetime) -> dict[str, str]:
+    """Return the tables that another process has written for so long that it will not give them back by itself."""
+    failures = {name: pulse.get("failing") or {} for name, pulse in beat["tables"].items()}
+    return {
+        name: f"{name} is another process's since {failed['since']}: {failed['says']}"
+        for name, failed in failures.items()
+        if failed.get("kind") == ReplacedError.kind
+        and now - datetime.fromisoformat(failed["since"]) > STUCK
+    }
 
 
 def failing(beat: Mapping[str, Any] | None) -> dict[str, Mapping[str, Any]]:
@@ -247,13 +246,25 @@ def _broken(says: str | None) -> Mapping[str, Any] | None:
     return {"says": says, "tries": 1, "kind": DataError.kind} if says else None
 
 
-def _failing(asked: Order, beat: Mapping[str, Any] | None) -> Watch:
-    failures = failing(beat)
-    if not failures:
+def _of_tables(asked: Order, beat: Mapping[str, Any] | None, now: datetime) -> Watch:
+    """Return what to do about tables that fail while their stream runs; the name of what is wrong leads to the page."""
+    kept = _fenced(beat, now) if beat else {}
+    # A lease that was taken just now may be given back: it has its own patience, and its own page.
+    says = kept | {
+        name: f"{name} fails: {each['says']}"
+        for name, each in failing(beat).items()
+        if each["kind"] != ReplacedError.kind
+    }
+    if not says:
         return Watch(act=Act.NOTHING)
-    message = "; ".join(f"{name} fails: {each['says']}" for name, each in sorted(failures.items()))
-    act = Act.NOTHING if failures.keys() <= set(asked.alerted) else Act.ALERT
-    return Watch(act=act, ill=Ill.FAILING, message=message, tables=tuple(sorted(failures)))
+    news = says.keys() - set(asked.alerted)
+    return Watch(
+        act=Act.ALERT if news else Act.NOTHING,
+        ill=Ill.FENCED if (news or says.keys()) <= kept.keys() else Ill.FAILING,
+        message="; ".join(says[name] for name in sorted(says)),
+        tables=tuple(sorted(says)),
+        fenced=tuple(sorted(kept)),
+    )
 
 
 def _act(asked: Order, now: datetime, *, is_hopeless: bool) -> Act:

@@ -1,10 +1,12 @@
 """The metrics of programs say what the watchdog finds."""
 
 import json
+import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -13,9 +15,11 @@ from jobs.core.table import Ingested
 from jobs.engine.kafka import topic_log
 from jobs.engine.kafka.lag import unread_offsets
 from jobs.engine.runtime.jvm import BUSY
+from jobs.engine.service.desired_state import Order, write
 from jobs.engine.service.metrics_page import LakeLook
 from jobs.engine.service.process_metrics import Processes
 from jobs.engine.storage.lake import Lake
+from tests.architecture.tree import ROOT
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, written
 from tests.infra.test_runbooks import died
 from tests.support.watched_lake import FEED, values, watched_lake
@@ -55,6 +59,59 @@ def test_what_is_wrong_has_the_name_of_the_page(tmp_path: Path, minutes: int, il
     found = seen(lake, NOW + timedelta(minutes=minutes))
 
     assert [key[2] for key, is_so in found.items() if key[0] == "process_ill" and is_so] == [ill]
+
+
+def _has(lake: Lake, which: str, change: Callable[[dict[str, Any]], None]) -> None:
+    place = getattr(lake, which)
+    beat = json.loads(place.text() or "")
+    change(beat)
+    place.put(json.dumps(beat))
+
+
+def _of(pulse: str, **news: object) -> Callable[[dict[str, Any]], None]:
+    return lambda beat: beat["tables"][pulse].update(news)
+
+
+LONG_AGO = (NOW - timedelta(minutes=40)).isoformat()
+TAKEN = {"says": "taken over", "hint": "", "kind": "fenced", "since": LONG_AGO}
+CASES: dict[str, Callable[[dict[str, Any]], None]] = {
+    "dead": lambda beat: beat.update(alive=False),
+    "silent": lambda beat: beat.update(at=LONG_AGO),
+    "stuck": lambda beat: next(iter(beat["tables"].values())).update(lag=9, behind=LONG_AGO),
+    "fenced": _of(SILVER.id, failing={**TAKEN, "tries": 2}),
+}
+
+
+@pytest.mark.parametrize(
+    ("program", "ill"),
+    re.findall(
+        r'strandline_process_ill\{process="(\w+)", ill="(\w+)"\} == 1',
+        (ROOT / "infra/monitoring/alerts.yml").read_text(),
+    ),
+)
+def test_what_an_alert_names_can_be_so(tmp_path: Path, program: str, ill: str) -> None:
+    """No heartbeat whatever made the metric say *fenced*: its alert could not fire, and another named the wrong page."""
+    lake = watched_lake(tmp_path, NOW)
+    orders = {"stream": lake.order, "alerts": lake.alerts_order}
+    write(lake, Order(runs=True, at=NOW.isoformat(), by="on-call"), orders[program])
+    assert not seen(lake, NOW)["process_ill", program, ill]
+
+    if ill == "stuck":  # which no table is before the stream has run for long enough
+        write(lake, Order(runs=True, at=LONG_AGO, by="on-call"), orders[program])
+    _has(lake, {"stream": "heartbeat", "alerts": "feeds_beat"}[program], CASES[ill])
+
+    assert seen(lake, NOW)["process_ill", program, ill] == 1
+
+
+def test_a_fenced_table_is_seen_beside_one_that_fails(tmp_path: Path) -> None:
+    """The heartbeat has one that fails already; each of the two has an alert."""
+    lake = watched_lake(tmp_path, NOW)
+    _has(lake, "heartbeat", _of(SILVER.id, failing={**TAKEN, "tries": 30}))
+
+    found = seen(lake, NOW)
+
+    assert found["process_ill", "stream", "fenced"] == 1
+    assert found["process_ill", "stream", "failing"] == 1
 
 
 def test_a_stream_that_died_is_not_up_and_has_no_figures(tmp_path: Path) -> None:
