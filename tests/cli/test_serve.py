@@ -4,6 +4,7 @@ import re
 import socket
 import ssl
 import stat
+import struct
 import subprocess
 import time
 from collections.abc import Iterator
@@ -394,6 +395,31 @@ def test_who_shows_no_password_keeps_no_client_out(served: Served, jdbc: Driver)
 
         with jdbc.connected(served.at(), "ana", PASSWORD) as connection:
             assert connection.value("SELECT 1") == "1"
+
+
+def test_a_pool_of_connections_waits_for_its_password_to_be_hashed_once(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each hashed it at once, and all were closed where that took longer than a client has to show it: no client's fault."""
+    monkeypatch.setattr(sql_users, "ROUNDS", 4_000_000)
+    sql_users.add(served.lake, "pool", PASSWORD)
+    port = int(served.url.rsplit(":", 1)[1].rstrip("/"))
+    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    secret = f"\0pool\0{PASSWORD}".encode()
+    with ExitStack() as stack:
+        pool = [
+            stack.enter_context(
+                trusting.wrap_socket(socket.create_connection(("127.0.0.1", port), 120))
+            )
+            for _ in range(40)
+        ]
+        for each in pool:
+            each.sendall(b"\x01\x00\x00\x00\x05PLAIN\x02" + struct.pack(">I", len(secret)) + secret)
+
+        assert [each.recv(1) for each in pool] == [b"\x05"] * len(pool)  # complete
+
+    sql_users.remove(served.lake, "pool")
 
 
 def is_open(connection: socket.socket) -> bool:

@@ -3,7 +3,7 @@ package org.apache.spark.sql.hive.thriftserver
 import java.lang.reflect.Field
 import java.net.InetAddress
 import java.util.{HashMap => JHashMap, List => JList, Map => JMap}
-import java.util.concurrent.{CountDownLatch, LinkedBlockingQueue, RejectedExecutionException, RejectedExecutionHandler}
+import java.util.concurrent.{CountDownLatch, Future, LinkedBlockingQueue, RejectedExecutionException, RejectedExecutionHandler}
 import java.util.concurrent.{ScheduledThreadPoolExecutor, ThreadFactory, ThreadPoolExecutor, TimeUnit}
 
 import scala.jdk.CollectionConverters._
@@ -80,7 +80,7 @@ object LakeDoor {
   /** Milliseconds for each read of a connection until its password was accepted; the hand-shake of a slow client has several. */
   val Unknown = 10000
 
-  /** Milliseconds for all of that. */
+  /** Milliseconds until the password has come; to check it is the server's own work, which may take long beside others. */
   val Whole = 15000
 
   /** The same as the first afterwards: a day. */
@@ -105,9 +105,19 @@ object LakeDoor {
       // In a thread of its own: what closes a connection of TLS may wait for what reads from it.
       val closes = deadlines.schedule(
         (() => daemon(() => transport.close(), "closes a connection").start()): Runnable, Whole, TimeUnit.MILLISECONDS)
+      deadline.set(closes)
       try inner.getTransport(transport)
-      finally closes.cancel(false)
+      finally shown()
     }
+  }
+
+  /** The deadline of the connection that this thread reads from. */
+  private val deadline = new ThreadLocal[Future[_]]
+
+  /** End it: the password has come, or the connection has ended. */
+  def shown(): Unit = {
+    Option(deadline.get).foreach(_.cancel(false))
+    deadline.remove()
   }
 
   /** Called once a connection's password was accepted, and again before each of its calls. */

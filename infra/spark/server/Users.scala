@@ -13,6 +13,7 @@ import scala.util.Try
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import org.apache.hive.service.auth.PasswdAuthenticationProvider
+import org.apache.spark.sql.hive.thriftserver.LakeDoor
 
 /** Who may ask, from a file that `strandline serve add-user` writes; a change applies at once. */
 object Users {
@@ -24,9 +25,14 @@ object Users {
 
   @volatile var file: Path = _
   @volatile private var read: (FileTime, Map[String, User]) = (null, Map.empty)
-  /** Digests of passwords that were right, under a key that only this process knows: the slow hash is needed once a user. */
-  private val known = new java.util.concurrent.ConcurrentHashMap[String, Array[Byte]]()
+  /** Digests of passwords that were right, under a key that only this process knows: the slow hash is needed once a user.
+    * By the user as it was read, so that a hash that was begun before a change is of no use after it.
+    */
+  private val known = new java.util.concurrent.ConcurrentHashMap[User, Array[Byte]]()
   private val key = { val drawn = new Array[Byte](32); new java.security.SecureRandom().nextBytes(drawn); drawn }
+
+  /** One is held while a password is hashed, which one it is by the password: a pool of connections hashes its own once. */
+  private val turns = Array.fill(256)(new Object)
 
   def readFrom(path: String): Unit = file = Paths.get(path)
 
@@ -40,15 +46,20 @@ object Users {
   }
 
   def isRight(name: String, password: String): Boolean = {
+    val quick = digest(name, password)
+    isKnown(name, quick) || turns(quick(0) & 0xff).synchronized(isKnown(name, quick) || isHashed(name, password, quick))
+  }
+
+  private def isKnown(name: String, quick: Array[Byte]): Boolean =
+    find(name).flatMap(user => Option(known.get(user))).exists(MessageDigest.isEqual(_, quick))
+
+  private def isHashed(name: String, password: String, quick: Array[Byte]): Boolean = {
     val found = find(name)
     val user = found.getOrElse(Unknown)
-    val quick = digest(name, password)
-    val former = known.get(name)
-    if (found.nonEmpty && former != null && MessageDigest.isEqual(former, quick)) return true
     val spec = new PBEKeySpec(password.toCharArray, user.salt, user.rounds, user.hash.length * 8)
     val hash = SecretKeyFactory.getInstance("PBKDF2WithHmacSHA256").generateSecret(spec).getEncoded
     val right = MessageDigest.isEqual(hash, user.hash) && found.nonEmpty
-    if (right) known.put(name, quick)
+    if (right) known.put(user, quick)
     right
   }
 
@@ -74,6 +85,8 @@ object Users {
 
 /** Hive's server makes one of these for each connection. */
 class Users extends PasswdAuthenticationProvider {
-  override def Authenticate(user: String, password: String): Unit =
+  override def Authenticate(user: String, password: String): Unit = {
+    LakeDoor.shown()
     if (user == null || password == null || password.isEmpty || !Users.isRight(user, password)) Users.refuse()
+  }
 }
