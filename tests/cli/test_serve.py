@@ -302,6 +302,11 @@ def test_two_long_texts_are_not_compared_place_by_place(asked: str, ana: Connect
         ("levenshtein(CAST(id AS STRING), NULL)", None),
         (f"instr({LONG} || 'b', 'b')", "300001"),
         (f"contains({LONG}, CAST(id AS STRING))", "false"),
+        (
+            "size(transform(array(array(1), array(2)), each -> array_max(transform(each, x -> x + id))))",
+            "2",
+        ),
+        ("array_join(array_sort(array(2, 1), (a, b) -> b - a), '')", "21"),
         ("trim(BOTH 'x' || id FROM 'x0a0')", "a"),
         ("trim('  a ')", "a"),
         ("split_part('a,b', ',' || left(CAST(id AS STRING), 0), 2)", "b"),
@@ -348,6 +353,27 @@ def test_a_long_search_is_ended_by_its_time_limit(ana: Connection) -> None:
 
     assert time.monotonic() - began < 60
     assert ana.value("SELECT 1") == "1"
+
+
+@pytest.mark.prove(alone="the time limit, 20 seconds, three times")
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "aggregate(sequence(1, 1000000), 0L, (a, x) -> a + aggregate(sequence(1, 1000000), 0L, (b, y) -> b + y))",
+        "aggregate(sequence(1, 1000000), id, (a, x) -> a + size(sequence(1, 1000000)))",
+        "size(array_sort(sequence(1, 10000), (a, b) -> a - b - size(sequence(1, 1000000))))",
+    ],
+)
+def test_a_loop_in_a_loop_is_ended_by_its_time_limit(asked: str, ana: Connection) -> None:
+    """A million times a million steps, all in one row."""
+    began = time.monotonic()
+
+    with pytest.raises(SqlError, match="timed out"):
+        ana.rows(f"SELECT {asked} FROM VALUES (1L) AS one(id)")  # noqa: S608  # as above
+
+    assert time.monotonic() - began < 60
+    # Who waits behind it has a turn.
+    assert ana.value("SELECT count(*) FROM range(10)") == "10"
 
 
 @pytest.mark.parametrize(

@@ -153,8 +153,8 @@ object Linear {
   private[strandline] def heard(): Unit = heard(TaskContext.get())
 
   private def heard(task: TaskContext): Unit =
-    if (task != null && task.isInterrupted()) throw new TaskKilledException("the search was ended")
-    else if (Thread.currentThread.isInterrupted) throw new InterruptedException("the search was ended")
+    if (task != null && task.isInterrupted()) throw new TaskKilledException("the computation was ended")
+    else if (Thread.currentThread.isInterrupted) throw new InterruptedException("the computation was ended")
 
   private final class Heard(text: String, task: TaskContext) extends CharSequence {
     private var reads = 0

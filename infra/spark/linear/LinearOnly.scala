@@ -1,11 +1,13 @@
 package strandline
 
 import org.apache.spark.sql.SparkSessionExtensions
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
 import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.types.StringType
+import org.apache.spark.sql.types.{DataType, StringType}
 import org.apache.spark.unsafe.types.UTF8String
 
 /** Lets a session run RE2's expressions alone: Spark's functions become those of `LinearFunctions`, LIKE as well.
@@ -23,6 +25,7 @@ object LinearRule extends Rule[LogicalPlan] {
     case each if each.resolved && isJavas(each) => linear(each)
     case each if each.resolved && builds(each) => refuse(each)
     case each if each.resolved && multiplied(each).exists(at => !isShort(each.children(at))) => bounded(each)
+    case loop: LambdaFunction if loop.resolved && !loop.function.isInstanceOf[Heard] => loop.copy(function = Heard(loop.function))
   }
 
   private def isJavas(each: Expression): Boolean = each match {
@@ -118,4 +121,19 @@ object LinearRule extends Rule[LogicalPlan] {
       whole.length <= Linear.Shortest && !whole.exists(each => each == '_' || each == escape) && (isOneInside || !inside.contains('%'))
     case _ => false
   }
+}
+
+/** What a lambda computes in each step. Loops in loops are at one row for days, so each step asks whether its task was ended. */
+case class Heard(child: Expression) extends UnaryExpression with CodegenFallback {
+  override def dataType: DataType = child.dataType
+  override def nullable: Boolean = child.nullable
+  override def toString: String = child.toString
+  override def sql: String = child.sql
+
+  override def eval(input: InternalRow): Any = {
+    Linear.heard()
+    child.eval(input)
+  }
+
+  override protected def withNewChildInternal(made: Expression): Heard = copy(child = made)
 }
