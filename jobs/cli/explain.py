@@ -4,7 +4,6 @@ Nothing is written here about a verb: the table of the groups says what it reads
 sentences about its exit code, which are looked up there.
 """
 
-import importlib
 import inspect
 import re
 from collections.abc import Iterator
@@ -37,7 +36,7 @@ def explain(
     strandline explain quarantine --json
     """
     if verb not in main.VERBS:
-        near = get_close_matches(verb, main.VERBS, 1)
+        near = get_close_matches(verb, main.here(), 1)
         raise DefinitionError(
             f"there is no verb {verb!r}",
             hint=f"did you mean {near[0]!r}?" if near else "`strandline --help` lists the verbs.",
@@ -76,7 +75,7 @@ def own_endings(verb: str) -> Iterator[str]:
 def _helps(verb: str) -> Iterator[str]:
     app = typer.Typer()
     (module,) = main.modules(verb)
-    importlib.import_module(f"jobs.cli.{module}").register(app)
+    main.register(module, verb, app)
     groups = [each for each in app.registered_groups if each.name == verb and each.typer_instance]
     commands = [each for each in app.registered_commands if each.name == verb]
     for group in groups:

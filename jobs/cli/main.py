@@ -198,15 +198,7 @@ def _load(words: list[str]) -> None:
     verb = _verb(words)
     wanted = modules(verb)
     for name in wanted:
-        try:
-            importlib.import_module(f"jobs.cli.{name}").register(app)
-        except LakeError:
-            raise
-        except Exception as error:
-            if name not in PLAYGROUND:
-                raise
-            if verb in VERBS:
-                raise _without_playground(verb, error) from error
+        register(name, verb, app)
     for group in app.registered_groups:
         group.cls = Whole
     groups = [group.typer_instance for group in app.registered_groups]
@@ -215,10 +207,34 @@ def _load(words: list[str]) -> None:
         command.help = (inspect.getdoc(command.callback) or "").replace("\\b", "\b")
 
 
+def register(name: str, verb: str, into: typer.Typer) -> None:
+    """Add the verbs of a module; those of the example's play are left out of the help where its tables are gone.
+
+    Raises:
+        DefinitionError: Such a verb was typed.
+    """
+    try:
+        importlib.import_module(f"jobs.cli.{name}").register(into)
+    except LakeError:
+        raise
+    except Exception as error:
+        if name not in PLAYGROUND:
+            raise
+        if verb in VERBS:
+            raise _without_playground(verb, error) from error
+
+
 def _verb(words: list[str]) -> str:
     """Return the verb that was typed; the word after --profile is none."""
     plain = [word for at, word in enumerate(words) if at == 0 or words[at - 1] != "--profile"]
     return next((word for word in plain if not word.startswith("-")), "")
+
+
+def here() -> dict[str, str]:
+    """Return the verbs that this project has, each with its module."""
+    if project.is_example():
+        return VERBS
+    return {name: OWN.get(name, module) for name, module in VERBS.items() if name not in EXAMPLES}
 
 
 def modules(verb: str) -> list[str]:
@@ -227,18 +243,13 @@ def modules(verb: str) -> list[str]:
     Raises:
         DefinitionError: It is a verb of the example, and the project has tables of its own.
     """
-    if project.is_example():
-        known = VERBS
-    elif verb in EXAMPLES:
+    if verb in EXAMPLES and not project.is_example():
         raise DefinitionError(
             f"`strandline {verb}` is about the alerts of the engine's example, and this project has other tables",
             hint="a gold table of kind Appended finds rows of one kind; `strandline new gold` writes one.",
             verb=verb,
         )
-    else:
-        known = {
-            name: OWN.get(name, module) for name, module in VERBS.items() if name not in EXAMPLES
-        }
+    known = here()
     return [known[verb]] if verb in known else list(dict.fromkeys(known.values()))
 
 

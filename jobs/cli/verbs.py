@@ -33,8 +33,8 @@ class Verb:
 GROUPS: dict[str, dict[str, Verb]] = {
     "Run": {
         "demo": Verb(
-            "From nothing to 100,000 events, each accounted for.",
-            "a fixed seed; a lake of its own, which it empties first",
+            "From nothing to events of play, each accounted for.",
+            "the play of the example or of this project; a lake of its own, which it empties first",
             "that lake, its broker and its topics",
         ),
         "up": Verb(
@@ -48,8 +48,8 @@ GROUPS: dict[str, dict[str, Verb]] = {
             "that broker, which is stopped",
         ),
         "produce": Verb(
-            "Send events of a seed to all topics, some of them dirty.",
-            "the seed",
+            "Send events of play to their topics, some of them dirty.",
+            "the play: that of the example with its seed, or the play.py of this project",
             "the topics in Kafka; of the lake nothing",
         ),
         "run": Verb(

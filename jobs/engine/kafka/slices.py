@@ -9,7 +9,7 @@ the same time in all partitions.
 Why a record whose clock is ahead is passed over in the search: the broker answers with the first record at or after a
 moment, and such a record is that for every moment after the record before it, also long after it was read. Its partition
 was read no further until all others were read, and what came behind it was far behind them. So where the broker knows of
-one, the partition is searched record by record (jobs/engine/kafka/slices.py).
+one, the partition is searched record by record (SpoiltIndex).
 
 Why several topics fill one table: for the same reason. If two queries read two shapes of one event, their rows come
 in whatever order the queries happen to run, and the rows of the slower one meet a watermark that the faster one

@@ -225,7 +225,7 @@ class FeedLedger:
         return self._commit(epoch, offsets, sent, written, counts=self._counts(newest[1], query))
 
     def cut(self, spark: SparkSession, begins: Positions) -> bool:
-        """Return whether the query is to run one planned batch and no more: a slice of a backlog (jobs/engine/pipeline/feed_ledger.py).
+        """Return whether the query is to run one planned batch and no more: a slice of a backlog (cut_backlog).
 
         Args:
             spark: The session in which it runs.
