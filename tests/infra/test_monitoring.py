@@ -134,6 +134,14 @@ def test_the_page_lists_every_metric_with_its_labels_and_its_meaning() -> None:
     assert shown == {each.name: [", ".join(each.labels), each.means] for each in METRICS}
 
 
+def test_a_number_in_a_summary_is_no_yes_or_no() -> None:
+    """The value of ``A == 1 and B`` is A's: thousands of alerts waited, and the alarm said one."""
+    counted = [each for each in RULES if "$value" in each["annotations"]["summary"]]
+
+    assert counted
+    assert [each["alert"] for each in counted if re.match(r"\S+ == \d", each["expr"])] == []
+
+
 @needs_prometheus
 def test_promtool_finds_nothing_in_the_page_and_the_rules(tmp_path: Path) -> None:
     """It knows the conventions of names, units and types, and the language of expressions."""

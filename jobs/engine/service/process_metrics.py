@@ -13,7 +13,7 @@ from jobs.engine.service.desired_state import order
 from jobs.engine.service.heartbeat import heartbeat
 from jobs.engine.service.metric import Metric, Sample
 from jobs.engine.service.program import ALERTS, STREAM, Program
-from jobs.engine.service.stream_health import Ill, is_silent, watch
+from jobs.engine.service.stream_health import HANDED_OVER, TURN, Ill, is_silent, watch
 from jobs.engine.storage.lake import Lake
 
 WANTED = Metric(
@@ -43,9 +43,14 @@ TRIES = Metric(
     "Attempts of a table in a row that failed; 0 while it does not fail.",
     ("table",),
 )
+GONE = Metric(
+    "strandline_table_files_gone",
+    "1 if a file of the table is gone, or was cut, as its stream saw when it looked last.",
+    ("table",),
+)
 WAITS = Metric(
     "strandline_table_waiting",
-    "1 if the table's stream waits behind a gate, for a service that is away, or because this machine is too busy.",
+    "1 if the table's stream waits behind a gate, for a service that is away, for its turn to start, because it is handed over for a while, or because this machine is too busy.",
     ("table", "reason"),
 )
 STATE = Metric("strandline_table_state_rows", "Rows in the state of a table's stream.", ("table",))
@@ -63,7 +68,7 @@ FEED_LAG = Metric("strandline_feed_lag_offsets", "Offsets that a feed has not re
 FEED_AWAY = Metric("strandline_feed_waiting", "1 if a feed waits for Kafka.", ("feed",))
 
 METRICS = (
-    *(WANTED, UP, BEAT_AT, ATTEMPTS, GIVEN_UP, ILL, TRIES, WAITS, STATE),
+    *(WANTED, UP, BEAT_AT, ATTEMPTS, GIVEN_UP, ILL, TRIES, GONE, WAITS, STATE),
     *(FEED_READ, FEED_WRITTEN, FEED_LAG, FEED_AWAY),
 )
 
@@ -98,10 +103,11 @@ class Processes:
         for name, pulse in _alive(self._beats[STREAM]).items():
             failing = pulse.get("failing")
             yield TRIES.of(failing["tries"] if failing else 0, name)
+            yield GONE.of(bool(pulse.get("broken")), name)
             yield WAITS.of(bool(pulse.get("gate")), name, "gate")
-            away = pulse.get("away") or ""
-            yield WAITS.of(bool(away) and not away.endswith(BUSY), name, "outage")
-            yield WAITS.of(away.endswith(BUSY), name, "busy")
+            why = _reason(pulse.get("away") or "")
+            for each in REASONS:
+                yield WAITS.of(why == each, name, each)
             yield STATE.of(pulse.get("state", 0), name)
         for name, pulse in _alive(self._beats[ALERTS]).items():
             yield FEED_READ.of(pulse["read"], name)
@@ -126,6 +132,19 @@ class Processes:
 
 
 PROGRAMS = (STREAM, ALERTS)
+REASONS = ("outage", "busy", "handed_over", "turn")
+"""Why a table waits that no gate holds back; only the first is a service that is away."""
+
+
+def _reason(away: str) -> str:
+    """Return which of the reasons a sentence of the heartbeat is."""
+    if away.startswith(HANDED_OVER):
+        return "handed_over"
+    if away.startswith(TURN):
+        return "turn"
+    if away.endswith(BUSY):
+        return "busy"
+    return "outage" if away else ""
 
 
 def _alive(beat: Beat | None) -> Beat:

@@ -28,6 +28,9 @@ WELL = timedelta(minutes=5)
 LOOKS = 10
 """The number of remembered looks; a trend is one that all of them show."""
 
+HANDED_OVER, TURN = "handed over for a ", "for its turn to start"
+"""How the sentences begin of a table that waits for no service: another process works on it, or others start before it."""
+
 MUCH = 1_000
 """Lag and state below this raise no warning, however they grow."""
 
@@ -183,7 +186,7 @@ def ill(
     if age > SILENT:
         return (
             Ill.SILENT,
-            f"process {beat['pid']} has written no heartbeat for {age.total_seconds():.0f} s",
+            f"{title} (process {beat['pid']}) has written no heartbeat for {age.total_seconds():.0f} s",
         )
     # A feed commits once an epoch, which the user chose; two of them are enough to see that none ends.
     patience = max(STUCK, 2 * timedelta(seconds=beat.get("every", 0.0)))

@@ -37,6 +37,7 @@ from jobs.engine.service.catch_up_time import Trend
 from jobs.engine.service.failing import Failing, failing
 from jobs.engine.service.heartbeat import write
 from jobs.engine.service.open_books import OpenBooks
+from jobs.engine.service.stream_health import HANDED_OVER, TURN
 from jobs.engine.storage.commit_log import commit_file
 from jobs.engine.storage.damage import damage
 from jobs.engine.storage.handover import asker
@@ -292,7 +293,7 @@ class Host:
         pulse = self.pulses[table.id]
         while (who := self._asker(table)) is not None:
             self._handed.add(table.id)
-            pulse.away = f"handed over for a {who}; it goes on by itself afterwards"
+            pulse.away = f"{HANDED_OVER}{who}; it goes on by itself afterwards"
             if self._stop.wait(self._lake.pause(HANDED)):
                 return
             self._looked_at.pop(table.id, None)
@@ -302,7 +303,7 @@ class Host:
         """Wait until so few other tables start that this one and they get somewhere."""
         pulse = self.pulses[table.id]
         while not self._may_start(table):
-            pulse.away = f"for its turn to start; {AT_ONCE} tables do at once"
+            pulse.away = f"{TURN}; {AT_ONCE} tables do at once"
             if self._stop.wait(self._poll):
                 return
         pulse.away = None

@@ -18,6 +18,7 @@ from jobs.engine.runtime.jvm import BUSY
 from jobs.engine.service.desired_state import Order, write
 from jobs.engine.service.metrics_page import LakeLook
 from jobs.engine.service.process_metrics import Processes
+from jobs.engine.service.stream_health import HANDED_OVER, TURN
 from jobs.engine.storage.lake import Lake
 from tests.architecture.tree import ROOT
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, written
@@ -225,3 +226,36 @@ def test_a_busy_machine_is_no_outage_of_a_service(tmp_path: Path) -> None:
 
     assert found["table_waiting", SILVER.id, "outage"] == 0
     assert found["table_waiting", SILVER.id, "busy"] == 1
+
+
+@pytest.mark.parametrize(
+    ("away", "reason"),
+    [
+        (f"{HANDED_OVER}promote by process 3 on host; it goes on by itself", "handed_over"),
+        (f"{TURN}; 24 tables do at once", "turn"),
+        ("no Kafka broker answers", "outage"),
+    ],
+)
+def test_only_a_service_that_is_away_is_an_outage(tmp_path: Path, away: str, reason: str) -> None:
+    """A promotion of more than a quarter of an hour was alarmed as a service that is away."""
+    lake = watched_lake(tmp_path, NOW)
+    _has(lake, "heartbeat", _of(SILVER.id, gate=None, away=away))
+
+    found = seen(lake, NOW)
+
+    waits = [
+        key[2] for key, is_so in found.items() if key[:2] == ("table_waiting", SILVER.id) and is_so
+    ]
+    assert waits == [reason]
+
+
+def test_a_file_that_is_gone_is_a_figure_of_its_table(tmp_path: Path) -> None:
+    """No attempt fails of it, so no rule saw it."""
+    lake = watched_lake(tmp_path, NOW)
+    assert not seen(lake, NOW)["table_files_gone", SILVER.id]
+
+    _has(lake, "heartbeat", _of(SILVER.id, broken="its file a.parquet is gone, or was cut"))
+
+    assert seen(lake, NOW)["table_files_gone", SILVER.id] == 1
+    rules = (ROOT / "infra/monitoring/alerts.yml").read_text()
+    assert "expr: strandline_table_files_gone == 1" in rules

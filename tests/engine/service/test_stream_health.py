@@ -247,6 +247,6 @@ def test_a_table_that_was_fenced_is_seen_and_no_restart_asks_for_it() -> None:
     decision = watch(ASKED, beat(now=late, failing=failed), late)
     assert (decision.act, decision.ill, decision.tables) == (Act.ALERT, Ill.FENCED, (TABLE,))
     assert watch(ASKED, beat(now=soon, failing=failed), soon).act is Act.NOTHING
-    told = replace(ASKED, alerted=(TABLE,))
-    again = watch(told, beat(now=late, failing=failed), late)
+    sent = replace(ASKED, alerted=(TABLE,))
+    again = watch(sent, beat(now=late, failing=failed), late)
     assert (again.act, again.ill) == (Act.NOTHING, Ill.FENCED)
