@@ -1,7 +1,8 @@
 """Is it well? One asset, first in the catalog, green or red with one sentence, and from it the way to what a person needs.
 
 A look is six files, so it is made every ten seconds; it reports only what is new, because Dagster keeps every event.
-The same words are in ``strandline status`` (jobs/engine/service/condition.py).
+The same words are in ``strandline status`` (jobs/engine/service/condition.py), but for a torn commit that no stream has tried to
+read: once a minute a log of each table is looked at here, which ``status`` leaves to ``strandline ledger``.
 
 A table of silver or gold that fails is red in the catalog as well. Dagster (1.13.27) shows there of a partitioned asset only how
 many partitions failed, and no check: so the run that reports the failure names the table's newest day as the one that it

@@ -1,6 +1,7 @@
 """Is it well? One sentence about a lake, and below it all that is wrong, the gravest first.
 
-``strandline status`` and Dagster's first asset say the same, because both ask here. What is asked is small: the orders and
+``strandline status`` and Dagster's first asset say the same, because both ask here; the asset alone adds ``damaged``, which reads a
+log of each table. What is asked is small: the orders and
 heartbeats of the programs, and some files of one sentence each; no log of a table is read whole.
 """
 
@@ -153,7 +154,8 @@ def _of_alerts(lake: Lake, now: datetime) -> Iterator[Trouble]:
     beat = heartbeat(lake, now, ALERTS.heartbeat(lake))
     if found := ill(beat, now, begun=begun, title=ALERTS.title):
         what, says = found
-        yield Trouble(what=f"alerts {what}", says=says, page=f"alerts_{what}")
+        # Its sentences are those of the stream, which is well and is not to be restarted.
+        yield Trouble(what=f"alerts {what}", says=f"alerts: {says}", page=f"alerts_{what}")
 
 
 def _of_tables(beat: Mapping[str, Any] | None) -> Iterator[Trouble]:
