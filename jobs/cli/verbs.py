@@ -203,7 +203,7 @@ GROUPS: dict[str, dict[str, Verb]] = {
         "serve": Verb(
             "Answer SQL over JDBC and ODBC, beside the stream.",
             "the tables, masked",
-            "nothing; add-user and remove-user its users",
+            "nothing; add-user and remove-user its users; with an unmasked user the log of who saw what",
         ),
         "radar": Verb(
             "Show how long until something unread may be gone.",
@@ -243,7 +243,7 @@ GROUPS: dict[str, dict[str, Verb]] = {
         "retire": Verb(
             "Feed a table, or read a topic of one, no more.",
             "the table's offsets, and those of the cluster",
-            "who feeds the table; no row",
+            "who feeds the table, and no row; with --delete its rows, checkpoint and history go",
         ),
         "move": Verb(
             "Read a bronze table on from another Kafka cluster.",

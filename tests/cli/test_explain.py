@@ -98,5 +98,15 @@ def test_a_verb_that_says_that_it_changes_nothing_changes_nothing(
     assert _files(lake) == before
 
 
+@pytest.mark.parametrize("option", ["--delete", "--go", "--unmasked"])
+def test_an_option_by_which_a_verb_changes_more_is_in_its_sentence(option: str) -> None:
+    """``retire`` said that it changes no row, and ``--delete`` takes all rows of a table away."""
+    helps = {verb: strandline(verb, "--help", env=NARROW).out for verb in ABOUT}
+    having = {verb for verb, text in helps.items() if re.search(rf"{option}\b", text)}
+
+    assert having
+    assert [v for v in sorted(having) if option.strip("-") not in ABOUT[v].changes] == []
+
+
 def _files(lake: Path) -> dict[str, bytes]:
     return {str(each): each.read_bytes() for each in lake.rglob("*") if each.is_file()}
