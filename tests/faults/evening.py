@@ -6,6 +6,7 @@ sent, and no table fails, waits or lags; until then the lake is asked after 10, 
 """
 
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -252,7 +253,9 @@ class Evening:
         return "<br>".join(parts).replace("|", "/")
 
     def _placed(self, text: str) -> str:
-        return text.replace(str(self.lake.root), "LAKE")
+        """Return a sentence without what is of this machine: its folder, its name, the number of a process."""
+        placed = text.replace(str(self.lake.root), "LAKE")
+        return PROCESS.sub("a process", placed)
 
     def _names(self, table: str) -> bool:
         status = strandline("status", "--lake", self.lake.root)
@@ -298,12 +301,15 @@ class Evening:
         )
 
 
+PROCESS = re.compile(r"\bprocess \d+( on [\w.-]+)?")
+
 ALARMING = frozenset(
     f"strandline_{name}"
     for name in (
         "process_ill",
         "process_given_up",
         "table_failed_attempts",
+        "table_files_gone",
         "table_waiting",
         "look_failed",
     )
