@@ -13,11 +13,11 @@ from jobs.engine.repair import leave_topic, retire_table
 from jobs.engine.storage.ledger import Entry
 from jobs.operate.retirement import (
     Leave,
-    declared,
     moved,
     received,
     refuse_without_reason,
     retired,
+    taken_back,
     topic_left,
 )
 
@@ -77,7 +77,8 @@ def retire(  # noqa: PLR0913, PLR0917  # each is an option of the command line
 
     A table: no run and no stream writes it any more; a running stream leaves it by itself. It stays readable, requests to
     forget and retention go on, and the ledger and `status` say by whose decision and why. Its module stays where it is. It is
-    refused while a table that is fed reads it. --undo feeds it on from where it ended, for a week; later it is rebuilt.
+    refused while a table that is fed reads it. --undo feeds it on from where it ended, for a week; later it is rebuilt, or
+    recomputed at once.
 
     A topic: its rows stay, every table above goes on, and the ledger and `status` say up to which offset it was read.
     Type it before the topic is deleted: it asks the cluster whether there is more, and refuses while
@@ -122,14 +123,19 @@ def _retire_table(  # noqa: PLR0913  # options of the command line
     name: str, because: str, lake: str | None, *, deletes: bool, undo: bool, as_json: bool
 ) -> None:
     refuse_without_reason(because)
-    _, where = place.existing(lake, writes=True)
+    settings, where = place.existing(lake, writes=True)
     found: dict[str, object] = {"table": name}
     if deletes:
         retire_table.delete(name, where)
         words = "is deleted"
     elif undo:
-        retire_table.take_back(declared(name, where), where)
-        words = "is fed again from where it ended; a stream takes it in with `strandline restart`"
+        anew = taken_back(name, settings, where, note)
+        how = (
+            f"was recomputed ({anew.written:,} rows) and is fed again"
+            if anew
+            else "is fed again from where it ended"
+        )
+        words = f"{how}; a stream takes it in with `strandline restart`"
     else:
         found["retired"] = retired(name, where, because, note).words
         words = "is retired; it is read, and no longer fed"

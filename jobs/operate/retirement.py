@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from jobs import catalog
 from jobs.core.errors import DefinitionError
-from jobs.core.table import Ingested, Table
+from jobs.core.table import Ingested, Recomputed, Table
 from jobs.engine.accounting.undeclared import remedy, undeclared
 from jobs.engine.pipeline.runner import Site
 from jobs.engine.quarantine.write import Signed
@@ -87,6 +87,24 @@ def retired(name: str, where: Lake, because: str, says: Says) -> Retirement:
             f"{each} reads the same topics live, and goes on; `strandline alerts --pause` stops it"
         )
     return ended
+
+
+def taken_back(name: str, found: Settings, where: Lake, says: Says) -> Entry | None:
+    """Feed a retired table again; return the entry of its recomputation where its place was let go and it needs no other.
+
+    Raises:
+        DefinitionError: No module declares it, or it is not retired, or it is to be rebuilt.
+    """
+    table = declared(name, where)
+    if not isinstance(table, Recomputed) or not retire_table.is_behind_for_good(table, where):
+        retire_table.take_back(table, where)
+        return None
+    says(f"{table.id} is recomputed, because its sources were not kept for it")
+    site = _site(found, where, None, says)
+    try:
+        return retire_table.take_back_anew(table, where, site)
+    finally:
+        site.spark.stop()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.core.table import Computed, Recomputed
+from jobs.engine.accounting.table_books import Books
 from jobs.engine.gates.gate_files import refuse_behind
 from jobs.engine.pipeline.full_batch import compute
 from jobs.engine.pipeline.plan import shaped
@@ -30,6 +31,7 @@ from jobs.engine.storage.file_index import FileIndex
 from jobs.engine.storage.horizon import computable_from
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, between, last_entry, latest_version
+from jobs.engine.storage.ledger_snapshot import sums_of
 from jobs.engine.storage.output_files import write
 from jobs.engine.storage.read_version import OPEN
 from jobs.engine.storage.window_index import EPOCH, MICROSECOND, WindowIndex
@@ -87,17 +89,38 @@ class Afresh:
         if newest is None or any(entry.replaced for entry in unread):
             return compute(self._spark, self._table, self._lake, mode=self._mode)
         read = sum(entry.written + entry.removed for entry in unread)
-        entry = Entry(
+        entry = self._entry(newest.batch + 1, now, read)
+        return self._put(self._touched(before, now), now, entry, meter)
+
+    def anew(self) -> Entry:
+        """Recompute every window that lacks no row by retention, whatever has changed; older windows stay as they are.
+
+        Raises:
+            GateShutError: The gate of a source is shut.
+        """
+        if computable_from(self._table, self._lake) is None:
+            return compute(self._spark, self._table, self._lake, mode=self._mode)
+        refuse_behind(self._table, self._lake)
+        meter = Meter(self._spark)
+        newest = last_entry(self._lake.table(self._table))
+        now = {s: latest_version(self._lake.table(s)) for s in self._table.reads}
+        # What the books have not counted as read, as if each commit had been followed.
+        sums = {source.id: sums_of(self._lake.table(source), at) for source, at in now.items()}
+        read = Books(self._table, self._lake).follow().unread(sums)
+        entry = self._entry(newest[1].batch + 1 if newest else 0, now, read)
+        return self._put(Span(self._whole_from(), OPEN), now, entry, meter)
+
+    def _entry(self, batch: int, now: Mapping[Computed, int], read: int) -> Entry:
+        return Entry(
             table=self._table.id,
             mode=self._mode,
             stream=STREAM,
-            batch=newest.batch + 1,
-            source=", ".join(source.id for source in sources),
+            batch=batch,
+            source=", ".join(source.id for source in now),
             versions={source.id: (0, version) for source, version in now.items()},
             read=read,
             code=code_version(self._table),
         ).settled(good=read, held={}, dropped=0)
-        return self._put(self._touched(before, now), now, entry, meter)
 
     def _touched(self, before: Mapping[Computed, int], now: Mapping[Computed, int]) -> Span | None:
         """Return the range of starts of the windows that a changed row can touch."""

@@ -288,8 +288,15 @@ def remove_outdated(table: Table, lake: Lake) -> bool:
     Raises:
         TransientError: It is being built or promoted.
     """
-    if not is_outdated(table, lake):
-        return False
+    return is_outdated(table, lake) and remove_shadow(table, lake)
+
+
+def remove_shadow(table: Table, lake: Lake) -> bool:
+    """Remove the shadow of a table; return whether it was, which it is not while its promotion is half done.
+
+    Raises:
+        TransientError: It is being built or promoted.
+    """
     with shadow_lake.alone(table, lake):
         known = shadow_lake.read(made := Shadow.of(table, lake))
         if known is not None and not known.done:

@@ -10,16 +10,30 @@ from collections.abc import Iterator, Mapping
 from jobs import catalog
 from jobs.core.errors import DefinitionError
 from jobs.core.kind import Layer
+from jobs.core.modes import AvailableNow
 from jobs.core.table import Recomputed, Table
+from jobs.core.writer_schema import schemas_from
 from jobs.engine.accounting.undeclared import undeclared
+from jobs.engine.pipeline import masked_columns
+from jobs.engine.pipeline.recompute_windows import Afresh
+from jobs.engine.pipeline.runner import Site
 from jobs.engine.quarantine.write import Signed
 from jobs.engine.repair.expire import refuse_unfit
 from jobs.engine.storage.commit_log import log_of
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry
 from jobs.engine.storage.ledger_snapshot import FOLDER
-from jobs.engine.storage.locks import WriterWatch, is_held
+from jobs.engine.storage.locks import WriterWatch, is_held, lease
 from jobs.engine.storage.place import Place
-from jobs.engine.storage.retired import Retirement, changed, retired, strike_out, write_down
+from jobs.engine.storage.retired import (
+    Retirement,
+    changed,
+    refuse_signed,
+    retired,
+    strike_out,
+    write_down,
+)
+from jobs.engine.storage.schema_shelf import Shelf
 
 
 def retire(table: Table, lake: Lake, signed: Signed, writer: WriterWatch) -> Retirement:
@@ -36,12 +50,7 @@ def retire(table: Table, lake: Lake, signed: Signed, writer: WriterWatch) -> Ret
         HasWriterError: A process has begun to write it.
     """
     known = retired(lake)
-    if table.id in known:
-        raise DefinitionError(
-            f"{table.id} is retired already, by {known[table.id].words}",
-            hint=f"`strandline retire {table.id} --undo` feeds it again.",
-            table=table.id,
-        )
+    refuse_signed(table.id, known)
     readers = [
         each.id
         for each in catalog.tables()
@@ -82,11 +91,46 @@ def take_back(table: Table, lake: Lake) -> None:
         DefinitionError: It is not retired, or a table that it reads is; or its stream cannot go on where it ended.
     """
     with changed(lake) as known:
-        _refuse_ended(table, known)
+        _refuse_unready(table, known)
+        if not known[table.id].place_kept:
+            raise DefinitionError(
+                f"{table.id} cannot go on where it ended: what it has not read was kept for a week, or was deleted or forgotten "
+                "since",
+                hint=_way_on(table),
+                table=table.id,
+            )
         known.pop(table.id)
 
 
-def _refuse_ended(table: Table, known: Mapping[str, Retirement]) -> None:
+def is_behind_for_good(table: Table, lake: Lake) -> bool:
+    """Return whether a retired table can be fed again only by recomputing what it has not followed, and it is one that is recomputed."""
+    known = retired(lake).get(table.id)
+    return isinstance(table, Recomputed) and known is not None and not known.place_kept
+
+
+def take_back_anew(table: Recomputed, lake: Lake, site: Site) -> Entry:
+    """Recompute a retired table whose place was let go, and feed it again; windows of which retention deleted rows stay.
+
+    Typed again after a kill it is recomputed once more: until that is done, it is retired.
+
+    Raises:
+        DefinitionError: It is not retired, or a table that it reads is.
+        GateShutError: The gate of a source is shut.
+        HasWriterError: Another process does the same.
+    """
+    with lease(site.spark, table, lake), schemas_from(Shelf(lake.schemas)):
+        _refuse_unready(table, retired(lake))
+        masked_columns.learn(site.spark, table, lake)
+        entry = Afresh(site.spark, table, lake, AvailableNow().name).anew()
+        with changed(lake) as known:
+            _refuse_unready(
+                table, known
+            )  # a source that was retired meanwhile would feed it no more
+            known.pop(table.id)
+    return entry
+
+
+def _refuse_unready(table: Table, known: Mapping[str, Retirement]) -> None:
     if table.id not in known:
         raise DefinitionError(
             f"{table.id} is not retired",
@@ -99,22 +143,16 @@ def _refuse_ended(table: Table, known: Mapping[str, Retirement]) -> None:
             hint=f"first `strandline retire {below[0]} --undo`.",
             table=table.id,
         )
-    if not known[table.id].place_kept:
-        raise DefinitionError(
-            f"{table.id} cannot go on where it ended: what it has not read was kept for a week, or was deleted or forgotten since",
-            hint=_way_on(table),
-            table=table.id,
-        )
 
 
 def _way_on(table: Table) -> str:
-    """Return how a table is had again whose place was let go; no hint of a rebuild where that would be refused."""
-    another = "declare it under another name, which computes it from what there is; this one stays readable"
+    """Return how a table is had again whose place was let go."""
     if isinstance(table, Recomputed):
-        return f"{another} (infra/docs/own_tables.md)."
+        return f"`strandline retire {table.id} --undo` recomputes it; its place was let go at this moment."
     return (
         f"`strandline rebuild {table.id}` computes it anew from what there is, and `strandline promote {table.id}` feeds "
-        f"it from there on. Where retention has deleted rows below it since, so that a rebuild is refused: {another}."
+        "it from there on. Where retention has deleted rows below it since, so that a rebuild is refused: declare it under "
+        "another name, which computes it from what there is; this one stays readable."
     )
 
 

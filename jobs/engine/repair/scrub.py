@@ -19,7 +19,7 @@ from jobs import catalog
 from jobs.core.errors import TransientError
 from jobs.core.table import Table
 from jobs.engine.pipeline.readers import How, readers
-from jobs.engine.repair.rebuild import remove_outdated, remove_put_away
+from jobs.engine.repair.rebuild import remove_outdated, remove_put_away, remove_shadow
 from jobs.engine.storage.forgotten import Forgotten, folder_of, keep, requests
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_passed_over, is_table, latest_version
@@ -73,6 +73,8 @@ def scrub(
     for request in waiting:
         for name, version in request.versions.items():
             until[name] = max(version, until.get(name, -1))
+    # First: what is removed reads nothing any more.
+    yield from _without_shadows(lake, until)
     refuse_needed(lake, until)
     _let_go(lake, until)
     for name, version in until.items():
@@ -84,10 +86,21 @@ def scrub(
     for table in catalog.tables():
         if remove_put_away(table, lake):
             yield Scrubbed(table=f"the undo of {table.id}", until=-1, files=1, commits=0)
-        if remove_outdated(table, lake):
-            yield Scrubbed(table=f"the rebuild of {table.id}", until=-1, files=1, commits=0)
     for request in waiting:
         keep(lake, replace(request, scrubbed_at=now.isoformat()))
+
+
+def _without_shadows(lake: Lake, until: Mapping[str, int]) -> Iterator[Scrubbed]:
+    """Remove the rebuilds that began before a request, and those of retired tables, which nothing lets read on."""
+    ended = {table.id for table in _ended(lake)}
+    needing = {
+        each.table
+        for each in readers(lake)
+        if each.how is How.REBUILD and each.table in ended and any(_unread(lake, each.needs, until))
+    }
+    for table in catalog.tables():
+        if remove_outdated(table, lake) or (table.id in needing and remove_shadow(table, lake)):
+            yield Scrubbed(table=f"the rebuild of {table.id}", until=-1, files=1, commits=0)
 
 
 def refuse_needed(lake: Lake, until: Mapping[str, int]) -> None:

@@ -109,10 +109,29 @@ def _put(known: Mapping[str, Retirement], lake: Lake) -> None:
 
 
 def write_down(name: str, why: Retirement, lake: Lake) -> None:
-    """Retire a table; code of before, which does not know that and would feed it, refuses the lake from now on."""
+    """Retire a table; code of before, which does not know that and would feed it, refuses the lake from now on.
+
+    Raises:
+        DefinitionError: It is retired already: of two persons who decide it at once, the first has signed.
+    """
     lake.raise_to(TABLES)
     with changed(lake) as known:
+        refuse_signed(name, known)
         known[name] = why
+
+
+def refuse_signed(name: str, known: Mapping[str, Retirement]) -> None:
+    """Refuse to retire a table once more.
+
+    Raises:
+        DefinitionError: It is retired.
+    """
+    if (found := known.get(name)) is not None:
+        raise DefinitionError(
+            f"{name} is retired already, by {found.words}",
+            hint=f"`strandline retire {name} --undo` feeds it again.",
+            table=name,
+        )
 
 
 def strike_out(name: str, lake: Lake) -> None:

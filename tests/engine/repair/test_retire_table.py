@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -39,6 +38,7 @@ from jobs.engine.storage.retired import (
     Retirement,
     let_go,
     retired,
+    strike_out,
     write_down,
 )
 from jobs.engine.storage.search_bytes import TABLE_FILE, search
@@ -61,9 +61,8 @@ REQUEST = Request.of(f"device_id = '{DEVICE}'")
 
 
 @pytest.fixture
-def morning(spark: SparkSession, tmp_path: Path) -> Lake:
+def morning(spark: SparkSession, lake: Lake) -> Lake:
     """Return a lake whose stream read the morning commit by commit."""
-    lake = Lake(tmp_path / "lake").open_for_writing()
     return copied(lake, "morning, commit by commit", lambda seed: step_by_step(spark, seed))
 
 
@@ -72,6 +71,13 @@ def ended(lake: Lake) -> None:
     retire(gold.TABLE, lake, SIGNED, WriterWatch(gold.TABLE, lake))
 
 
+def again(lake: Lake) -> None:
+    """Retire gold again, whose place was let go, with its place kept."""
+    strike_out(gold.TABLE.id, lake)
+    write_down(gold.TABLE.id, AGAIN, lake)
+
+
+@pytest.mark.core
 def test_it_is_left_out_and_goes_on_where_it_ended(spark: SparkSession, morning: Lake) -> None:
     """Meanwhile silver goes on, maintenance keeps for a week what gold would read, and code of before refuses the lake."""
     other = twin(morning, "never retired")
@@ -101,6 +107,7 @@ def test_it_is_left_out_and_goes_on_where_it_ended(spark: SparkSession, morning:
     assert proven(morning, BOTH)
 
 
+@pytest.mark.core
 def test_after_a_week_nothing_is_kept_for_it_and_it_is_fed_again_by_a_rebuild(
     spark: SparkSession, morning: Lake
 ) -> None:
@@ -157,6 +164,7 @@ def test_what_a_kill_leaves_of_a_state_goes_with_the_next_maintenance(lake: Lake
     assert not state.exists()
 
 
+@pytest.mark.core
 def test_a_request_to_forget_reaches_it_and_waits_for_no_stream_of_it(
     spark: SparkSession, morning: Lake
 ) -> None:
@@ -213,15 +221,15 @@ def test_what_a_repair_changes_below_it_is_not_promised_by_an_undo(
     with pytest.raises(DefinitionError, match="cannot go on where it ended"):
         take_back(gold.TABLE, morning)
 
-    write_down(gold.TABLE.id, AGAIN, morning)
+    again(morning)
     assert replay(spark, silver.TABLE, morning).healed > 0
     assert not retired(morning)[gold.TABLE.id].place_kept
-    write_down(gold.TABLE.id, AGAIN, morning)
+    again(morning)
     site = Site(spark=spark, clock=lambda: NOON)
     rebuild(silver.TABLE, morning, site)
     promote(silver.TABLE, morning, site)
     assert not retired(morning)[gold.TABLE.id].place_kept
-    write_down(gold.TABLE.id, AGAIN, morning)
+    again(morning)
     undo(spark, silver.TABLE, morning)
     assert not retired(morning)[gold.TABLE.id].place_kept
 

@@ -1,5 +1,6 @@
 """The history behind a request to forget goes without waiting for the stream of a retired table, which reads nothing any more."""
 
+import json
 from pathlib import Path
 from typing import cast
 
@@ -7,10 +8,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.core.errors import TransientError
+from jobs.engine.pipeline import shadow_lake
+from jobs.engine.pipeline.shadow_lake import Shadow
 from jobs.engine.repair.scrub import AFTER, scrub
 from jobs.engine.storage.forgotten import Forgotten, keep, requests
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.retired import STATE_OF, Retirement, retired, write_down
+from jobs.engine.storage.ledger_snapshot import name_of
+from jobs.engine.storage.retired import STATE_OF, Retirement, retired, strike_out, write_down
 from tests.engine.pipeline.test_readers import checkpoint
 from tests.engine.written import BRONZE, GOLD, SILVER, entry, numbers, written
 from tests.support.rows import NOON
@@ -71,3 +75,39 @@ def test_what_it_has_read_costs_it_nothing(lake: Lake) -> None:
 
     assert retired(lake)[GOLD.id].place_kept
     assert (lake.checkpoint(GOLD) / STATE_OF).exists()
+
+
+@pytest.mark.parametrize("place_kept", [True, False])
+def test_a_rebuild_that_was_left_before_it_was_retired_holds_up_nothing(
+    lake: Lake, *, place_kept: bool
+) -> None:
+    """Nothing lets it read on: `run` is refused, and so is `promote` while the place is kept."""
+    made = Shadow.of(GOLD, lake)
+    written(made.table(GOLD), numbers(1), entry(GOLD).encoded())
+    checkpoint(lake, made.checkpoint(GOLD), ended={1: {SILVER: 2}})
+    strike_out(GOLD.id, lake)
+    why = Retirement(who="ann", at=NOON.isoformat(), why="enough", place_kept=place_kept)
+    write_down(GOLD.id, why, lake)
+    shadow_lake.begin(made)  # after the request, so it is not outdated
+    forgotten(lake, silver__device_telemetry=5)
+
+    done = [*scrub(NO_SPARK, lake, NOON + AFTER)]
+
+    assert [each.table for each in done][:2] == [f"the rebuild of {GOLD.id}", SILVER.id]
+    assert not made.exists(GOLD)
+
+
+def test_one_that_began_before_a_request_is_removed_before_it_is_waited_for(lake: Lake) -> None:
+    """Of a table that is fed: it is never promoted, and the hint to let it read on was none."""
+    strike_out(GOLD.id, lake)
+    checkpoint(lake, lake.checkpoint(GOLD), ended={9: {SILVER: 9}})
+    made = Shadow.of(GOLD, lake)
+    written(made.table(GOLD), numbers(1), entry(GOLD).encoded())
+    checkpoint(lake, made.checkpoint(GOLD), ended={1: {SILVER: 2}})
+    made.beginning.put(json.dumps({name_of(lake.table(SILVER)): 3}))
+    forgotten(lake, silver__device_telemetry=5)
+
+    done = [*scrub(NO_SPARK, lake, NOON + AFTER)]
+
+    assert [each.table for each in done][:2] == [f"the rebuild of {GOLD.id}", SILVER.id]
+    assert not made.exists(GOLD)

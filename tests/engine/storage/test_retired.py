@@ -8,13 +8,22 @@ from pathlib import Path
 import pytest
 
 from jobs.core.errors import DefinitionError
-from jobs.engine.repair.retire_table import take_back
+from jobs.engine.quarantine.write import Signed
+from jobs.engine.repair.retire_table import is_behind_for_good, retire, take_back
 from jobs.engine.storage import retired as module
 from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.locks import WriterWatch
 from jobs.engine.storage.place import Place
-from jobs.engine.storage.retired import STATE_OF, Retirement, let_go, retired, write_down
+from jobs.engine.storage.retired import (
+    STATE_OF,
+    Retirement,
+    let_go,
+    retired,
+    strike_out,
+    write_down,
+)
 from jobs.gold.site_traffic_1h import TABLE as RECOMPUTED
-from tests.engine.written import GOLD, small_lake
+from tests.engine.written import GOLD, entry, numbers, small_lake, written
 from tests.support.rows import NOON
 
 
@@ -63,19 +72,37 @@ def test_a_table_whose_place_was_just_let_go_is_not_taken_back(
     assert json.loads(lake.retired.text() or "")[GOLD.id]["place_kept"] is False
 
 
-def test_what_cannot_be_rebuilt_is_not_sent_to_a_rebuild(lake: Lake) -> None:
-    """`rebuild` sent it to `run`, which sent it to `retire --undo`."""
-    for table in (GOLD, RECOMPUTED):
-        gone = Retirement(who="ann", at=NOON.isoformat(), why="enough", place_kept=False)
-        write_down(table.id, gone, lake)
+def test_of_two_persons_who_retire_a_table_at_once_the_first_has_signed(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second had looked before it was retired, and its signature replaced the first."""
+    (bea, cid) = (Signed(who=who, at=NOON, why=f"of {who}") for who in ("bea", "cid"))
 
+    def retires(signed: Signed) -> Retirement:
+        return retire(RECOMPUTED, lake, signed, WriterWatch(RECOMPUTED, lake))
+
+    written(lake.table(RECOMPUTED), numbers(1), entry(RECOMPUTED).encoded())
+    comes_before(monkeypatch, lambda: retires(bea))
+
+    with pytest.raises(DefinitionError, match="is retired already, by bea"):
+        retires(cid)
+
+    assert retired(lake)[RECOMPUTED.id].who == "bea"
+
+
+def test_what_cannot_go_on_is_sent_to_what_feeds_it_again(lake: Lake) -> None:
+    """`rebuild` sent what is recomputed to `run`, which sent it to `retire --undo`, which sent it to `rebuild`."""
     hints = {}
     for table in (GOLD, RECOMPUTED):
+        strike_out(table.id, lake)
+        gone = Retirement(who="ann", at=NOON.isoformat(), why="enough", place_kept=False)
+        write_down(table.id, gone, lake)
         with pytest.raises(DefinitionError) as refused:
             take_back(table, lake)
         hints[table.id] = refused.value.hint
 
-    assert hints[RECOMPUTED.id].startswith("declare it under another name")
+    assert hints[RECOMPUTED.id].startswith(f"`strandline retire {RECOMPUTED.id} --undo`")
     assert "rebuild" not in hints[RECOMPUTED.id]
+    assert [is_behind_for_good(table, lake) for table in (GOLD, RECOMPUTED)] == [False, True]
     assert hints[GOLD.id].startswith(f"`strandline rebuild {GOLD.id}`")
     assert "under another name" in hints[GOLD.id]
