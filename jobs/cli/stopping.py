@@ -5,15 +5,22 @@ waits for the batch or fails, and the message was that memory ran out. A batch m
 holds the table's lock (jobs/engine/storage/locks.py), and it ends when its standard input is closed.
 """
 
+import gc
 import os
 import signal
 import sys
 import threading
+import time
+from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import psutil
 
 from jobs.core.errors import TransientError
+
+if TYPE_CHECKING:
+    from jobs.engine.runtime.meter import Work
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -30,23 +37,38 @@ STOPPED = "stopped; nothing is lost or repeated, and the same command continues"
 AT_LAST = 100.0
 """Seconds from the signal after which a program that waits for its batches ends whatever they do; `pause` kills it after 120."""
 
+QUIET = 25.0
+"""Seconds without a sign of life after which a stream that was asked to end is ended: what hangs must be gone 30 s after the signal."""
+
+LOOK = 0.5
+
 _DEAF = threading.Event()
+_SIGNS: list[Callable[[], float]] = []
 
 
-def asked(*, within: float | None = None) -> threading.Event:
+def asked(*, within: float | None = None, quiet: float | None = None) -> threading.Event:
     """Return an event that the first signal from here on sets.
 
     Args:
         within: Seconds after the event within which the program must be at its end, or is ended. A program that waits inside the
             JVM hears the signal and cannot leave.
+        quiet: Seconds without a sign of life after which it is ended before that; its JVM works, or what it waits for (``waits_for``).
     """
     event = threading.Event()
     if within is not None:
         _DEAF.clear()
-        threading.Thread(target=_end_at_last, args=(event, within), daemon=True).start()
+        _SIGNS.clear()
+        threading.Thread(
+            target=_end_at_last, args=(event, within, quiet or within), daemon=True
+        ).start()
     for name in SIGNALS:
         signal.signal(name, lambda *_: event.set())
     return event
+
+
+def waits_for(waited_at: Callable[[], float]) -> None:
+    """Note where to ask until when there was something to wait for; from here on that alone is a sign of life."""
+    _SIGNS.append(waited_at)
 
 
 def deaf() -> None:
@@ -83,14 +105,32 @@ def end() -> None:
     os._exit(EXIT_CODE)
 
 
-def _end_at_last(event: threading.Event, within: float) -> None:
+def _end_at_last(event: threading.Event, within: float, quiet: float) -> None:
     """End the program and what it has started, unless it has come to its end by itself."""
     event.wait()
-    if _DEAF.wait(within):
+    # Whatever thread collects garbage asks the JVM to let go of its objects; one that does not answer would keep this thread, too.
+    gc.disable()
+    began = signed = due = time.monotonic()
+    # Not imported above, because most verbs are at their end before it is.
+    from jobs.engine.runtime.meter import Work  # noqa: PLC0415  # as above
+
+    work = Work()
+    while not _DEAF.wait(LOOK):
+        now = time.monotonic()
+        signed = max(signed, *(at() for at in _SIGNS), now if _works(work) else signed)
+        due = min(began + within, signed + quiet)
+        if now > due:
+            break
+    else:
+        gc.enable()
         return
     with suppress(OSError):
-        os.write(2, f"{UNENDED.format(within)}\n".encode())
+        os.write(2, f"{UNENDED.format(due - began)}\n".encode())
     for each in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
             each.kill()
     os._exit(TransientError.exit_code)
+
+
+def _works(work: "Work") -> bool:
+    return not _SIGNS and work.goes_on()

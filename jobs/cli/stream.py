@@ -61,7 +61,8 @@ def stream(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         found, where = lakes.configured(lake)
         chosen = without_retired(lakes.named(tables), where)
         mode = MicroBatch(every=seconds(every), max_offsets=max_offsets)
-        asked = stopping.asked(within=stopping.AT_LAST)  # from here on, also while Spark starts
+        # From here on, also while Spark starts.
+        asked = stopping.asked(within=stopping.AT_LAST, quiet=stopping.QUIET)
         for table in chosen:
             refuse_if_taken(table, where)
         host = Host(
@@ -98,6 +99,7 @@ def _unwatched(host: Host, where: Lake, log: Log) -> None:
 
 
 def _serve(host: Host, look: Callable[[Host], None]) -> None:
+    stopping.waits_for(lambda: host.waited_at)
     try:
         host.serve(look)
     finally:

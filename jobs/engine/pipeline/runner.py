@@ -45,6 +45,8 @@ from jobs.engine.storage.schema_shelf import Shelf
 
 POLL = 0.05
 LOOK_AT_GATE = 1.0
+GROUP = "spark.jobGroup.id"
+"""Spark's name for what a thread's jobs belong to; those of a query have its id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,6 +264,8 @@ def _again(job: _Job, afresh: Afresh) -> int:
 
 def _always(job: _Job, every: float, work: Callable[[], int]) -> None:
     """Work until stopped, beginning every so many seconds."""
+    job.running.group = job.table.id
+    job.site.spark.sparkContext.setLocalProperty(GROUP, job.running.group)
     while not job.stopped():
         due = time.monotonic() + every
         with _running(job):
@@ -276,7 +280,7 @@ def _always(job: _Job, every: float, work: Callable[[], int]) -> None:
 
 @contextmanager
 def _running(job: _Job, batch: int | None = None) -> Iterator[None]:
-    job.running.begins(batch)
+    job.running.handed(batch)
     try:
         yield
     finally:

@@ -1,5 +1,6 @@
 """The batch that a table is at, and since when it has not moved, so that one that never comes back is seen."""
 
+import threading
 import time
 from collections.abc import Callable
 
@@ -21,10 +22,19 @@ class Running:
         self._since: float | None = None
         self.batch: int | None = None
         """Its number, where it has been handed to Python."""
+        self.thread: int | None = None
+        """The thread of Python that it was handed to."""
+        self.group: str | None = None
+        """The group of its jobs in Spark."""
 
     def begins(self, batch: int | None = None) -> None:
         """Note that a batch runs, or has moved."""
         self.batch, self._since = batch, self._clock()
+
+    def handed(self, batch: int | None = None) -> None:
+        """Note that a batch runs in this thread."""
+        self.thread = threading.get_ident()
+        self.begins(batch)
 
     def moved(self) -> None:
         """Note that what runs has moved."""
@@ -33,7 +43,7 @@ class Running:
 
     def ends(self) -> None:
         """Note that no batch runs."""
-        self.batch = self._since = None
+        self.batch = self._since = self.thread = None
 
     @property
     def idle(self) -> float | None:
@@ -62,13 +72,14 @@ class Lookout:
 
     def look(self, query: StreamingQuery) -> None:
         """Look, if a look is due."""
+        self._running.group = str(query.runId)
         if self._clock() < self._due:
             return
         self._due = self._clock() + LOOK
         if not query.status["isTriggerActive"]:
             self._running.ends()
             return
-        now = moves(self._spark, str(query.runId)), self._running.batch
+        now = moves(self._spark, str(query.runId)).figures, self._running.batch
         if now != self._seen or self._running.idle is None:
             self._seen = now
             self._running.begins(self._running.batch)

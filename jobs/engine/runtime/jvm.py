@@ -3,6 +3,7 @@
 import subprocess
 import traceback
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import psutil
@@ -31,6 +32,9 @@ query fails with any of them [measured: a batch of 3 million rows in a heap of 5
 LOST = "ExecutorLostFailure"
 """Spark's word for a task whose executor died; a job fails with it once one task has lost four."""
 
+RUNS = "RUNNING"
+"""Spark's word for a job that has not ended."""
+
 ENDING = 1.0
 """Seconds that a JVM may take to end once its connections are closed."""
 
@@ -52,15 +56,40 @@ def running_tasks(spark: SparkSession, pool: str) -> int:
     return 0 if found is None else int(found.runningTasks())
 
 
-def moves(spark: SparkSession, group: str) -> tuple[int, ...]:
-    """Return figures of a group of jobs that change whenever it does something: its last job, and the tasks that have ended."""
-    tracker = spark.sparkContext.statusTracker()
-    last = sorted(tracker.getJobIdsForGroup(group))[-1:]
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """What changes whenever a group of jobs does something."""
+
+    figures: tuple[int, ...]
+    """Its last job, and of its stages the tasks that have ended and the rows that were read, written and sent on."""
+    runs: bool
+    """Whether that job runs, or waits for others to run."""
+
+
+def moves(spark: SparkSession, group: str) -> Moves:
+    """Return what a group of jobs has done; of the rows of a task that runs Spark knows every ten seconds."""
+    context = spark.sparkContext
+    tracker, inner = context.statusTracker(), context._jsc  # noqa: SLF001  # the tracker counts no rows
+    store = inner.sc().statusStore()
+    # In the JVM: each number of a list is a call, and Spark remembers a thousand jobs.
+    jobs = jvm(spark).java.util.Arrays.stream(inner.statusTracker().getJobIdsForGroup(group)).max()
+    last = [int(jobs.getAsInt())] if jobs.isPresent() else []
     found = [tracker.getJobInfo(job) for job in last]
-    stages = [
-        tracker.getStageInfo(each) for job in found if job is not None for each in job.stageIds
+    numbers = [each for job in found if job is not None for each in job.stageIds]
+    # A stage that has not begun is not known yet.
+    stages = [store.lastStageAttempt(each) for each in numbers if tracker.getStageInfo(each)]
+    figures = [
+        figure
+        for each in stages
+        for figure in (
+            each.numCompleteTasks(),
+            each.inputRecords(),
+            each.outputRecords(),
+            each.shuffleReadRecords(),
+            each.shuffleWriteRecords(),
+        )
     ]
-    return (*last, *(stage.numCompletedTasks for stage in stages if stage is not None))
+    return Moves((*last, *figures), any(job is not None and job.status == RUNS for job in found))
 
 
 def kill(spark: SparkSession) -> None:

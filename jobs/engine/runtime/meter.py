@@ -2,6 +2,7 @@
 
 import hashlib
 import time
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 
@@ -11,6 +12,9 @@ from pyspark.sql import SparkSession
 from jobs.core.model import Model
 from jobs.core.table import Table
 from jobs.engine.runtime.code_files import contents_of, contents_of_model, contents_of_queries
+
+WORKS = 0.2
+"""The share of a core that is work; looking whether a query is at its end takes some hundredths."""
 
 
 class Meter:
@@ -35,6 +39,30 @@ class Meter:
     def _spent(self) -> float:
         times = self._process.cpu_times()
         return float(times.user + times.system)
+
+
+class Work:
+    """Measures whether what this process has started works: the JVM, and the workers of Python that run functions of tables."""
+
+    def __init__(self) -> None:
+        """Start measuring."""
+        self._at, self._spent = time.monotonic(), self._cpu()
+
+    def goes_on(self) -> bool:
+        """Return whether they have used more than a share of a core since the last call."""
+        at, spent = time.monotonic(), self._cpu()
+        seconds, work = at - self._at, spent - self._spent
+        self._at, self._spent = at, spent
+        return work > WORKS * seconds
+
+    @staticmethod
+    def _cpu() -> float:
+        found = 0.0
+        for each in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):  # it has ended since
+                times = each.cpu_times()
+                found += times.user + times.system
+        return found
 
 
 @cache

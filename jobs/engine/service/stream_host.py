@@ -36,6 +36,7 @@ from jobs.engine.service.book_closer import BookCloser
 from jobs.engine.service.catch_up_time import Trend
 from jobs.engine.service.failing import Failing, failing
 from jobs.engine.service.heartbeat import write
+from jobs.engine.service.last_batches import LastBatches
 from jobs.engine.service.open_books import OpenBooks
 from jobs.engine.service.stream_health import HANDED_OVER, TURN
 from jobs.engine.storage.commit_log import commit_file
@@ -54,14 +55,10 @@ LOOK_AT_FILES = 5
 """Rounds of a minute from one look at the tables' files to the next."""
 POLL_EACH = 0.002
 """Seconds between two looks at a table, for each table: 205 threads that look twenty times a second take a core."""
-ENDS = 60.0
-"""Seconds that running batches have to end once the stream is asked to; one that hangs would keep it for ever."""
 AT_ONCE = 24
 """Tables that start at the same time: with 68 of them on two busy cores none had committed a batch after ten minutes."""
 STARTING = 600.0
 """Seconds after which a table that starts no longer keeps others from it."""
-NAMED = 3
-"""Tables that a sentence names; the others are counted."""
 HANDED = 0.5
 """Seconds between two looks whether a process asks for a table."""
 
@@ -159,11 +156,18 @@ class Host:
         self._turn = threading.Lock()
         self.hung: list[str] = []
         """The tables whose batch did not end when the stream was asked to."""
+        self._last: LastBatches | None = None
+        """Looks at the batches that are waited for, once the stream is asked to end."""
 
     @property
     def spark(self) -> SparkSession:
         """Return the session in which the tables run."""
         return self._site.spark
+
+    @property
+    def waited_at(self) -> float:
+        """Return until when there was a batch to wait for, once the stream is asked to end; long ago before that."""
+        return 0.0 if self._last is None else self._last.waited_at
 
     def serve(self, look: Callable[["Host"], None]) -> None:
         """Run until stopped; ``look`` is called about once a second, on a store more rarely.
@@ -179,7 +183,7 @@ class Host:
             thread.start()
         self._gauge.start()
         self.closer.start()
-        due, last = 0.0, None
+        due = 0.0
         try:
             while left := [thread.name for thread in threads if thread.is_alive()]:
                 if time.monotonic() >= due:
@@ -192,13 +196,13 @@ class Host:
                 if is_deaf(self._site.spark):
                     self._hangs(left, deaf())
                     break  # no batch ends any more, so there is nothing to wait for
-                if self._stop.is_set():
-                    last = last or time.monotonic() + ENDS
-                    if time.monotonic() > last:
-                        self._hangs(left, self._hanging(left))
-                        break
+                if self._stop.is_set() and (over := self._waits_no_longer(threads)) is not None:
+                    self._hangs(left, over)
+                    break
                 time.sleep(POLL)
         finally:
+            if self._last is not None:
+                self._last.end()
             self.closer.end()
             with skipped_in_outage():
                 self._beat(is_alive=False)
@@ -210,16 +214,13 @@ class Host:
         self.hung = tables
         self._end(error)
 
-    def _hanging(self, tables: list[str]) -> TransientError:
-        """Return the error of a stream that cannot wait for its batches any longer."""
-        named = [f"{self._running[name]} of {name}" for name in tables]
-        more = f" and {len(named) - NAMED:,} others" if len(named) > NAMED else ""
-        return TransientError(
-            f"{', '.join(named[:NAMED])}{more} did not come back within {ENDS:.0f} s of the request to end, and Spark was killed",
-            hint="nothing is lost or repeated: the next start does those batches again. `strandline logs --of spark` shows what "
-            "Spark did; a function that waits for something outside must bound its wait.",
-            tables=tables,
-        )
+    def _waits_no_longer(self, threads: Sequence[threading.Thread]) -> TransientError | None:
+        """Return why the stream waits for its last batches no longer; None while it does."""
+        if self._last is None:
+            fed = {each.name: each for each in threads if each.name in self._running}
+            self._last = LastBatches(self._site.spark, dict(self._running), fed)
+            self._last.start()
+        return self._last.refusal()
 
     def _keep(self, table: Table) -> None:
         try:
