@@ -43,7 +43,7 @@ REASONS = {
     "jobs.engine.proof.verify:add_imported": "in the scratch lake of a verification, which a kill ends as a whole",
     "jobs.engine.repair.import_files:import_file": "one commit a slice; killed between two in test_import_killed.py",
     "jobs.engine.pipeline.shadow_lake:begin": "before the rebuild reads; the next rebuild removes its folder and begins anew",
-    "jobs.engine.repair.rebuild:remove_outdated": "a rebuild that is not promoted; what a kill leaves the next scrub removes",
+    "jobs.engine.repair.rebuild:remove_shadow": "a rebuild that is not promoted; what a kill leaves the next scrub removes",
     "jobs.engine.storage.import_notes:keep_draft": IMPORTED,
     "jobs.engine.storage.import_notes:know": IMPORTED,
     "jobs.engine.storage.import_notes:note_range": IMPORTED,
