@@ -20,9 +20,8 @@ from pydantic import Field
 from jobs.core.errors import LakeError, TransientError
 from jobs.engine.runtime import clock
 from jobs.engine.service.maintain import Maintained, maintain, refuse_idle
-from jobs.engine.service.orphan_files import left, take_away
 from jobs.operate import lakes
-from jobs.operate.maintenance import GENTLE, policy_of
+from jobs.operate.maintenance import GENTLE, orphans, policy_of
 from orchestration.failures import failure
 from orchestration.resources import LakeResource
 from orchestration.schedules import unfinished_run
@@ -49,12 +48,11 @@ def maintain_lake(context: OpExecutionContext, config: Upkeep, lake: LakeResourc
             done.append(each)
             if each.merged or each.commits or each.deleted or each.left:
                 context.log.info("%s", each.sentence)
-        orphans = list(left(where, clock.now()))
         _refuse_damaged(context, done)
+        taken = orphans(where, go=True)
     except LakeError as error:
         raise failure(error) from error
-    for orphan in orphans:
-        take_away(orphan)
+    for orphan in taken:
         context.log.info("%s: %s bytes, %s", orphan.path, orphan.size, orphan.why)
 
 

@@ -83,9 +83,17 @@ def write_report(found: Findings, lake: Lake, to: Path | None = None) -> Place:
     Raises:
         DefinitionError: It cannot be written there.
     """
-    file = Place.of(to) if to else lake.report(found.since[:10])
+    return written(page(found), Place.of(to) if to else lake.report(found.since[:10]))
+
+
+def written(text: str, file: Place) -> Place:
+    """Write a page whole, and return its file.
+
+    Raises:
+        DefinitionError: It cannot be written there.
+    """
     try:
-        file.put(page(found))
+        file.put(text)
     except OSError as error:
         raise DefinitionError(
             f"the page cannot be written to {file}: {error.strerror}",

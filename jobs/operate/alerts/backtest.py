@@ -23,6 +23,7 @@ from jobs.gold import alerts as gold
 from jobs.operate.alerts import promotion
 from jobs.operate.alerts.rules import compared
 from jobs.operate.listener import Progress, Says
+from jobs.operate.report import written
 from jobs.rules.alert_rule import AlertRule
 from jobs.rules.sigma.folder import Folder
 from jobs.rules.sources import SOURCES, Source
@@ -215,16 +216,7 @@ def write_page(found: Backtest, lake: Lake, to: Path | None) -> Place:
     Raises:
         DefinitionError: It cannot be written there.
     """
-    file = Place.of(to) if to else lake.backtest
-    try:
-        file.put(page(found))
-    except OSError as error:
-        raise DefinitionError(
-            f"the page cannot be written to {file}: {error.strerror}",
-            hint="name another file with --to.",
-            file=str(file),
-        ) from error
-    return file
+    return written(page(found), Place.of(to) if to else lake.backtest)
 
 
 def _priced(
