@@ -1,6 +1,6 @@
 """Finds every table by itself: a module in a layer's folder that ends with its ``TABLE``.
 
-The folders are those of the project's package, or of the example (jobs/core/project.py).
+The folders are those of the project's package, or of the example (jobs/project.py).
 
 Reading the catalog starts no JVM, so an error in a declaration is reported before Spark starts.
 """
@@ -22,8 +22,8 @@ from typing import get_args
 from jobs.core.errors import DefinitionError, LakeError
 from jobs.core.kind import Layer
 from jobs.core.model import Model
-from jobs.core.project import package, project
 from jobs.core.table import Derived, Table
+from jobs.project import package, project
 
 CORE = Path(__file__).parent / "core"
 KINDS = {Layer.BRONZE: "Ingested", Layer.SILVER: "Judged", Layer.GOLD: "Windowed"}

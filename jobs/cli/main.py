@@ -18,10 +18,10 @@ from typing import Annotated
 
 import typer
 
+from jobs import project
 from jobs.cli import completion, stopping
 from jobs.cli.screen import complain
 from jobs.cli.verbs import Grouped, Whole
-from jobs.core import project
 from jobs.core.errors import DefinitionError, LakeError
 from jobs.engine.runtime import starter
 from jobs.operate.ending import UNFORESEEN, foreseen

@@ -8,12 +8,12 @@ from jobs import catalog
 from jobs.cli import place
 from jobs.cli.screen import emit, note, say, show
 from jobs.core.model import Model
-from jobs.core.project import package
 from jobs.engine.learning.promote_model import Desk
 from jobs.engine.storage import model_shelf
 from jobs.engine.storage.model_shelf import DECIDED, Decision
 from jobs.operate import models
 from jobs.operate.ranges import moment, typed
+from jobs.project import package
 
 COLUMNS = (
     "model",

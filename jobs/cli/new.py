@@ -9,8 +9,8 @@ import typer
 from infra.home import ROOT as CLONE
 from jobs.cli.screen import say
 from jobs.core.kind import Layer
-from jobs.core.project import project
 from jobs.operate import drafts
+from jobs.project import project
 
 NameArgument = Annotated[
     str, typer.Argument(help="Name of module, table, asset and test: small_letters_and_digits.")

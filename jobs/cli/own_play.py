@@ -13,13 +13,13 @@ from jobs.cli.demo_lake import DemoLakeOption, played, short
 from jobs.cli.place import LakeOption
 from jobs.cli.screen import progress, say
 from jobs.core.errors import DefinitionError
-from jobs.core.project import package
 from jobs.core.record import Record
 from jobs.engine.accounting.left_topics import topics_read
 from jobs.engine.kafka import admin
 from jobs.engine.kafka.send_records import send_records
 from jobs.engine.runtime import clock
 from jobs.operate import lakes
+from jobs.project import package
 
 EventsOption = Annotated[int, typer.Option(min=1, help="Records to send.")]
 

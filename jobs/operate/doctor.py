@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 
 from infra import setup
 from infra.setup import Check
-from jobs import catalog
-from jobs.core import project
+from jobs import catalog, project
 from jobs.core.errors import LakeError
 from jobs.engine.kafka import admin
 from jobs.engine.kafka.recreated import WAY

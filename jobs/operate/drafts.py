@@ -17,8 +17,8 @@ from infra.home import ROOT as CLONE
 from jobs import catalog
 from jobs.core.errors import DefinitionError
 from jobs.core.kind import Layer
-from jobs.core.project import is_example, package, project
 from jobs.core.table import Table
+from jobs.project import is_example, package, project
 
 NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from infra.home import ROOT
 from jobs.core.errors import DefinitionError
-from jobs.core.project import ENGINE
+from jobs.project import ENGINE
 
 DRAFTS = ROOT / "infra" / "project"
 SUFFIX = ".txt"

@@ -155,7 +155,7 @@ def test_the_environment_is_read_by_the_settings_alone() -> None:
         "infra/java.py",
         "infra/trust.py",
         "infra/home.py",  # where a person's cache is
-        "jobs/core/project.py",  # which project: the catalog is below the settings
+        "jobs/project.py",  # which project: the catalog is below the settings
     }
     allowed.add("infra/kubernetes_executor.py")  # what Spark's driver says to a pod, by variables
     allowed.add("quality/gx.py")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from jobs.core.errors import DefinitionError
-from jobs.core.project import FILE, VARIABLE, _found, _read, package, project
+from jobs.project import FILE, VARIABLE, _found, _read, package, project
 
 WRONG = [
     ("[projekt]\n", "projekt is not a part", "did you mean project"),

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from jobs.core.model import Model
-from jobs.core.project import package, project
 from jobs.core.table import Ingested, Table
+from jobs.project import package, project
 
 ROOT = Path(__file__).parents[3]
 VOCABULARY = ("jobs/core", "quality")

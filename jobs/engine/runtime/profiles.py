@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from jobs.core.errors import DefinitionError
-from jobs.core.project import FILE, Project, near
+from jobs.project import FILE, Project, near
 
 NAME = re.compile(
     r"password|passphrase|passwd|secret|token|jaas|credential|private|key\.pem|user\.info|authorization|cookie"

@@ -16,9 +16,9 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from jobs.core.errors import DefinitionError
-from jobs.core.project import VARIABLE, project
 from jobs.engine.runtime.addresses import MASTER, POSTGRES, StoreOptions
 from jobs.engine.runtime.profiles import Profile, profile
+from jobs.project import VARIABLE, project
 
 PREFIX = "STRANDLINE_"
 CHOICE = f"{PREFIX}PROFILE"

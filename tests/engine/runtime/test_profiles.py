@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from jobs.core.errors import DefinitionError
-from jobs.core.project import Project
 from jobs.engine.runtime import settings as door
 from jobs.engine.runtime.settings import CHOICE, Settings, settings
+from jobs.project import Project
 
 Write = Callable[..., None]
 USER = "ann:hunter2"
