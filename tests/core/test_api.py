@@ -4,7 +4,10 @@ Write it anew with ``python -m tests.core.test_api`` and read the difference: wi
 or get an argument with a default.
 """
 
+import ast
 import inspect
+import subprocess
+import sys
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
@@ -73,6 +76,33 @@ def test_the_name_strandline_leads_to_it() -> None:
     """In a clone as in a wheel: every promised name, and the same values."""
     assert strandline.__all__ == api.__all__
     assert all(getattr(strandline, name) is getattr(api, name) for name in api.__all__)
+
+
+def test_a_name_comes_from_where_type_checkers_are_led_to() -> None:
+    """The names are imported when they are asked for; the list of where they are is written twice."""
+    tree = ast.parse(Path(api.__file__).read_text())
+    block = next(each for each in tree.body if isinstance(each, ast.If))
+    imports = [each for each in block.body if isinstance(each, ast.ImportFrom)]
+
+    seen = {str(each.module): tuple(name.name for name in each.names) for each in imports}
+
+    assert seen == api._HOMES
+    assert sorted(name for names in seen.values() for name in names) == sorted(api.__all__)
+
+
+def test_importing_it_imports_nothing_that_was_not_asked_for() -> None:
+    """A table's module pays for what it names: Delta's reader and DuckDB took a second."""
+    script = (
+        "import sys; from strandline import Record, Topic;"
+        "heavy = {'duckdb', 'pyarrow', 'deltalake', 'confluent_kafka', 'pandas'};"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.strip() == "[]"
 
 
 if __name__ == "__main__":
