@@ -74,6 +74,7 @@ EXCEPTIONS = {
         {"pathlib", "glob", "read_bytes"},
         "reads the project's own source, which is in no lake",
     ),
+    "runtime/former_code.py": ({"pathlib"}, "reads former texts of that source, out of an archive"),
     "runtime/log_files.py": (
         {*PROCESS, "shutil", "fcntl", "open", "stat", "glob"},
         "cuts and reads logs that programs keep open, which no store can do",

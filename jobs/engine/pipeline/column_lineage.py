@@ -26,7 +26,7 @@ from jobs.core.received import RECEIVED
 from jobs.core.table import Computed, Ingested, Judged, Table
 from jobs.core.verdict import good_rows
 from jobs.engine.pipeline.plan import shaped
-from jobs.engine.runtime.meter import code_version
+from jobs.engine.runtime.meter import code_version, is_code_of
 from jobs.engine.storage.lake import Lake
 
 Columns: TypeAlias = dict[str, list[tuple[str, str]]]
@@ -51,7 +51,7 @@ def cached_lineage(table: Table, lake: Lake) -> Columns | None:
     if text is None:
         return None
     cached = json.loads(text)
-    return _decoded(cached["columns"]) if cached["code"] == code_version(table) else None
+    return _decoded(cached["columns"]) if is_code_of(table, cached["code"]) else None
 
 
 def visible_columns(table: Table, lake: Lake) -> Columns | None:

@@ -29,7 +29,7 @@ def _parts(table: Streamed, lake: Lake, sources: Mapping[str, DeclaredTable]) ->
     yield code_version(table)
     yield query_version()
     function = inspect.unwrap(getattr(table.transform, "func", table.transform))
-    yield f"{type(table).__name__} {function.__module__}.{function.__qualname__}"
+    yield f"{type(table).__name__} {function.__qualname__}"
     yield f"{table.key} {table.event_at} {table.closes_at} {table.lateness} {table.rules}"
     if isinstance(table, Judged) and table.believes_history:
         yield "believes history"

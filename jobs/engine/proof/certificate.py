@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 
 from jobs.core.table import Table
-from jobs.engine.runtime.meter import code_version
+from jobs.engine.runtime.meter import is_code_of
 from jobs.engine.storage.lake import Lake
 
 
@@ -81,4 +81,4 @@ def status(table: Table, lake: Lake) -> str:
     bad = [each for each in valid if not each.equal]
     result = "NOT EQUAL" if bad else "equal" if whole else "equal in a range"
     shown = (bad or valid)[0]
-    return result if shown.code == code_version(table) else f"{result}, by other code"
+    return result if is_code_of(table, shown.code) else f"{result}, by other code"

@@ -48,7 +48,7 @@ from jobs.engine.repair.expire import refuse_unfit
 from jobs.engine.repair.forget_request import Condition, Request, as_received, understood
 from jobs.engine.repair.rebuild import compute_anew, refuse_lossy
 from jobs.engine.repair.unread_files import unread_files
-from jobs.engine.runtime.meter import code_version
+from jobs.engine.runtime.meter import code_version, is_code_of
 from jobs.engine.storage.changed_range import NO_TIME, Reach, reach_of
 from jobs.engine.storage.join_by_key import by_key
 from jobs.engine.storage.known_reach import known_reach
@@ -432,7 +432,7 @@ class Forgetting:
         for each in open_above if self._site else []:
             refuse_lossy(each, lake)
             newest = last_entry(lake.table(each))
-            if newest is not None and newest[1].code != code_version(each):
+            if newest is not None and not is_code_of(each, newest[1].code):
                 return (
                     f"{each.id} was computed by other code than today's, and what --now computes anew is promoted unseen: "
                     f"`strandline rebuild {each.id}`, `strandline promote {each.id}`, then the same again"

@@ -30,7 +30,7 @@ from jobs.engine.pipeline.runner import Site, run
 from jobs.engine.pipeline.shadow_lake import Promotion, Shadow, summed
 from jobs.engine.repair.backfill import ROLE
 from jobs.engine.repair.leave_behind import leave_behind
-from jobs.engine.runtime.meter import code_version
+from jobs.engine.runtime.meter import is_code_of
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.commit_time import committed_at
 from jobs.engine.storage.dead_files import UNDOABLE, swept
@@ -226,7 +226,7 @@ def refuse_without_shadow(table: Table, lake: Lake, *, for_request: str = "") ->
     if known is not None and not known.done:
         return
     newest = last_entry(made.table(table)) if made.exists(table) else None
-    if newest is None or newest[1].code != code_version(table):
+    if newest is None or not is_code_of(table, newest[1].code):
         why = "was not rebuilt" if newest is None else "was rebuilt by other code than today's"
         raise DefinitionError(
             f"{table.id} {why}, so there is nothing to promote",

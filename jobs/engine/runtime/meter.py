@@ -1,6 +1,5 @@
 """The wall time and the CPU time of a batch, and the hash of the code that computed it."""
 
-import hashlib
 import time
 from contextlib import suppress
 from functools import cache
@@ -11,7 +10,8 @@ from pyspark.sql import SparkSession
 
 from jobs.core.model import Model
 from jobs.core.table import Table
-from jobs.engine.runtime.code_files import contents_of, contents_of_model, contents_of_queries
+from jobs.engine.runtime.code_files import version_of, version_of_model, version_of_queries
+from jobs.engine.runtime.former_code import was_code_of
 
 WORKS = 0.2
 """The share of a core that is work; looking whether a query is at its end takes some hundredths."""
@@ -67,26 +67,22 @@ class Work:
 
 @cache
 def code_version(table: Table) -> str:
-    """Return a hash of the files that decide a table's rows, computed once per process (jobs/engine/runtime/code_files.py)."""
-    digest = hashlib.sha256()
-    for content in contents_of(table):
-        digest.update(content)
-    return digest.hexdigest()[:12]
+    """Return a hash of the statements that decide a table's rows, computed once per process (jobs/engine/runtime/code_files.py)."""
+    return version_of(table)
+
+
+def is_code_of(table: Table, code: str) -> bool:
+    """Return whether a hash that is kept in a lake is of today's code: of its statements, or of the files that had the same once."""
+    return code == code_version(table) or was_code_of(table, code)
 
 
 @cache
 def model_version(model: Model) -> str:
-    """Return a hash of the files that decide a table's rows, and of those of the model that learns from them."""
-    digest = hashlib.sha256(code_version(model.of).encode())
-    for content in contents_of_model(model):
-        digest.update(content)
-    return digest.hexdigest()[:12]
+    """Return a hash of the statements that decide a table's rows, and of those of the model that learns from them."""
+    return version_of_model(model)
 
 
 @cache
 def query_version() -> str:
     """Return a hash of what turns a table's function into a query: those modules of ours, and the versions of Spark and Delta."""
-    digest = hashlib.sha256(" ".join(map(version, ("pyspark", "delta-spark"))).encode())
-    for content in contents_of_queries():
-        digest.update(content)
-    return digest.hexdigest()[:12]
+    return version_of_queries(*map(version, ("pyspark", "delta-spark")))

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import jobs
-from jobs.engine.runtime import code_files
+from jobs import catalog
+from jobs.engine.runtime import code_files, meter
 from jobs.engine.runtime.code_files import files_of
 from jobs.gold import site_traffic_1h
 from tests.support import own_model
@@ -118,23 +119,182 @@ def test_a_model_of_a_project_of_ones_own_has_one_hash_until_its_code_changes(
     assert {name for name in first if own[name] != imported[name]} == {"forced"}
 
 
-def test_no_folder_is_part_of_a_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def version(folder: Path, texts: dict[str, str], *, engine: Path | None = None) -> str:
+    """Return the hash of what `house/gold/sums.py` reaches, with the packages in some folders."""
+    for name, text in texts.items():
+        root = engine if engine and name.startswith("jobs/") else folder
+        file = root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    found = code_files.Tree(roots={"house": folder, "jobs": engine or folder})
+    return found.version(found.reached([folder / "house/gold/sums.py"]))
+
+
+SUMS = '''"""Sums."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from house.rates import RATE, rounded
+from jobs.core.kinds import Kind
+
+
+def sums(rows: DataFrame, least: int = 10) -> DataFrame:
+    """Add."""
+    # as the field does
+    return rows.where(F.col("n") > least).select(rounded(F.col("n") * RATE))
+
+
+TABLE = Kind(name=f"s{1}" "ums", transform=sums)
+'''
+RATES = '''"""Rates."""
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+RATE = 3
+"""Of the year."""
+
+
+def rounded(value: Column) -> Column:
+    return F.round(value)
+'''
+KINDS = "class Kind:\n    pass\n"
+TEXTS = {"house/gold/sums.py": SUMS, "house/rates.py": RATES, "jobs/core/kinds.py": KINDS}
+RENAMED = SUMS.replace("house.rates", "house.money.rates").replace("jobs.core.kinds", "jobs.kinds")
+ONE = SUMS.replace("from house.rates import RATE, rounded\n", "").replace(
+    "\n\ndef sums", "\nRATE = 3\n\n\ndef rounded(value):\n    return F.round(value)\n\n\ndef sums"
+)
+SAME = {
+    "comments": {**TEXTS, "house/gold/sums.py": SUMS.replace("# as the field does", "# so")},
+    "docstrings": {
+        **TEXTS,
+        "house/gold/sums.py": SUMS.replace('"""Add."""', '"""Add all of it."""'),
+        "house/rates.py": RATES.replace('"""Of the year."""\n', ""),
+    },
+    "the order of imports": {
+        **TEXTS,
+        "house/rates.py": "from pyspark.sql import functions as F\n"
+        + RATES.replace("from pyspark.sql import functions as F\n", ""),
+    },
+    "names of modules": {
+        "house/gold/sums.py": RENAMED,
+        "house/money/rates.py": RATES,
+        "jobs/kinds.py": KINDS,
+    },
+    "two modules in one": {
+        "house/gold/sums.py": ONE,
+        "house/rates.py": "",
+        "jobs/core/kinds.py": KINDS,
+    },
+    "how a text is written": {
+        **TEXTS,
+        "house/gold/sums.py": SUMS.replace('f"s{1}" "ums"', "f's{1}ums'"),
+    },
+}
+OTHER = {
+    "a constant": {**TEXTS, "house/rates.py": RATES.replace("RATE = 3", "RATE = 4")},
+    "an operator": {**TEXTS, "house/gold/sums.py": SUMS.replace("> least", ">= least")},
+    "a default": {
+        **TEXTS,
+        "house/gold/sums.py": SUMS.replace("least: int = 10", "least: int = 11"),
+    },
+    "a function of another module": {
+        **TEXTS,
+        "house/rates.py": RATES.replace("F.round(value)", "F.floor(value)"),
+    },
+    "a library's module": {
+        **TEXTS,
+        "house/rates.py": RATES.replace(
+            "from pyspark.sql import functions as F", "from house_of import others as F"
+        ),
+    },
+    "a library's name": {
+        **TEXTS,
+        "house/gold/sums.py": SUMS.replace("import DataFrame\n", "import Row as DataFrame\n"),
+    },
+    "which of two functions a name is": {
+        **TEXTS,
+        "house/gold/sums.py": SUMS.replace(
+            "import RATE, rounded", "import RATE, floored as rounded"
+        ),
+        "house/rates.py": RATES + "\n\ndef floored(value):\n    return F.floor(value)\n",
+    },
+}
+
+
+@pytest.mark.parametrize("what", SAME)
+def test_what_decides_no_row_decides_no_hash(what: str, tmp_path: Path) -> None:
+    """A certificate lapses when the function changes, not when a reader finds it elsewhere."""
+    texts = SAME[what]
+    if what == "two modules in one":
+        texts = {
+            name: text.replace("(value: Column) -> Column", "(value)")
+            for name, text in texts.items()
+        }
+        former = {
+            name: text.replace("(value: Column) -> Column", "(value)")
+            for name, text in TEXTS.items()
+        }
+    else:
+        former = TEXTS
+
+    assert version(tmp_path / "new", texts) == version(tmp_path / "old", former)
+
+
+@pytest.mark.parametrize("what", OTHER)
+def test_what_decides_rows_decides_the_hash(what: str, tmp_path: Path) -> None:
+    """Also where only an import is another one."""
+    assert version(tmp_path / "new", OTHER[what]) != version(tmp_path / "old", TEXTS)
+
+
+def test_no_folder_is_part_of_a_hash(tmp_path: Path) -> None:
     """A project may be before the engine in the order of paths or behind it, and hold the engine's environment."""
     inside = tmp_path / "house" / ".venv" / "lib"
     places = [
         (tmp_path / "a", tmp_path / "b"),
-        (tmp_path / "b", tmp_path / "a"),
+        (tmp_path / "d", tmp_path / "c"),
         (tmp_path / "house", inside),
     ]
-    orders = []
-    for own, engine in places:
-        names = [own / "house" / "gold" / "x.py", engine / "jobs" / "core" / "x.py"]
-        for name in names:
-            name.parent.mkdir(parents=True, exist_ok=True)
-            name.touch()
-        monkeypatch.setattr(
-            code_files, "roots", lambda own=own, engine=engine: {"house": own, "jobs": engine}
-        )
-        orders.append([each.parts[-3] for each in code_files._reached(names)])
 
-    assert orders == [["house", "jobs"]] * 3
+    assert len({version(own, TEXTS, engine=engine) for own, engine in places}) == 1
+
+
+def test_what_a_program_of_before_kept_is_still_of_this_code() -> None:
+    """Its hashes are of whole files; these are of the example as the last such program had it."""
+    known = json.loads(Path(__file__).with_name("former_code.json").read_text())
+    today = {table.id: table for table in catalog.tables()}
+
+    assert set(known) == set(today)
+    assert not [name for name, code in known.items() if not meter.is_code_of(today[name], code)]
+    assert not [name for name, table in today.items() if meter.is_code_of(table, "0" * 12)]
+
+
+def test_the_former_hash_of_one_table_is_not_that_of_another() -> None:
+    """What is recognised is a table's own."""
+    known = json.loads(Path(__file__).with_name("former_code.json").read_text())
+
+    assert not meter.is_code_of(catalog.find("silver.devices"), known["silver.dhcp_events"])
+
+
+def test_a_project_of_before_is_still_of_its_code(tmp_path: Path) -> None:
+    """Its own files are as they were; the vocabulary of then is in the archive."""
+    project = own_model.made(tmp_path)
+    program = (
+        "import json, sys; from jobs.catalog import tables; from jobs.engine.runtime import former_code, meter\n"
+        "def former(table):\n"
+        "    tree = former_code._tree()\n"
+        "    own = former_code._own(tree, table)\n"
+        "    return former_code._hash_of_files(tree, tree.reached([*former_code._vocabulary(tree), *own]))\n"
+        "print(json.dumps([(each.id, former(each), meter.is_code_of(each, former(each))) for each in tables()]))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=project, env=environment, check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    found = json.loads(done.stdout)
+
+    assert found
+    assert all(is_same for _, _, is_same in found)
+    assert len({code for _, code, _ in found}) == len(found)
