@@ -1,7 +1,7 @@
 """The code of former programs: what lakes keep of it is a hash of whole files, which nothing that is here today has.
 
 Up to a day of November 2026 certificates, ledgers and caches of lineage had the hash of the bytes of modules, with their comments.
-The texts of those modules are kept in an archive, and give that hash again. It stands for today's code as long as
+The texts of those modules are kept in an archive, and give that hash again. It means today's code as long as
 the statements of both are the same; once a statement of a table or of the vocabulary changes, it is other code, as it should be.
 
 The archive is opened only where a hash is not today's.
