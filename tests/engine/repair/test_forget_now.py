@@ -161,7 +161,7 @@ def test_what_is_held_open_leaves_the_state_too(
     before = held(lake)
 
     with monkeypatch.context() as edited:
-        edited.setattr(forget, "code_version", lambda _: "of another code")
+        edited.setattr(forget, "is_code_of", lambda _table, _code: False)
         waits = asked(spark, lake, site)
     assert "gold.ip_holds was computed by other code than today's" in waits[0]
     assert held(lake) == before
