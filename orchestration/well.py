@@ -34,6 +34,7 @@ from dagster import (
 
 from jobs import catalog
 from jobs.engine.runtime import clock
+from jobs.engine.runtime.store_away import KeysRefusedError, StoreAwayError
 from jobs.engine.service.condition import Condition, Trouble, condition, damaged
 from orchestration.deferred_results import let_the_second_pass
 from orchestration.links import linked
@@ -43,6 +44,9 @@ from orchestration.runbook import Alarm, page
 EVERY = 10
 AGAIN = 300
 """Seconds after which the same is said again."""
+
+AWAY = "store_away"
+"""What is wrong where the look itself cannot read the lake."""
 
 LOOK_AT_LOGS = 60
 """Seconds between two looks at the newest commit of each table, which a paused stream would not read."""
@@ -132,16 +136,22 @@ def _ways(found: Condition, lake: LakeResource) -> Mapping[str, MetadataValue]:
         **({"all of it": MetadataValue.md("\n".join(lines))} if lines else {}),
         "what to type": MetadataValue.text(f"strandline status --lake {lake.lake().root}"),
         **{f"runbook {name}": MetadataValue.md(text) for name, text in pages.items()},
-        **linked(lake),
+        **({} if any(each.what == AWAY for each in found.troubles) else linked(lake)),
     }
 
 
 def _found(
     lake: LakeResource, at: datetime, torn: Sequence[Mapping[str, Any]] | None = None
 ) -> Condition:
-    """Return the condition, with the tables whose newest commit is torn, which no stream may have tried to read."""
+    """Return the condition, with the tables whose newest commit is torn, which no stream may have tried to read.
+
+    Where the store does not answer, that is the condition: an error here would leave the page with what it said before.
+    """
     stream = lake.stream("a look")
-    seen = condition(stream.lake, at, starting=stream.is_starting())
+    try:
+        seen = condition(stream.lake, at, starting=stream.is_starting())
+    except (StoreAwayError, KeysRefusedError) as error:
+        return Condition(troubles=(Trouble(what=AWAY, says=error.message, hint=error.hint or ""),))
     known = {name for each in seen.troubles for name in each.tables}
     more = [
         Trouble(**{**each, "tables": tuple(each["tables"])})

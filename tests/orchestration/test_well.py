@@ -1,6 +1,7 @@
 """Is it well? One asset answers in one sentence, only when there is something new, and a table that fails is red in the catalog."""
 
 import json
+import socket
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from jobs import catalog
 from jobs.core.table import Ingested
 from jobs.engine.runtime import clock
 from jobs.engine.service.desired_state import Order, order, write
+from jobs.engine.storage import object_client
 from jobs.engine.storage.lake import Lake
 from orchestration import on_call
 from orchestration.days import DAYS
@@ -239,3 +241,29 @@ def failed_days(instance: DagsterInstance) -> int:
     cached = get_and_update_asset_status_cache_value(instance, key(GOLD), DAYS)
     assert cached is not None
     return len(cached.deserialize_failed_partition_subsets(DAYS))
+
+
+def test_a_store_that_does_not_answer_is_said_and_not_what_was_said_before(
+    instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The look itself reads the store: an error in it would leave the page as green as it was."""
+    with socket.socket() as kept:
+        kept.bind(("127.0.0.1", 0))
+        given = {
+            "STRANDLINE_LAKE": "s3a://a-bucket-that-is-away/lake",
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{kept.getsockname()[1]}",
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_REGION": "eu-west-1",
+            "XDG_STATE_HOME": str(tmp_path),
+        }
+        for name, value in given.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setitem(object_client.PATIENCE, "retry_timeout", object_client.BRIEF)
+        said = looked(instance)
+
+        (answer,) = said.asset_events
+        assert not answer.passed
+        assert answer.severity == AssetCheckSeverity.ERROR
+        assert "store" in answer.description
+        assert "what to type" in answer.metadata
