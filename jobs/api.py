@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from jobs.core.validity import validity
     from jobs.core.waiting import Memory
     from jobs.core.writer_schema import Format, Reference, WriterSchema
+    from jobs.engine.kafka.records import Counts, Records
     from jobs.engine.runtime.trial import judge, trial_spark
     from jobs.engine.trace.lake_reader import lake
     from quality.expectations import Within
@@ -85,6 +86,7 @@ _HOMES = {
     "jobs.core.validity": ("validity",),
     "jobs.core.waiting": ("Memory",),
     "jobs.core.writer_schema": ("Format", "Reference", "WriterSchema"),
+    "jobs.engine.kafka.records": ("Counts", "Records"),
     "jobs.engine.runtime.trial": ("judge", "trial_spark"),
     "jobs.engine.trace.lake_reader": ("lake",),
     "quality.expectations": ("Within",),
@@ -106,6 +108,7 @@ __all__ = [
     "CARRIED",
     "Appended",
     "Clusters",
+    "Counts",
     "DataError",
     "DefinitionError",
     "Demand",
@@ -127,6 +130,7 @@ __all__ = [
     "OnFail",
     "Recomputed",
     "Record",
+    "Records",
     "Reference",
     "Rule",
     "Severity",

@@ -2,23 +2,29 @@
 
 import shlex
 import time
-from datetime import timedelta
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from jobs.cli.demo_lake import DemoLakeOption, played, short
+from jobs import catalog
 from jobs.cli.graph import picture
+from jobs.cli.ledger import print_sheets
 from jobs.cli.screen import draw, note, progress, say
-from jobs.core.errors import DataError
 from jobs.core.kind import Layer
-from jobs.engine.accounting.balance_sheet import Balance
 from jobs.engine.runtime import clock
 from jobs.engine.storage.lake import Lake
-from jobs.play.plan import Plan
-from jobs.play.send import send
-from jobs.play.truth import Truth
-from jobs.silver import device_telemetry
+from jobs.engine.storage.place import Place
+from jobs.operate import play
+from jobs.operate.demo import filled
+from jobs.operate.ledger import refuse_imbalance
+from jobs.operate.play import Play
+from jobs.operate.send_play import Asked, Truth, refuse_untruth, send
+
+DemoLakeOption = Annotated[
+    str | None,
+    typer.Option("--lake", metavar="<path>", help="The demo's own lake; .lake/demo when absent."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -27,67 +33,55 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    events: Annotated[int, typer.Option(min=100, help="Records to send.")] = 100_000,
+    events: Annotated[int, typer.Option(min=1, help="Records to send.")] = 100_000,
     lake: DemoLakeOption = None,
 ) -> None:
-    r"""Send 100,000 events, a tenth of them dirty, through the lake, and account for each.
+    r"""Send the project's play events through an empty lake, and account for each.
 
-    Begins with an empty lake and a broker of its own each time, and stops the broker at the end.
+    Begins with an empty lake and a broker of its own each time, and stops the broker at the end. The events are those of `play.py`
+    in the project's package; what that expects of the tables is compared with the ledger.
 
     \b
     strandline demo
     strandline demo --events 1000000
     """
+    found = play.found()
     began = time.monotonic()
-    where, truth, sheets = played(lake, lambda address: _send(events, address))
-    _refuse_untruth(sheets, truth)
+    where, truth, sheets = filled(lake, lambda address: _send(found, events, address), note)
+    print_sheets(sheets)
+    refuse_imbalance(sheets)
+    refuse_untruth(sheets, truth)
     say("")
     draw(picture(where, sheets))
     say("")
-    say(
-        f"balanced: {events:,} events, each in exactly one place, in {time.monotonic() - began:.0f} s"
-    )
+    count, took = sum(truth.topics.values()), time.monotonic() - began
+    say(f"balanced: {count:,} events, each in exactly one place, in {took:.0f} s")
     _what_next(where)
 
 
-def _send(events: int, address: str) -> Truth:
-    law = device_telemetry.TABLE.lateness
+def _send(found: Play, events: int, address: str) -> Truth:
     until = clock.now().replace(minute=0, second=0, microsecond=0)
-    plan = Plan(
-        since=until - timedelta(hours=24),
-        until=until,
-        events=events,
-        seed=7,
-        late=law.late,
-        early=law.early,
-    )
+    asked = Asked(events=events, until=until, options={})
     with progress("events sent", events) as advance:
-        sent = send(plan, address, {}, on_progress=advance)
+        sent, truth = send(found, asked, address, {}, advance)
     note(f"{sent.events:,} events sent in {sent.seconds:.1f} s")
     if not sent.is_whole:
         raise KeyboardInterrupt
-    return sent.truth
-
-
-def _refuse_untruth(sheets: list[Balance], truth: Truth) -> None:
-    """Compare the ledger with the events that were sent."""
-    for sheet in sheets:
-        if sheet.table not in truth.tables or sheet.table.startswith(Layer.BRONZE):
-            continue
-        expected = truth.tables[sheet.table].as_dict()
-        counted = {name: getattr(sheet, name) for name in ("good", "duplicates")}
-        counted["quarantined"] = dict(sorted(sheet.quarantined.items()))
-        if counted != expected:
-            raise DataError(
-                f"the ledger of {sheet.table} has {counted}, but {expected} were sent",
-                hint="this is a fault of the program; please report it with the lake's folder.",
-            )
+    return truth
 
 
 def _what_next(where: Lake) -> None:
-    lake = f"--lake {shlex.quote(short(where.root))}"
-    question = "SELECT signal, count(*) AS readings FROM silver.device_telemetry GROUP BY ALL"
+    lake = f"--lake {shlex.quote(_short(where.root))}"
+    silver = [table.id for table in catalog.tables() if table.layer is Layer.SILVER]
     say("\ntry next:")
-    say(f'  .venv/bin/strandline query {lake} "{question}"')
+    if silver:
+        say(f'  .venv/bin/strandline query {lake} "FROM {silver[0]} LIMIT 5"')
     say(f"  .venv/bin/strandline verify {lake} --all")
     say(f"  .venv/bin/strandline up {lake} && .venv/bin/strandline stream {lake} --every 1s")
+
+
+def _short(root: Place) -> str:
+    """Return a lake's path as one would type it here."""
+    if not root.is_local or not root.local.is_relative_to(Path.cwd()):
+        return str(root)
+    return str(root.local.relative_to(Path.cwd()))

@@ -75,7 +75,7 @@ def own_endings(verb: str) -> Iterator[str]:
 def _helps(verb: str) -> Iterator[str]:
     app = typer.Typer()
     (module,) = main.modules(verb)
-    main.register(module, verb, app)
+    main.register(module, app)
     groups = [each for each in app.registered_groups if each.name == verb and each.typer_instance]
     commands = [each for each in app.registered_commands if each.name == verb]
     for group in groups:

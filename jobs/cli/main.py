@@ -22,8 +22,9 @@ from jobs import project
 from jobs.cli import completion, stopping
 from jobs.cli.screen import complain
 from jobs.cli.verbs import Grouped, Whole
-from jobs.core.errors import DefinitionError, LakeError
+from jobs.core.errors import DefinitionError
 from jobs.engine.runtime import starter
+from jobs.operate import play
 from jobs.operate.ending import UNFORESEEN, foreseen
 
 VERBS = {
@@ -91,11 +92,8 @@ TRACE = "strandline-trace-"
 KEPT_TRACES = 20
 """Stack traces of unforeseen errors that stay in the system's folder for such files."""
 
-PLAYGROUND = ("demo", "produce")
-"""Modules that a project deletes together with the tables of the example."""
-
-OWN = {"demo": "own_play", "produce": "own_play"}
-"""Verbs whose module is another one in a project of one's own."""
+PLAYED = ("demo", "produce")
+"""Verbs about the events of the project's play."""
 
 EXAMPLES = ("rules", "alerts", "deliver")
 """Verbs about the example's tables of alerts, which a project of one's own has not."""
@@ -198,7 +196,7 @@ def _load(words: list[str]) -> None:
     verb = _verb(words)
     wanted = modules(verb)
     for name in wanted:
-        register(name, verb, app)
+        register(name, app)
     for group in app.registered_groups:
         group.cls = Whole
     groups = [group.typer_instance for group in app.registered_groups]
@@ -207,21 +205,9 @@ def _load(words: list[str]) -> None:
         command.help = (inspect.getdoc(command.callback) or "").replace("\\b", "\b")
 
 
-def register(name: str, verb: str, into: typer.Typer) -> None:
-    """Add the verbs of a module; those of the example's play are left out of the help where its tables are gone.
-
-    Raises:
-        DefinitionError: Such a verb was typed.
-    """
-    try:
-        importlib.import_module(f"jobs.cli.{name}").register(into)
-    except LakeError:
-        raise
-    except Exception as error:
-        if name not in PLAYGROUND:
-            raise
-        if verb in VERBS:
-            raise _without_playground(verb, error) from error
+def register(name: str, into: typer.Typer) -> None:
+    """Add the verbs of a module."""
+    importlib.import_module(f"jobs.cli.{name}").register(into)
 
 
 def _verb(words: list[str]) -> str:
@@ -232,16 +218,15 @@ def _verb(words: list[str]) -> str:
 
 def here() -> dict[str, str]:
     """Return the verbs that this project has, each with its module."""
-    if project.is_example():
-        return VERBS
-    return {name: OWN.get(name, module) for name, module in VERBS.items() if name not in EXAMPLES}
+    absent = (() if project.is_example() else EXAMPLES) + (() if play.is_there() else PLAYED)
+    return {name: module for name, module in VERBS.items() if name not in absent}
 
 
 def modules(verb: str) -> list[str]:
     """Return the modules of a verb, or of all when it is none.
 
     Raises:
-        DefinitionError: It is a verb of the example, and the project has tables of its own.
+        DefinitionError: It is a verb about tables or a play that the project has not.
     """
     if verb in EXAMPLES and not project.is_example():
         raise DefinitionError(
@@ -249,19 +234,10 @@ def modules(verb: str) -> list[str]:
             hint="a gold table of kind Appended finds rows of one kind; `strandline new gold` writes one.",
             verb=verb,
         )
+    if verb in PLAYED and not play.is_there():
+        play.found()  # says what is missing
     known = here()
     return [known[verb]] if verb in known else list(dict.fromkeys(known.values()))
-
-
-def _without_playground(verb: str, error: Exception) -> DefinitionError:
-    if not isinstance(error, ImportError) or not (error.name or "").startswith("jobs."):
-        mistake: DefinitionError = importlib.import_module("jobs.catalog").unreadable(error, verb)
-        return mistake
-    return DefinitionError(
-        f"`strandline {verb}` needs the example tables of the project, and one of them is gone",
-        hint="send your own events to your own topics, then `strandline run`.",
-        verb=verb,
-    )
 
 
 def _kept(error: BaseException) -> Path:

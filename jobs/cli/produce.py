@@ -1,6 +1,8 @@
-"""``produce``: send play events."""
+"""``produce``: send play events, with the options that the play of the project has."""
 
+import inspect
 import json
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated
@@ -10,116 +12,136 @@ import typer
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, progress, say
 from jobs.core.errors import DefinitionError
+from jobs.engine.kafka.send_records import Sent
 from jobs.engine.runtime import clock
-from jobs.operate import lakes
-from jobs.play.plan import Plan
-from jobs.play.send import Sent, send
-from jobs.silver import device_telemetry
+from jobs.operate import lakes, play
+from jobs.operate.play import Play, PlayOption
+from jobs.operate.send_play import Asked, Truth, send
+from jobs.operate.words import seconds
 
-Share = Annotated[float, typer.Option(min=0.0, max=1.0)]
+EventsOption = Annotated[
+    int, typer.Option(min=1, help="Records to send, duplicates and dirty ones included.")
+]
+UntilOption = Annotated[
+    datetime | None, typer.Option(help="Last arrival, UTC; the start of this hour when absent.")
+]
+RateOption = Annotated[
+    float | None,
+    typer.Option(min=0.001, help="Events a second; as fast as possible when absent."),
+]
+TruthOption = Annotated[
+    Path | None, typer.Option(help="File for the expected counts of each table.")
+]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command("produce")(produce)
+    """Add the verb, with the options of the play; where that cannot be read, whatever is typed is answered by the reason."""
+    try:
+        found = play.found()
+    except DefinitionError as error:
+        lenient = {"ignore_unknown_options": True, "allow_extra_args": True}
+        app.command("produce", context_settings=lenient)(_refused(error))
+        return
+    app.command("produce")(_verb(found))
 
 
 def produce(  # noqa: PLR0913, PLR0917  # each is an option of the command line
-    events: Annotated[
-        int, typer.Option(min=1, help="Records to send, duplicates and dirty ones included.")
-    ] = (100_000),
-    seed: Annotated[int, typer.Option(help="The same seed gives the same events.")] = 7,
-    rate: Annotated[
-        float | None,
-        typer.Option(min=0.001, help="Events a second; as fast as possible when absent."),
-    ] = None,
-    since: Annotated[
-        datetime | None, typer.Option(help="First arrival, UTC; a span before --until when absent.")
-    ] = None,
-    until: Annotated[
-        datetime | None, typer.Option(help="Last arrival, UTC; the start of this hour when absent.")
-    ] = None,
-    hours: Annotated[float, typer.Option(min=0.01, help="The span when --since is absent.")] = 24.0,
-    devices: Annotated[int, typer.Option(min=1)] = 200,
-    key_skew: Annotated[
-        float, typer.Option(min=0.0, help="0: all devices send alike; 1: few send most.")
-    ] = 0,
-    malformed: Share = 0.02,
-    duplicate: Share = 0.03,
-    late: Share = 0.01,
-    early: Share = 0.01,
-    unknown_field: Share = 0.02,
-    wrong_type: Share = 0.02,
-    missing: Share = 0.01,
-    implausible: Annotated[
-        float,
-        typer.Option(min=0.0, max=1.0, help="Share of readings that no sensor can measure."),
-    ] = 0.0,
-    planted: Annotated[
-        float,
-        typer.Option(
-            min=0.0, max=1.0, help="Share of connections in which data is carried off, for models."
-        ),
-    ] = 0.0,
-    truth: Annotated[
-        Path | None, typer.Option(help="File for the expected counts of each table.")
-    ] = None,
+    events: EventsOption = 100_000,
+    until: UntilOption = None,
+    rate: RateOption = None,
+    truth: TruthOption = None,
     lake: LakeOption = None,
     as_json: JsonOption = False,
+    **options: object,
 ) -> None:
-    r"""Send deterministic events to all topics, a share of them dirty, and print the expected counts.
+    r"""Send the project's play events to its topics, and print the counts that its tables must have of them.
+
+    The events are those of `play.py` in the project's package, which has the options between --rate and --truth.
 
     \b
-    strandline produce --events 500000 --seed 7 --truth truth.json
-    strandline produce --rate 200 --events 12000 --hours 1
-    strandline produce --events 60000 --hours 1 --implausible 0.3
-    strandline produce --events 400000 --planted 0.02
+    strandline produce --events 500000 --truth truth.json
+    strandline produce --rate 200 --events 12000
     """
     found, where = lakes.configured(lake)
     address = lakes.demanded_address(found, where)
-    end = _utc(until) or clock.now().replace(minute=0, second=0, microsecond=0)
-    law = device_telemetry.TABLE.lateness
-    plan = Plan(
-        since=_utc(since) or end - timedelta(hours=hours),
-        until=end,
+    asked = Asked(
         events=events,
-        seed=seed,
-        devices=devices,
-        key_skew=key_skew,
-        late=law.late,
-        early=law.early,
-        malformed=malformed,
-        duplicate=duplicate,
-        late_share=late,
-        early_share=early,
-        unknown_field=unknown_field,
-        wrong_type=wrong_type,
-        missing=missing,
-        implausible=implausible,
-        planted=planted,
+        until=_utc(until) or clock.now().replace(minute=0, second=0, microsecond=0),
         rate=rate,
+        options={name: _given(value) for name, value in options.items()},
+        truth=truth is not None,
     )
     _refuse_unwritable(truth)
     with progress("events sent", events) as advance:
-        sent = send(plan, address, found.kafka_options, on_progress=advance)
+        sent, expected = send(play.found(), asked, address, found.kafka_options, advance)
     if truth is not None:
-        truth.write_text(json.dumps(sent.truth.as_dict(), indent=2) + "\n")
+        truth.write_text(json.dumps(expected.as_dict(), indent=2) + "\n")
     if as_json:
-        emit({"events": sent.events, "seconds": sent.seconds, **sent.truth.as_dict()})
+        emit({"events": sent.events, "seconds": sent.seconds, **expected.as_dict()})
         return
-    _print(sent, truth)
+    _print(sent, expected, truth)
 
 
-def _print(sent: Sent, truth: Path | None) -> None:
+def _verb(found: Play) -> Callable[..., None]:
+    """Return the verb as typer wants it: a function with an argument for each option."""
+
+    def verb(**given: object) -> None:
+        produce(**given)  # type: ignore[arg-type]  # typer has converted each
+
+    own = list(inspect.signature(produce).parameters.values())
+    common = [each for each in own if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    at = next(number for number, each in enumerate(common) if each.name == "truth")
+    arguments = [*common[:at], *map(_argument, found.options), *common[at:]]
+    verb.__signature__ = inspect.Signature(arguments)  # type: ignore[attr-defined]  # what inspect asks for first
+    verb.__annotations__ = {each.name: each.annotation for each in arguments}
+    verb.__doc__ = produce.__doc__
+    return verb
+
+
+def _argument(option: PlayOption) -> inspect.Parameter:
+    is_number, is_span = option.kind in {int, float}, option.kind is timedelta
+    shown = typer.Option(
+        help=option.about,
+        min=option.low if is_number else None,
+        max=option.high if is_number else None,
+        parser=_span if is_span else None,
+        metavar="<time>" if is_span else None,
+    )
+    kind = option.kind if option.default is not None else option.kind | None
+    return inspect.Parameter(
+        option.name,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        default=option.default,
+        annotation=Annotated[kind, shown],
+    )
+
+
+def _refused(error: DefinitionError) -> Callable[[], None]:
+    def verb() -> None:
+        raise error
+
+    verb.__doc__ = produce.__doc__
+    return verb
+
+
+def _span(text: str | timedelta) -> timedelta:
+    return text if isinstance(text, timedelta) else timedelta(seconds=seconds(text))
+
+
+def _print(sent: Sent, expected: Truth, truth: Path | None) -> None:
     speed = sent.events / sent.seconds if sent.seconds else 0.0
     say(f"{sent.events:,} events sent in {sent.seconds:.1f} s ({speed:,.0f} a second)")
-    for table, counts in sent.truth.tables.items():
+    for table, counts in (expected.tables or {}).items():
         held = sum(counts.quarantined.values())
         say(
             f"{table} must get {counts.good:,} good, {counts.duplicates:,} duplicates, {held:,} held"
         )
     if truth is not None:
         say(f"all expected counts are in {truth}")
+
+
+def _given(value: object) -> object:
+    return _utc(value) if isinstance(value, datetime) else value
 
 
 def _utc(moment: datetime | None) -> datetime | None:

@@ -34,7 +34,7 @@ GROUPS: dict[str, dict[str, Verb]] = {
     "Run": {
         "demo": Verb(
             "From nothing to events of play, each accounted for.",
-            "the play of the example or of this project; a lake of its own, which it empties first",
+            "the project's play; a lake of its own, which it empties first",
             "that lake, its broker and its topics",
         ),
         "up": Verb(
@@ -49,7 +49,7 @@ GROUPS: dict[str, dict[str, Verb]] = {
         ),
         "produce": Verb(
             "Send events of play to their topics, some of them dirty.",
-            "the play: that of the example with its seed, or the play.py of this project",
+            "the project's play, with the options that it has",
             "the topics in Kafka; of the lake nothing",
         ),
         "run": Verb(

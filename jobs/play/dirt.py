@@ -8,17 +8,18 @@ must be a moment. Numbers where text is declared (``"device_id": 42``) and numbe
 declared are not made: the table decides whether those are read or refused, not the playground.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-import orjson
-
 from jobs.play.kinds import Kind
 
 Spoil: TypeAlias = Callable[[bytes, int], bytes]
 Fields: TypeAlias = dict[str, object]
+
+COMPACT = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +43,9 @@ def _malformed(name: str, spoil: Spoil) -> Variant:
 
 def _with(change: Callable[[Fields], object]) -> Spoil:
     def spoil(clean: bytes, _: int) -> bytes:
-        fields: Fields = orjson.loads(clean)
+        fields: Fields = json.loads(clean)
         change(fields)
-        return orjson.dumps(fields)
+        return COMPACT.encode(fields).encode()
 
     return spoil
 

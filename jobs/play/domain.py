@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, replace
 
+from strandline import Table, Topic
+
 from jobs.bronze import (
     device_inventory,
     device_telemetry,
@@ -11,8 +13,6 @@ from jobs.bronze import (
     user_actions,
     user_confirmations,
 )
-from jobs.core.table import Table
-from jobs.core.topic import Topic
 from jobs.play.assets import Inventory, Processes
 from jobs.play.logins import Actions, Confirmations
 from jobs.play.network import Connections, Dhcp

@@ -7,7 +7,7 @@ the events arrive.
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 
-from jobs.core.errors import DefinitionError
+from strandline import DefinitionError
 
 LARGEST = 2**63 - 1
 MILLISECOND = timedelta(milliseconds=1)
@@ -47,7 +47,6 @@ class Plan:
         missing: The share of events in which a required field is absent or null.
         implausible: The share of readings that no sensor can have made.
         planted: The share of connections in which data is carried off, for models to find (jobs/play/network.py).
-        rate: Events a second, whatever the broker could take; None is as fast as possible.
 
     Raises:
         DefinitionError: The plan contradicts itself; every contradiction is named.
@@ -70,7 +69,6 @@ class Plan:
     missing: float = 0.01
     implausible: float = 0.0
     planted: float = 0.0
-    rate: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse a plan that cannot be played."""
@@ -105,7 +103,6 @@ class Plan:
             ("at least one device is needed", self.devices < 1),
             ("key_skew must not be negative", not 0 <= self.key_skew < float("inf")),
             ("late and early must not be negative", min(self.late, self.early) < timedelta()),
-            ("rate must be above 0", self.rate is not None and not self.rate > 0),
             ("until must be later than since", self.span_ms < 1),
             ("since must not be before 1971", self.since.year < 1971),  # noqa: PLR2004  # see _milliseconds
             ("events times milliseconds exceed 63 bits", self.events * self.span_ms > LARGEST),

@@ -7,40 +7,13 @@ Gold is left out: its rows depend on which windows are closed.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from jobs.core.kind import Layer
+from strandline import Counts, Layer
+
 from jobs.play.domain import Part, readings
 from jobs.play.plan import Plan
 from jobs.play.player import Chunk
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """The records of a table by outcome.
-
-    Args:
-        good: The number of rows.
-        duplicates: The number of copies of them.
-        quarantined: The number of others, by their one reason.
-    """
-
-    good: int
-    duplicates: int = 0
-    quarantined: dict[str, int] = field(default_factory=dict)
-
-    def __add__(self, other: "Counts") -> "Counts":
-        """Return the sum of the counts of two topics of one table."""
-        return Counts(
-            good=self.good + other.good,
-            duplicates=self.duplicates + other.duplicates,
-            quarantined=dict(Counter(self.quarantined) + Counter(other.quarantined)),
-        )
-
-    def as_dict(self) -> dict[str, object]:
-        """Return the counts as JSON values."""
-        reasons = dict(sorted(self.quarantined.items()))
-        return {"good": self.good, "duplicates": self.duplicates, "quarantined": reasons}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

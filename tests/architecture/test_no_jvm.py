@@ -27,7 +27,7 @@ READ = {
     "the runner": (
         "jobs.engine.pipeline.runner",
         "jobs.engine.service.stream_host",
-        "jobs.play.send",
+        "jobs.engine.kafka.send_records",
     ),
     "the definitions": ("orchestration.definitions",),
 }

@@ -23,7 +23,6 @@ from jobs.engine.kafka import admin, local_broker
 from jobs.engine.storage.lake import Lake
 from jobs.play.domain import readings
 from jobs.play.plan import Plan
-from jobs.play.send import send
 from tests.benchmarks import catch_up, history, machine, rules, share, verify_memory
 from tests.benchmarks.feed import events_in
 from tests.benchmarks.ground import Ground
@@ -36,6 +35,7 @@ from tests.benchmarks.small_batches import SmallBatches
 from tests.benchmarks.verify_report import VerifyReport
 from tests.benchmarks.workers import workers
 from tests.support.commit import commit
+from tests.support.sending import send
 
 DAY = datetime(2026, 10, 1, tzinfo=UTC)
 CONTESTANTS = ("strandline", "tuned", "tutorial")

@@ -24,12 +24,12 @@ from jobs.engine.storage.ledger import entries
 from jobs.gold import device_signal_10m as gold
 from jobs.play.domain import readings
 from jobs.play.plan import Plan
-from jobs.play.send import send
 from jobs.silver import device_telemetry as silver
 from tests.benchmarks.feed import has_all
 from tests.benchmarks.governor_report import GovernorReport
 from tests.benchmarks.machine import Noise, facts
 from tests.cli.typed import strandline
+from tests.support.sending import send
 
 TABLES = (bronze.TABLE, silver.TABLE, gold.TABLE)
 SINCE = datetime(2026, 10, 1, tzinfo=UTC)

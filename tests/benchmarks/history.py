@@ -26,10 +26,10 @@ from jobs.engine.runtime.settings import settings
 from jobs.engine.runtime.spark_session import start
 from jobs.engine.storage.lake import Lake
 from jobs.play.plan import Plan
-from jobs.play.send import send
 from tests.benchmarks.feed import events_in
 from tests.benchmarks.life import WHOLE, Life, steps
 from tests.benchmarks.samples import Sample, Samples
+from tests.support.sending import send
 
 PART = "history"
 AGES = ("young", "old")

@@ -32,7 +32,6 @@ from jobs.engine.storage.ledger import between, latest_version
 from jobs.gold import device_signal_10m as gold
 from jobs.play.domain import readings
 from jobs.play.plan import Plan
-from jobs.play.send import send
 from jobs.silver import device_telemetry as silver
 from tests.benchmarks import machine
 from tests.benchmarks.feed import events_in
@@ -42,6 +41,7 @@ from tests.cli.typed import start, succeeded
 from tests.support.aged_lake import Aged
 from tests.support.history import Age
 from tests.support.moved_checkpoint import has_snapshots
+from tests.support.sending import send
 
 TABLES = (bronze.TABLE, silver.TABLE, gold.TABLE)
 NAMES = tuple(table.id for table in TABLES)
@@ -187,9 +187,8 @@ def _send(address: str, history: int, rate: float | None) -> None:
         events=events,
         seed=SEED + 1 + minutes,
         devices=DEVICES,
-        rate=rate,
     )
-    send(plan, address, {}, parts=readings(plan))
+    send(plan, address, {}, parts=readings(plan), rate=rate)
 
 
 @contextmanager

@@ -33,12 +33,12 @@ from jobs.engine.storage.ledger import entry_at, latest_version
 from jobs.engine.storage.place import Place
 from jobs.play.domain import readings
 from jobs.play.plan import Plan
-from jobs.play.send import send
 from tests.benchmarks import machine
 from tests.benchmarks.contestants.contestant import BRONZE, GOLD, SILVER
 from tests.benchmarks.feed import wait_for
 from tests.benchmarks.recovery_report import JVM, OURS, SESSION, Recovery, Report
 from tests.cli.typed import start
+from tests.support.sending import send
 
 NAMES = (BRONZE, SILVER, GOLD)
 MEASURED = (BRONZE, SILVER)
@@ -145,9 +145,8 @@ class Contestant:
             events=RATE * seconds,
             seed=self.sent,
             devices=40,
-            rate=RATE,
         )
-        send(plan, self.address, {}, parts=readings(plan, self.topic))
+        send(plan, self.address, {}, parts=readings(plan, self.topic), rate=RATE)
         self.sent += seconds
 
     def versions(self) -> dict[str, int]:

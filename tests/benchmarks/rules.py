@@ -39,13 +39,13 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries
 from jobs.play.domain import domain
 from jobs.play.plan import Plan
-from jobs.play.send import send
 from jobs.silver import device_telemetry as silver
 from quality.expectations import Within
 from quality.rules import Rule, Severity, between
 from quality.suite import quiet
 from tests.benchmarks.feed import Versions, wait_for
 from tests.benchmarks.samples import Sample, Samples
+from tests.support.sending import send
 
 PART = "rules"
 SIZES = (100, 10_000)

@@ -26,12 +26,12 @@ from jobs.engine.kafka import admin
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries
 from jobs.play.plan import Plan
-from jobs.play.send import send
 from tests.benchmarks.feed import has_all
 from tests.benchmarks.machine import Noise
 from tests.benchmarks.samples import Sample, Samples
 from tests.cli.typed import ENVIRONMENT
 from tests.support.console import opened
+from tests.support.sending import send
 
 PART, ROW = "share", "100,000 events"
 FIRST, EVENTS, ROUNDS = 2_000, 100_000, 3

@@ -29,7 +29,6 @@ from jobs.engine.storage.ledger import latest_version
 from jobs.engine.storage.place import Place
 from jobs.play.domain import readings
 from jobs.play.plan import Plan
-from jobs.play.send import send
 from tests.benchmarks import machine
 from tests.benchmarks.feed import ROWS, events_in
 from tests.benchmarks.old_lakes import DEVICES, NAMES, SEED, SINCE, SPAN, aged, read_all
@@ -46,6 +45,7 @@ from tests.support import s3_server
 from tests.support.commit import commit
 from tests.support.counted_requests import Requests, counting
 from tests.support.s3_server import S3Server
+from tests.support.sending import send
 
 AGES = (100, 5_000)
 EVENTS = 50_000

@@ -25,10 +25,10 @@ from jobs.engine.storage.lake import Lake
 from jobs.gold import device_signal_10m as gold
 from jobs.play.domain import readings
 from jobs.play.plan import Plan
-from jobs.play.send import send
 from jobs.silver import device_telemetry as silver
 from tests.benchmarks.feed import has_all
 from tests.cli.typed import ENVIRONMENT, PROGRAM, succeeded
+from tests.support.sending import send
 
 HEAP = "2g"
 SINCE = datetime(2026, 10, 1, tzinfo=UTC)

@@ -12,14 +12,15 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from jobs.core.errors import DefinitionError, TransientError
 from jobs.core.topic import Topic
 from jobs.engine.kafka import admin
+from jobs.engine.kafka import send_records as sending
 from jobs.engine.kafka.local_broker import down, up
+from jobs.engine.runtime.interrupt import Interrupt
 from jobs.engine.storage.lake import Lake
-from jobs.play import send as sending
-from jobs.play.domain import readings
-from jobs.play.interrupt import Interrupt
+from jobs.play.domain import domain, readings
 from jobs.play.plan import Plan
-from jobs.play.send import send
+from jobs.play.playing import Playing
 from jobs.play.telemetry import Fleet
+from tests.support.sending import send
 
 UNTIL = datetime.fromisoformat("2026-11-20T00:00:00+00:00")
 PLAN = Plan(since=UNTIL - timedelta(days=1), until=UNTIL, events=5_000, seed=7)
@@ -76,7 +77,7 @@ def test_kafka_holds_every_event_with_its_key_and_time_and_copies_behind_their_o
 def test_an_interrupt_ends_the_run_in_good_order(address: str) -> None:
     """After Ctrl-C the truth still fits what is in the topic."""
     topic = Topic(name="interrupted")
-    plan = replace(PLAN, events=1_000_000, rate=20_000)
+    plan = replace(PLAN, events=1_000_000)
     pressed: list[int] = []
 
     def press(count: int) -> None:
@@ -84,7 +85,7 @@ def test_an_interrupt_ends_the_run_in_good_order(address: str) -> None:
             pressed.append(count)
             signal.raise_signal(signal.SIGINT)
 
-    sent = send(plan, address, {}, parts=readings(plan, topic), on_progress=press)
+    sent = send(plan, address, {}, parts=readings(plan, topic), rate=20_000, on_progress=press)
 
     assert not sent.is_whole
     assert 2_000 < sent.events < 200_000
@@ -94,9 +95,9 @@ def test_an_interrupt_ends_the_run_in_good_order(address: str) -> None:
 @pytest.mark.kafka
 def test_a_rate_is_kept(address: str) -> None:
     """A load test with a rate of its own must not wait for the slower side."""
-    plan = replace(PLAN, events=1_000, rate=1_000)
+    plan = replace(PLAN, events=1_000)
 
-    sent = send(plan, address, {}, parts=readings(plan, Topic(name="paced")))
+    sent = send(plan, address, {}, parts=readings(plan, Topic(name="paced")), rate=1_000)
 
     assert sent.events == 1_000
     assert 0.9 < sent.seconds < 20
@@ -120,7 +121,7 @@ def test_a_broker_that_goes_away_is_reported_with_what_had_arrived(
     monkeypatch.setattr(sending, "PATIENCE", 1.0)
     lake = Lake(tmp_path)
     broker = up(lake)
-    plan = replace(PLAN, events=1_000_000, rate=20_000)
+    plan = replace(PLAN, events=1_000_000)
 
     def stop(count: int) -> None:
         if count > 10_000:
@@ -128,7 +129,7 @@ def test_a_broker_that_goes_away_is_reported_with_what_had_arrived(
 
     try:
         with pytest.raises(TransientError) as caught:
-            send(plan, broker.address, {}, on_progress=stop)
+            send(plan, broker.address, {}, rate=20_000, on_progress=stop)
     finally:
         down(lake)
 
@@ -148,6 +149,27 @@ def test_an_address_without_a_broker_is_one_sentence(
         send(PLAN, UNREACHABLE, {})
 
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, float("nan")])
+def test_a_rate_that_is_none_is_refused(rate: float) -> None:
+    """Before a broker is asked."""
+    with pytest.raises(DefinitionError, match="rate must be above 0"):
+        send(PLAN, UNREACHABLE, {}, rate=rate)
+
+
+def test_the_rate_changes_no_byte() -> None:
+    """How fast events are sent is no property of the events: those of a topic are the same however many are made at a time."""
+    plan = replace(PLAN, events=3_000)
+
+    def sent(rate: float | None) -> dict[str, list[tuple[bytes, bytes, int]]]:
+        rows: dict[str, list[tuple[bytes, bytes, int]]] = {}
+        for each in Playing(plan, domain(plan), sending.at_once(rate)):
+            columns = zip(each.keys, each.values, each.arrived_at, strict=True)
+            rows.setdefault(each.topic, []).extend(columns)
+        return rows
+
+    assert sent(rate=2_000.0) == sent(rate=None)
 
 
 def test_an_option_that_the_client_does_not_know_is_named() -> None:

@@ -75,10 +75,3 @@ def test_another_seed_is_another_run() -> None:
 
     # Only what has lost its event id can be the same: the empty, the cut, the text that is no JSON.
     assert all(len(value) < 20 for value in one & other)
-
-
-def test_the_rate_changes_no_byte() -> None:
-    """How fast events are sent is no property of the events."""
-    plan = replace(DAY, events=500)
-
-    assert fingerprint(replace(plan, rate=10.0)) == fingerprint(plan)

@@ -1,0 +1,56 @@
+"""The events of a plan as they are handed to who sends them, and what its tables must have of those that were taken."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from strandline import Counts, Records
+
+from jobs.play.domain import Part
+from jobs.play.plan import Plan
+from jobs.play.player import CHUNK
+from jobs.play.truth import Tally, Truth, summed
+
+
+class Playing:
+    """The events of a plan's sources, side by side."""
+
+    def __init__(self, plan: Plan, parts: Sequence[Part], at_once: int = CHUNK) -> None:
+        """Begin before the first event.
+
+        Args:
+            plan: The events.
+            parts: Their sources.
+            at_once: The number of events of all sources that are made together.
+        """
+        self._plan = plan
+        self._at_once = at_once
+        self._tallies = [(part, Tally()) for part in parts]
+
+    def __iter__(self) -> Iterator[Records]:
+        """Yield portions of all sources, each source spread over the whole run."""
+        rounds = max(-(-self._plan.events // self._at_once), 1)
+        for number in range(rounds):
+            for part, tally in self._tallies:
+                start, stop = (part.events * n // rounds for n in (number, number + 1))
+                if stop == start:
+                    continue
+                chunk = part.player.chunk(start, stop)
+                tally.add(chunk)
+                yield Records(
+                    topic=part.topic.name,
+                    keys=chunk.keys,
+                    values=chunk.values,
+                    arrived_at=chunk.arrived_at,
+                )
+
+    @property
+    def truth(self) -> Truth:
+        """Return the truth about the events that were taken until now."""
+        return summed(self._plan, self._tallies)
+
+    def expected(self) -> Mapping[str, Counts]:
+        """Return the counts that each table must have of them."""
+        return self.truth.tables
+
+    def plan(self) -> Mapping[str, object]:
+        """Return the plan as JSON values."""
+        return self._plan.as_dict()
