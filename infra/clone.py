@@ -10,6 +10,7 @@ from pathlib import Path
 from infra.home import ROOT
 
 CONSTRAINTS = "infra/constraints.txt"
+FACE = "infra/package/strandline.py"
 TEXTS = ("license", "license-files")
 """What a wheel carries and pip installs nothing by."""
 
@@ -74,7 +75,10 @@ class Place:
         own = {name: each for name, each in project["project"].items() if name not in TEXTS}
         asked = {"build-system": project.get("build-system"), "project": own}
         pins = (self.root / CONSTRAINTS).read_text()
-        facts = json.dumps([asked, pins, python_version(self.venv), str(self.root)])
+        face = self.root / FACE
+        # An editable install keeps a copy of this one file, which would age.
+        copied = face.read_text() if face.exists() else ""
+        facts = json.dumps([asked, pins, python_version(self.venv), str(self.root), copied])
         facts += " lean" * self.lean
         return hashlib.sha256(facts.encode()).hexdigest()
 
