@@ -57,13 +57,13 @@ class Play:
         module: The module that makes them.
         events: Its function.
         options: The options of that function.
-        is_told_size: Whether it wants to know how many records to make together.
+        takes_size: Whether it wants to know how many records to make together.
     """
 
     module: str
     events: Callable[..., Played]
     options: tuple[PlayOption, ...]
-    is_told_size: bool
+    takes_size: bool
 
     def played(
         self, count: int, until: datetime, at_once: int, options: Mapping[str, object]
@@ -73,7 +73,7 @@ class Play:
         Raises:
             DefinitionError: It refuses an option, or fails.
         """
-        size = {AT_ONCE: at_once} if self.is_told_size else {}
+        size = {AT_ONCE: at_once} if self.takes_size else {}
         try:
             made = self.events(count, until, **size, **options)
         except LakeError:
@@ -152,12 +152,12 @@ def found() -> Play:
         raise catalog.unreadable(error, module) from error
     if not callable(events):
         raise DefinitionError(f"{module} has no function `events`", hint=SHAPE)
-    options, is_told_size = _options(events, module)
+    options, takes_size = _options(events, module)
     return Play(
         module=module,
         events=cast("Callable[..., Played]", events),
         options=options,
-        is_told_size=is_told_size,
+        takes_size=takes_size,
     )
 
 

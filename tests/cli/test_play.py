@@ -149,7 +149,7 @@ def test_counts_of_a_play_that_does_not_say_them_are_refused(broker: Path) -> No
     ],
 )
 def test_a_record_that_is_none_is_a_sentence(wrong: str, sentence: str, broker: Path) -> None:
-    """A play is somebody's module: its mistakes are named as those of a table are."""
+    """A play is a module of its project: its mistakes are named as those of a table are."""
     right = {
         'topic="parcels"': 'topic="letters"',
         "yield Record(topic": "yield dict(topic",
