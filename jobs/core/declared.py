@@ -91,7 +91,7 @@ def refuse_other_than_bronze(table: Kind, reads: Sequence[object]) -> None:
         raise _refused(
             table,
             f"judges the rows of {' and '.join(map(str, reads))}; a judged table reads one table of bronze",
-            "let `reads` be the TABLE of one module in jobs/bronze, which may read several topics; "
+            "let `reads` be the TABLE of one module of bronze, which may read several topics; "
             "a table that reads silver is Windowed, Appended, Upserted or Recomputed.",
         )
 
@@ -109,7 +109,7 @@ def refuse_raw_sources(table: Kind, reads: Sequence[object]) -> None:
             raise _refused(
                 table,
                 f"reads {source}, whose rows are not judged",
-                "declare a Judged table over it in jobs/silver, and read that.",
+                "declare a Judged table over it in silver, and read that.",
             )
 
 

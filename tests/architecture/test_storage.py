@@ -74,7 +74,10 @@ EXCEPTIONS = {
         {"pathlib", "glob", "read_bytes"},
         "reads the project's own source, which is in no lake",
     ),
-    "runtime/former_code.py": ({"pathlib"}, "reads former texts of that source, out of an archive"),
+    "runtime/former_code.py": (
+        {"pathlib", "read_bytes"},
+        "reads former texts of that source, out of an archive, and those of a project",
+    ),
     "runtime/log_files.py": (
         {*PROCESS, "shutil", "fcntl", "open", "stat", "glob"},
         "cuts and reads logs that programs keep open, which no store can do",

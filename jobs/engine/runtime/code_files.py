@@ -15,27 +15,31 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from jobs.core import errors
 from jobs.core.model import Model
 from jobs.core.table import Ingested, Table
 from jobs.engine.runtime.code_statements import Import, Inside, Reading, digest, hashes
 from jobs.project import package, project
+from quality import rules
 
 ROOT = Path(__file__).parents[3]
-VOCABULARY = ("jobs.core", "quality")
-"""Included whole: parsing, verdicts and rules apply to every table, imported or not."""
-INTERFACE = "jobs.api"
-"""What the public interface ``strandline`` leads to: its names are those of the vocabulary."""
-NOT_FOLLOWED = ("jobs.engine", "jobs.operate", "jobs.cli", "jobs.play", INTERFACE)
+ENGINE, QUALITY = (each.__name__.partition(".")[0] for each in (errors, rules))
+"""The packages of the engine; both are asked for their names, so that no hash depends on these."""
+NOT_FOLLOWED = ("engine", "operate", "cli", "play")
 PIPELINE = Path(__file__).parents[1] / "pipeline"
 SHAPING = ("plan.py", "query.py", "stream_frames.py", "make_table.py")
 """Modules of the engine's pipeline that turn a table's function into a query."""
 
 
 def roots() -> dict[str, Path]:
-    """Return where each package is whose modules decide rows: the engine's two, and that of a project of one's own."""
+    """Return where each package is whose modules decide rows: that of the tables, and the engine's two."""
     found = project()
-    own = {found.tables.partition(".")[0]: found.root} if found else {}
-    return {**own, "jobs": ROOT, "quality": ROOT}
+    tables = package().partition(".")[0]
+    return {
+        tables: found.root if found else ROOT,
+        ENGINE: ROOT,
+        QUALITY: Path(rules.__file__).parents[1],
+    }
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,10 +48,14 @@ class Tree:
 
     Args:
         roots: Where the packages are that count as ours.
+        engine: The name of the engine's package.
+        quality: The name of the package with the rules of tables.
         packed: The texts of files that are not on the disk.
     """
 
     roots: Mapping[str, Path]
+    engine: str = ENGINE
+    quality: str = QUALITY
     packed: Mapping[Path, bytes] = field(default_factory=dict)
     _readings: dict[Path, Reading] = field(default_factory=dict, init=False)
     _insides: dict[Path, dict[str, Inside]] = field(default_factory=dict, init=False)
@@ -56,8 +64,8 @@ class Tree:
     """What was found of each file: with it the hashes of all tables of the example take 0.6 s of CPU, without it 6.5."""
 
     def vocabulary(self) -> list[Path]:
-        """Return the files that apply to every table."""
-        folders = [self._stem(part) for part in VOCABULARY]
+        """Return the files that apply to every table, imported or not: parsing, verdicts and rules."""
+        folders = [self._stem(part) for part in (f"{self.engine}.core", self.quality)]
         packed = [file for file in self.packed if file.parent in folders]
         return [*packed, *(file for folder in folders for file in folder.glob("*.py"))]
 
@@ -74,7 +82,7 @@ class Tree:
                 found.add(file)
                 names = self._reading(file).names
                 left += [
-                    place for name in names if _is_followed(name) for place in self.files(name)
+                    place for name in names if self._is_followed(name) for place in self.files(name)
                 ]
         return tuple(sorted(found, key=lambda file: (self.within(file), file)))
 
@@ -98,6 +106,16 @@ class Tree:
         around = [root for root in self.roots.values() if file.is_relative_to(root)]
         nearest = max(around, key=lambda root: len(root.parts), default=None)
         return file.relative_to(nearest).parts if nearest else (file.name,)
+
+    @property
+    def _interface(self) -> str:
+        """Return the module that the public interface ``strandline`` leads to: its names are those of the vocabulary."""
+        return f"{self.engine}.api"
+
+    def _is_followed(self, name: str) -> bool:
+        """Return whether a module may decide rows; the interface, by either of its names, only passes names on."""
+        package, _, rest = name.partition(".")
+        return package != self.engine or rest.partition(".")[0] not in {"", *NOT_FOLLOWED, "api"}
 
     def _stem(self, name: str) -> Path:
         parts = name.split(".")
@@ -136,7 +154,7 @@ class Tree:
     def _module_of(self, each: Import) -> str:
         """Return the module of ours that is imported; empty where it is another thing, or decides no rows."""
         whole = f"{each.module}.{each.name}" if each.name else each.module
-        return whole if _is_followed(whole) and any(self.files(whole)) else ""
+        return whole if self._is_followed(whole) and any(self.files(whole)) else ""
 
     def _given(self, each: Import) -> str:
         """Return what an import binds a name to: one of a library by its module, one of ours by what defines it."""
@@ -157,8 +175,8 @@ class Tree:
 
     def _meant(self, module: str, name: str, seen: frozenset[str] = frozenset()) -> str:
         """Return the hash of what defines a name of a module of ours; empty where nothing does that decides rows."""
-        whole = INTERFACE if module == "strandline" else module
-        if whole in seen or not (_is_followed(whole) or whole == INTERFACE):
+        whole = self._interface if module == "strandline" else module
+        if whole in seen or not (self._is_followed(whole) or whole == self._interface):
             return ""
         for file in self.files(whole):
             reading = self._reading(file)
@@ -179,11 +197,6 @@ class Tree:
             made = reading.hash_of(reading.bound[name], self._inside(file))
             self._hashes[file, name] = f"{name} {made}"
         return self._hashes[file, name]
-
-
-def _is_followed(name: str) -> bool:
-    """Return whether a module may decide rows."""
-    return not any(name == each or name.startswith(f"{each}.") for each in NOT_FOLLOWED)
 
 
 def tree() -> Tree:

@@ -12,68 +12,77 @@ from functools import cache
 from pathlib import Path
 from zipfile import ZipFile
 
-import infra
+from infra import home
 from jobs.core.table import Table
-from jobs.engine.runtime.code_files import Tree, declared, roots, version_of
+from jobs.engine.runtime.code_files import Tree, declared, version_of
 from jobs.project import project
 
-ARCHIVE = Path(infra.__file__).parent / "former_code.zip"
+ARCHIVE = Path(home.__file__).with_name("former_code.zip")
 PACKED = Path("former")
 """Where the files of the archive count as being; there is no such folder."""
-PACKAGES = ("jobs", "quality")
-VOCABULARY = (("jobs", "core"), ("quality",))
-MOVED = PACKED.joinpath("jobs", "core", "project.py")
+ENGINE, QUALITY = "jobs", "quality"
+"""What the packages were called then."""
+MOVED = PACKED.joinpath(ENGINE, "core", "project.py")
 """Was among the vocabulary, and decided no row."""
+REWORDED = {
+    f"module in {ENGINE}/bronze,": "module of bronze,",
+    f"over it in {ENGINE}/silver,": "over it in silver,",
+}
+"""Sentences of errors that named a folder; what they name today."""
 
 
 @cache
 def was_code_of(table: Table, code: str) -> bool:
     """Return whether a hash is of the files of a former program that says of a table what today's says."""
     tree = _tree()
-    own = _own(tree, table)
-    if not own:
-        return False
-    files = tree.reached([*_vocabulary(tree), *own])
-    if _hash_of_files(tree, files) != code:
-        return False
-    return tree.version([each for each in files if each != MOVED]) == version_of(table)
+    for own in (_of_example(tree, table), _of_project(table)):
+        files = tree.reached([*tree.vocabulary(), *own]) if own else ()
+        if files and _hash_of_files(files) == code:
+            return tree.version([each for each in files if each != MOVED]) == version_of(table)
+    return False
+
+
+@cache
+def _texts() -> dict[Path, bytes]:
+    with ZipFile(ARCHIVE) as archive:
+        names = archive.namelist()
+        return {PACKED.joinpath(*name.split("/")): archive.read(name) for name in names}
 
 
 @cache
 def _tree() -> Tree:
-    with ZipFile(ARCHIVE) as archive:
-        texts = {
-            PACKED.joinpath(*name.split("/")): archive.read(name) for name in archive.namelist()
-        }
-    own = {name: root for name, root in roots().items() if project() and name in _own_packages()}
-    return Tree(roots={**own, **dict.fromkeys(PACKAGES, PACKED)}, packed=texts)
-
-
-def _own_packages() -> set[str]:
+    said = {file: _reworded(text) for file, text in _texts().items()}
     found = project()
-    return {found.tables.partition(".")[0]} if found else set()
+    own = {found.tables.partition(".")[0]: found.root} if found else {}
+    then = dict.fromkeys((ENGINE, QUALITY), PACKED)
+    return Tree(roots={**own, **then}, engine=ENGINE, quality=QUALITY, packed=said)
 
 
-def _vocabulary(tree: Tree) -> list[Path]:
-    folders = [PACKED.joinpath(*parts) for parts in VOCABULARY]
-    return [file for file in tree.packed if file.parent in folders]
+def _reworded(text: bytes) -> bytes:
+    for old, new in REWORDED.items():
+        text = text.replace(old.encode(), new.encode())
+    return text
 
 
-def _own(tree: Tree, table: Table) -> list[Path]:
-    """Return a table's own modules then: the example's are in the archive, those of a project are its files as they are."""
-    found = project()
-    if found is not None:
-        return [file for file in declared(table) if file.is_relative_to(found.root)]
+def _of_example(tree: Tree, table: Table) -> list[Path]:
+    """Return the modules in the archive of a table of the example; none where the table is another one."""
     tables = [table]
     for each in tables:
         tables += each.needs
-    files = [PACKED.joinpath("jobs", each.layer, f"{each.name}.py") for each in tables]
+    files = [PACKED.joinpath(ENGINE, each.layer, f"{each.name}.py") for each in tables]
     return files if all(file in tree.packed for file in files) else []
 
 
-def _hash_of_files(tree: Tree, files: tuple[Path, ...]) -> str:
+def _of_project(table: Table) -> list[Path]:
+    """Return the modules of a table of a project of one's own: its files as they are."""
+    found = project()
+    return [each for each in declared(table) if found and each.is_relative_to(found.root)]
+
+
+def _hash_of_files(files: tuple[Path, ...]) -> str:
     """Return the hash as former programs made it: name and bytes of each file, in the order of their places."""
-    digest = hashlib.sha256()
+    digest, packed = hashlib.sha256(), _texts()
     for file in files:
-        digest.update(file.name.encode() + b"\0" + tree.text(file))
+        content = packed[file] if file in packed else file.read_bytes()
+        digest.update(file.name.encode() + b"\0" + content)
     return digest.hexdigest()[:12]
