@@ -2,6 +2,7 @@
 
 import shlex
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from jobs.cli.graph import picture
 from jobs.cli.ledger import print_sheets
 from jobs.cli.screen import draw, note, progress, say
 from jobs.core.kind import Layer
+from jobs.engine.accounting.balance_sheet import Balance
 from jobs.engine.runtime import clock
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
@@ -56,7 +58,7 @@ def demo(
     say("")
     count, took = sum(truth.topics.values()), time.monotonic() - began
     say(f"balanced: {count:,} events, each in exactly one place, in {took:.0f} s")
-    _what_next(where)
+    _what_next(where, sheets)
 
 
 def _send(found: Play, events: int, address: str) -> Truth:
@@ -70,9 +72,12 @@ def _send(found: Play, events: int, address: str) -> Truth:
     return truth
 
 
-def _what_next(where: Lake) -> None:
+def _what_next(where: Lake, sheets: Sequence[Balance]) -> None:
     lake = f"--lake {shlex.quote(_short(where.root))}"
-    silver = [table.id for table in catalog.tables() if table.layer is Layer.SILVER]
+    with_rows = {sheet.table for sheet in sheets if sheet.good}
+    silver = [
+        each.id for each in catalog.tables() if each.layer is Layer.SILVER and each.id in with_rows
+    ]
     say("\ntry next:")
     if silver:
         say(f'  .venv/bin/strandline query {lake} "FROM {silver[0]} LIMIT 5"')
