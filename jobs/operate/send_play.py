@@ -30,9 +30,15 @@ class Truth:
     topics: Mapping[str, int]
     tables: Mapping[str, Counts] | None
 
+    @property
+    def events(self) -> int:
+        """Return the number of records sent to all topics."""
+        return sum(self.topics.values())
+
     def as_dict(self) -> dict[str, object]:
         """Return it as JSON values."""
-        found = {"plan": self.plan, "topics": self.topics, "events": sum(self.topics.values())}
+        plan = {name: _plain(value) for name, value in self.plan.items()}
+        found = {"plan": plan, "topics": self.topics, "events": self.events}
         if self.tables is None:
             return found
         return {**found, "tables": {name: each.as_dict() for name, each in self.tables.items()}}
@@ -84,7 +90,8 @@ def send(
         rate=asked.rate,
         on_progress=on_progress,
     )
-    plan = made.plan() if isinstance(made, Planned) else _plan(asked)
+    own = {"until": asked.until, "events": asked.events, **asked.options}
+    plan = made.plan() if isinstance(made, Planned) else own
     tables = made.expected() if isinstance(made, Foreseen) else None
     return sent, Truth(plan={**plan, "rate": asked.rate}, topics=sent.topics, tables=tables)
 
@@ -110,11 +117,6 @@ def refuse_untruth(sheets: Sequence[Balance], truth: Truth) -> None:
                 hint="`strandline quarantine list` shows what was held back and why; correct the play or the rules of the table.",
                 table=name,
             )
-
-
-def _plan(asked: Asked) -> dict[str, object]:
-    words = {"until": asked.until, "events": asked.events, **asked.options}
-    return {name: _plain(value) for name, value in words.items()}
 
 
 def _plain(value: object) -> object:

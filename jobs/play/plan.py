@@ -4,7 +4,7 @@ A plan decides every byte. The clock is an argument, as everywhere: the caller g
 the events arrive.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from strandline import DefinitionError
@@ -90,10 +90,6 @@ class Plan:
         """Return the milliseconds over which the arrivals spread."""
         return _milliseconds(self.until) - self.since_ms
 
-    def as_dict(self) -> dict[str, object]:
-        """Return the plan as JSON values."""
-        return {name: _plain(value) for name, value in asdict(self).items()}
-
     def _mistakes(self) -> list[tuple[str, bool]]:
         shares = {name: float(getattr(self, name)) for name in SHARES}
         if self.since.tzinfo is None or self.until.tzinfo is None:
@@ -124,13 +120,3 @@ def _milliseconds(moment: datetime) -> int:
 
 def _of_good(plan: Plan) -> dict[str, float]:
     return {name: float(getattr(plan, name)) for name in OF_GOOD}
-
-
-def _plain(value: object) -> object:
-    match value:
-        case datetime():
-            return value.isoformat()
-        case timedelta():
-            return value.total_seconds()
-        case _:
-            return value

@@ -1,13 +1,14 @@
 """The events of a plan as they are handed to who sends them, and what its tables must have of those that were taken."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 
 from strandline import Counts, Records
 
 from jobs.play.domain import Part
 from jobs.play.plan import Plan
 from jobs.play.player import CHUNK
-from jobs.play.truth import Tally, Truth, summed
+from jobs.play.truth import Tally, counted
 
 
 class Playing:
@@ -42,15 +43,10 @@ class Playing:
                     arrived_at=chunk.arrived_at,
                 )
 
-    @property
-    def truth(self) -> Truth:
-        """Return the truth about the events that were taken until now."""
-        return summed(self._plan, self._tallies)
-
     def expected(self) -> Mapping[str, Counts]:
-        """Return the counts that each table must have of them."""
-        return self.truth.tables
+        """Return the counts that each table must have of the events that were taken until now."""
+        return counted(self._tallies)
 
     def plan(self) -> Mapping[str, object]:
-        """Return the plan as JSON values."""
-        return self._plan.as_dict()
+        """Return the plan."""
+        return asdict(self._plan)

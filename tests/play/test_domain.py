@@ -13,7 +13,7 @@ from jobs.core.table import Ingested
 from jobs.play.domain import Part, domain
 from jobs.play.plan import Plan
 from jobs.play.schedule import ACK, RELEASE, TERM, Schedule
-from jobs.play.truth import truth
+from tests.support.sending import truth
 
 UNTIL = datetime.fromisoformat("2026-11-20T00:00:00+00:00")
 DAY = Plan(since=UNTIL - timedelta(days=1), until=UNTIL, events=20_000, seed=7)

@@ -9,7 +9,7 @@ import pytest
 
 from jobs.core.errors import DefinitionError
 from jobs.play.plan import Plan
-from jobs.play.truth import truth
+from tests.support.sending import truth
 
 UNTIL = datetime.fromisoformat("2026-11-20T00:00:00+00:00")
 PLAN = Plan(since=UNTIL - timedelta(days=1), until=UNTIL, events=100)

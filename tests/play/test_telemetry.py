@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from jobs.play.plan import Plan
 from jobs.play.telemetry import SIGNALS, Fleet
-from jobs.play.truth import Counts, truth
+from jobs.play.truth import Counts
+from tests.support.sending import truth
 
 UNTIL = datetime.fromisoformat("2026-11-20T00:00:00+00:00")
 DAY = Plan(since=UNTIL - timedelta(days=1), until=UNTIL, events=20_000, seed=7)

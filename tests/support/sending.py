@@ -1,13 +1,14 @@
-"""The events of a plan of the example are sent to its topics, or to others."""
+"""The events of a plan of the example are sent to its topics, or to others, and the truth about a plan."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from jobs.engine.kafka.send_records import at_once, send_records
-from jobs.play.domain import Part, domain
+from jobs.operate.send_play import Truth
+from jobs.play.domain import Part, domain, readings
 from jobs.play.plan import Plan
 from jobs.play.playing import Playing
-from jobs.play.truth import Truth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,5 +43,16 @@ def send(  # noqa: PLR0913  # as the engine's
         on_progress=on_progress,
     )
     return Sent(
-        events=sent.events, seconds=sent.seconds, truth=playing.truth, is_whole=sent.is_whole
+        events=sent.events,
+        seconds=sent.seconds,
+        truth=Truth(plan=playing.plan(), topics=sent.topics, tables=playing.expected()),
+        is_whole=sent.is_whole,
     )
+
+
+def truth(plan: Plan, parts: Sequence[Part] | None = None) -> Truth:
+    """Return the truth about a plan without sending it; of the readings only when no source is named."""
+    playing, topics = Playing(plan, readings(plan) if parts is None else parts), Counter[str]()
+    for records in playing:
+        topics[records.topic] += len(records.values)
+    return Truth(plan=playing.plan(), topics=topics, tables=playing.expected())

@@ -11,9 +11,10 @@ from jobs.core.table import Table
 from jobs.engine.pipeline.plan import shaped
 from jobs.play.domain import Part, domain
 from jobs.play.plan import Plan
-from jobs.play.truth import Counts, truth
+from jobs.play.truth import Counts
 from tests.support.read import arrived
 from tests.support.rows import NOON
+from tests.support.sending import truth
 
 PLAN = Plan(since=NOON - timedelta(days=1), until=NOON, events=12_000, seed=11, missing=0.05)
 

@@ -73,4 +73,4 @@ class Planned(Protocol):
     """Events of a play that says itself what was asked for."""
 
     def plan(self) -> Mapping[str, object]:
-        """Return it as JSON values."""
+        """Return it by name; a moment or a span of time is Python's own."""
