@@ -17,14 +17,18 @@ WORKS = 0.2
 """The share of a core that is work; looking whether a query is at its end takes some hundredths."""
 
 
+def _jvm(spark: SparkSession) -> psutil.Process:
+    gateway = spark.sparkContext._gateway  # noqa: SLF001  # the only place with the JVM's process id
+    process = getattr(gateway, "proc", None)
+    return psutil.Process() if process is None else psutil.Process(process.pid)
+
+
 class Meter:
     """Measures from its creation on: wall time, and CPU time of the JVM, in which all of Spark runs here."""
 
     def __init__(self, spark: SparkSession) -> None:
         """Start measuring."""
-        gateway = spark.sparkContext._gateway  # noqa: SLF001  # the only place with the JVM's process id
-        process = getattr(gateway, "proc", None)
-        self._process = psutil.Process(process.pid) if process is not None else psutil.Process()
+        self._process = _jvm(spark)
         self._wall = time.monotonic()
         self._cpu = self._spent()
 
@@ -42,10 +46,16 @@ class Meter:
 
 
 class Work:
-    """Measures whether what this process has started works: the JVM, and the workers of Python that run functions of tables."""
+    """Measures whether what a process has started works: the JVM, and the workers of Python that run functions of tables.
 
-    def __init__(self) -> None:
-        """Start measuring."""
+    Of Spark's own work the JVM is asked: a broker that this process has started too works for others.
+    """
+
+    def __init__(self, spark: SparkSession | None = None) -> None:
+        """Start measuring: the JVM of a session with its workers, or all that this process has started."""
+        self._jvm: psutil.Process | None = None
+        with suppress(psutil.Error):  # the JVM has ended
+            self._jvm = None if spark is None else _jvm(spark)
         self._at, self._spent = time.monotonic(), self._cpu()
 
     def goes_on(self) -> bool:
@@ -55,10 +65,12 @@ class Work:
         self._at, self._spent = at, spent
         return work > WORKS * seconds
 
-    @staticmethod
-    def _cpu() -> float:
-        found = 0.0
-        for each in psutil.Process().children(recursive=True):
+    def _cpu(self) -> float:
+        found, top = 0.0, self._jvm or psutil.Process()
+        started: list[psutil.Process] = []
+        with suppress(psutil.Error):
+            started = top.children(recursive=True)
+        for each in (*started, *([self._jvm] if self._jvm else [])):
             with suppress(psutil.Error):  # it has ended since
                 times = each.cpu_times()
                 found += times.user + times.system

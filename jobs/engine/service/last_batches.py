@@ -56,7 +56,7 @@ class LastBatches(threading.Thread):
         self._moved = {name: self._began - (each.idle or 0.0) for name, each in running.items()}
         """When each moved last, by its jobs, tasks and rows."""
         self._seen: dict[str, object] = {}
-        self._work = Work()
+        self._work = Work(spark)
         self._ended = threading.Event()
 
     def run(self) -> None:

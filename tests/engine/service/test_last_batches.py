@@ -1,6 +1,8 @@
 """A stream that is asked to end waits for a batch that moves, and for one that hangs a quarter of a minute."""
 
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -87,6 +89,17 @@ def served(tables: tuple[Table, ...], lake: Lake, site: Site, answered: Path) ->
             query.stop()
 
 
+@pytest.fixture
+def busy() -> Iterator[None]:
+    """Another program of this process works meanwhile, as a broker does that the demo has started."""
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as program:
+        try:
+            yield
+        finally:
+            program.kill()
+
+
+@pytest.mark.usefixtures("busy")
 @pytest.mark.parametrize("is_suspended", [False, True])
 def test_tables_that_never_come_back_keep_no_stream_from_its_end(
     spark: SparkSession, lake: Lake, site: Site, tmp_path: Path, *, is_suspended: bool
