@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from jobs.catalog import tables
     from jobs.core.errors import DataError, DefinitionError, LakeError, TransientError
-    from jobs.core.fold import Fold, Folded, arrival, latest_per_key, time_order
+    from jobs.core.fold import (
+        Answer,
+        Event,
+        Fold,
+        Folded,
+        State,
+        arrival,
+        latest_per_key,
+        time_order,
+    )
     from jobs.core.kind import Emit, Layer
     from jobs.core.lateness import Lateness
     from jobs.core.model import Clusters, Demand, Feature, Forest, Logistic, Model
@@ -37,7 +46,7 @@ if TYPE_CHECKING:
     from jobs.core.topic import Topic
     from jobs.core.unite import united
     from jobs.core.validity import validity
-    from jobs.core.waiting import Memory
+    from jobs.core.waiting import Kept, Memory, Waiting
     from jobs.core.writer_schema import Format, Reference, WriterSchema
     from jobs.engine.kafka.records import Counts, Records
     from jobs.engine.runtime.trial import judge, trial_spark
@@ -58,7 +67,16 @@ if TYPE_CHECKING:
 _HOMES = {
     "jobs.catalog": ("tables",),
     "jobs.core.errors": ("DataError", "DefinitionError", "LakeError", "TransientError"),
-    "jobs.core.fold": ("Fold", "Folded", "arrival", "latest_per_key", "time_order"),
+    "jobs.core.fold": (
+        "Answer",
+        "Event",
+        "Fold",
+        "Folded",
+        "State",
+        "arrival",
+        "latest_per_key",
+        "time_order",
+    ),
     "jobs.core.kind": ("Emit", "Layer"),
     "jobs.core.lateness": ("Lateness",),
     "jobs.core.model": ("Clusters", "Demand", "Feature", "Forest", "Logistic", "Model"),
@@ -84,7 +102,7 @@ _HOMES = {
     "jobs.core.topic": ("Topic",),
     "jobs.core.unite": ("united",),
     "jobs.core.validity": ("validity",),
-    "jobs.core.waiting": ("Memory",),
+    "jobs.core.waiting": ("Kept", "Memory", "Waiting"),
     "jobs.core.writer_schema": ("Format", "Reference", "WriterSchema"),
     "jobs.engine.kafka.records": ("Counts", "Records"),
     "jobs.engine.runtime.trial": ("judge", "trial_spark"),
@@ -106,6 +124,7 @@ _HOMES = {
 
 __all__ = [
     "CARRIED",
+    "Answer",
     "Appended",
     "Clusters",
     "Counts",
@@ -114,6 +133,7 @@ __all__ = [
     "Demand",
     "Dimension",
     "Emit",
+    "Event",
     "Feature",
     "Fold",
     "Folded",
@@ -121,6 +141,7 @@ __all__ = [
     "Format",
     "Ingested",
     "Judged",
+    "Kept",
     "LakeError",
     "Lateness",
     "Layer",
@@ -134,10 +155,12 @@ __all__ = [
     "Reference",
     "Rule",
     "Severity",
+    "State",
     "Table",
     "Topic",
     "TransientError",
     "Upserted",
+    "Waiting",
     "Windowed",
     "Within",
     "WriterSchema",

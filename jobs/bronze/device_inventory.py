@@ -5,8 +5,7 @@ Reads: topic device-inventory. Read by: silver.device_inventory.
 Late data: bronze knows no time but the arrival.
 """
 
-from jobs.core.table import Ingested
-from jobs.core.topic import Topic
+from strandline import Ingested, Topic
 
 TABLE = Ingested(
     name="device_inventory",

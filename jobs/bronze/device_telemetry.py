@@ -5,9 +5,7 @@ Reads: topics device-telemetry and device-telemetry-v1. Read by: silver.device_t
 Late data: bronze knows no time but the arrival.
 """
 
-from jobs.core.parse_csv import parse_csv
-from jobs.core.table import Ingested
-from jobs.core.topic import Topic
+from strandline import Ingested, Topic, parse_csv
 
 NEWER = Topic(name="device-telemetry", partitions=4)
 OLDER = Topic(name="device-telemetry-v1", partitions=2, parse=parse_csv)

@@ -5,8 +5,7 @@ Reads: topic network-connections. Read by: silver.network_connections.
 Late data: bronze knows no time but the arrival.
 """
 
-from jobs.core.table import Ingested
-from jobs.core.topic import Topic
+from strandline import Ingested, Topic
 
 TABLE = Ingested(
     name="network_connections",

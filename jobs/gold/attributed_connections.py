@@ -11,11 +11,19 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType
+from strandline import (
+    Answer,
+    Event,
+    Fold,
+    Folded,
+    Kept,
+    Memory,
+    Upserted,
+    Waiting,
+    folded,
+    time_order,
+)
 
-from jobs.core.fold import Answer, Event, Fold, Folded, time_order
-from jobs.core.stateful import folded
-from jobs.core.table import Upserted
-from jobs.core.waiting import Kept, Memory, Waiting
 from jobs.gold.ip_holds import OF_ACTS, act_on, acts_of, lapse, remembered
 from jobs.silver import dhcp_events, network_connections
 

@@ -7,8 +7,8 @@ Late data: an unconfirmed log-in is emitted once no admitted confirmation can be
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from strandline import Appended
 
-from jobs.core.table import Appended
 from jobs.silver import user_actions, user_confirmations
 
 

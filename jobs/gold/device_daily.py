@@ -10,8 +10,8 @@ from itertools import chain
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from strandline import Recomputed
 
-from jobs.core.table import Recomputed
 from jobs.gold import device_signal_10m
 from jobs.silver import devices
 

@@ -9,11 +9,9 @@ updated when a change for that time arrives later.
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from strandline import Dimension, Severity, Windowed, Within
 
-from jobs.core.table import Dimension, Windowed
 from jobs.silver import device_telemetry, devices
-from quality.expectations import Within
-from quality.rules import Severity
 
 WINDOW = "10 minutes"
 

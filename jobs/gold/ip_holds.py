@@ -13,21 +13,21 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType
-
-from jobs.core.fold import (
+from strandline import (
     Answer,
+    Emit,
     Event,
     Fold,
     Folded,
+    Memory,
     State,
+    Upserted,
     arrival,
+    folded,
     latest_per_key,
     time_order,
 )
-from jobs.core.kind import Emit
-from jobs.core.stateful import folded
-from jobs.core.table import Upserted
-from jobs.core.waiting import Memory
+
 from jobs.silver import dhcp_events
 
 GIVES = ("ack", "renew")

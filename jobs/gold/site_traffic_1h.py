@@ -8,8 +8,8 @@ shows that a device was at another site.
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from strandline import Recomputed
 
-from jobs.core.table import Recomputed
 from jobs.gold import attributed_connections
 from jobs.gold.attributed_connections import UNKNOWN
 from jobs.silver import devices

@@ -6,8 +6,8 @@ Late data: as silver.network_connections; a row is final at once, and keeps the 
 """
 
 from pyspark.sql import DataFrame
+from strandline import Appended
 
-from jobs.core.table import Appended
 from jobs.silver import network_connections
 from jobs.silver.network_connections import FIELDS
 

@@ -4,7 +4,8 @@ The label is what was found out later: the far ends to which data was carried of
 in the example; a list of addresses elsewhere). The address is no feature: the next one is not on the list.
 """
 
-from jobs.core.model import Demand, Feature, Logistic, Model
+from strandline import Demand, Feature, Logistic, Model
+
 from jobs.gold import traffic_scores
 
 MODEL = Model(

@@ -7,11 +7,9 @@ Late data: up to an hour; later ones, and those of clocks that run ahead, go to 
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType, StructType, TimestampType
+from strandline import CARRIED, Judged, required
 
 from jobs.bronze import device_inventory as bronze
-from jobs.core.received import CARRIED
-from jobs.core.table import Judged
-from quality.rules import required
 
 FIELDS = (
     StructType()

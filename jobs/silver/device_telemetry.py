@@ -11,12 +11,9 @@ always gives the same value.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DecimalType, LongType, StringType, StructType, TimestampType
+from strandline import CARRIED, Judged, Rule, required, united
 
 from jobs.bronze import device_telemetry as bronze
-from jobs.core.received import CARRIED
-from jobs.core.table import Judged
-from jobs.core.unite import united
-from quality.rules import Rule, required
 
 FIELDS = (
     StructType()

@@ -15,12 +15,19 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType
+from strandline import (
+    Answer,
+    Event,
+    Fold,
+    Folded,
+    Layer,
+    Memory,
+    Upserted,
+    arrival,
+    folded,
+    time_order,
+)
 
-from jobs.core.fold import Answer, Event, Fold, Folded, arrival, time_order
-from jobs.core.kind import Layer
-from jobs.core.stateful import folded
-from jobs.core.table import Upserted
-from jobs.core.waiting import Memory
 from jobs.silver import device_inventory
 
 STATIC = ("site", "model", "owner")

@@ -9,12 +9,9 @@ Vendors of endpoint agents add fields with every release, so undeclared fields a
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StringType, StructType, TimestampType
+from strandline import CARRIED, Judged, no_unknown_fields, required, rescued
 
 from jobs.bronze import process_events as bronze
-from jobs.core.received import CARRIED
-from jobs.core.rescue import rescued
-from jobs.core.table import Judged
-from quality.rules import no_unknown_fields, required
 
 FIELDS = (
     StructType()

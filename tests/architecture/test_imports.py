@@ -18,6 +18,7 @@ CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["import
 LAYERS = "Gold reads silver, silver reads bronze, and only the engine does I/O"
 
 WAYS = "Imports point one way: orchestration, jobs, quality, infra"
+EXAMPLE = "The example imports the public interface and its own modules"
 ROOMS = "Imports go down through the engine's rooms"
 VIOLATIONS = (
     (WAYS, {"quality/rules.py": "jobs.core"}, "quality.rules -> jobs.core"),
@@ -85,10 +86,22 @@ VIOLATIONS = (
         {"jobs/engine/storage/commit_log.py": "jobs.silver.devices"},
         "jobs.engine.storage.commit_log -> jobs.silver.devices",
     ),
+    (EXAMPLE, {"jobs/play/chance.py": "jobs.core.record"}, "jobs.play.chance -> jobs.core.record"),
     (
-        "The play imports the public interface and its tables",
-        {"jobs/play/chance.py": "jobs.core.record"},
-        "jobs.play.chance -> jobs.core.record",
+        EXAMPLE,
+        {"jobs/bronze/dhcp_events.py": "jobs.core.topic"},
+        "jobs.bronze.dhcp_events -> jobs.core.topic",
+    ),
+    (
+        EXAMPLE,
+        {"jobs/silver/dhcp_events.py": "quality.rules"},
+        "jobs.silver.dhcp_events -> quality.rules",
+    ),
+    (EXAMPLE, {"jobs/gold/ip_holds.py": "jobs.core.fold"}, "jobs.gold.ip_holds -> jobs.core.fold"),
+    (
+        EXAMPLE,
+        {"jobs/models/unusual_traffic.py": "jobs.core.model"},
+        "jobs.models.unusual_traffic -> jobs.core.model",
     ),
     (
         "No cycles",

@@ -11,6 +11,7 @@ import sys
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
+from types import GenericAlias
 
 import strandline
 
@@ -39,10 +40,10 @@ def described(name: str) -> list[str]:
         return [
             f"{name}({', '.join(named_tuple)})" if named_tuple else f"{name}: {_methods(value)}"
         ]
-    if callable(value):
+    if callable(value) and not isinstance(value, GenericAlias):
         named = inspect.signature(value).parameters.values()
         return [f"{name}({', '.join(_argument(each) for each in named)})"]
-    return [f"{name}: {type(value).__name__}"]
+    return [f"{name}: {value if isinstance(value, GenericAlias) else type(value).__name__}"]
 
 
 def _default(name: str, argument: str) -> str:
@@ -51,10 +52,12 @@ def _default(name: str, argument: str) -> str:
 
 
 def _methods(value: type) -> str:
-    """Return the methods of an object that a project is given and does not make."""
+    """Return the methods and values of an object that a project is given and does not make."""
     methods = {each: found for each, found in vars(value).items() if not each.startswith("_")}
     return ", ".join(
         f"{each}({', '.join([*inspect.signature(found).parameters][1:])})"
+        if inspect.isfunction(found)
+        else each
         for each, found in methods.items()
     )
 

@@ -32,13 +32,13 @@ def archive(folder: Path) -> Path:
 
 
 def _folders() -> list[Path]:
-    """Return the folders of the packages: the engine's, and those that a project of one's own adds."""
+    """Return the folders of the packages: the engine's, the one that adds the tables of a project, and the interface's."""
     own = [root / name for name, root in roots().items() if name not in PACKAGES]
-    return [*(ROOT / name for name in PACKAGES), *own, *(_interface() if own else ())]
+    return [*(ROOT / name for name in PACKAGES), *own, *_interface()]
 
 
 def _interface() -> list[Path]:
-    """Return the folder of the public interface's name, which the modules of a project import."""
+    """Return the folder of the public interface's name, which the modules of tables import, also those of the example."""
     found = importlib.util.find_spec("strandline")
     return [Path(found.origin).parent] if found and found.origin else []
 
