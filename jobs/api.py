@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from jobs.alerting.source import AlertSource
     from jobs.catalog import tables
     from jobs.core.errors import DataError, DefinitionError, LakeError, TransientError
     from jobs.core.fold import (
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from jobs.engine.kafka.records import Counts, Records
     from jobs.engine.runtime.trial import judge, trial_spark
     from jobs.engine.trace.lake_reader import lake
+    from jobs.operate.alerts.examples import wrong_rules
     from quality.expectations import Within
     from quality.rules import (
         OnFail,
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
+    "jobs.alerting.source": ("AlertSource",),
     "jobs.catalog": ("tables",),
     "jobs.core.errors": ("DataError", "DefinitionError", "LakeError", "TransientError"),
     "jobs.core.fold": (
@@ -107,6 +110,7 @@ _HOMES = {
     "jobs.engine.kafka.records": ("Counts", "Records"),
     "jobs.engine.runtime.trial": ("judge", "trial_spark"),
     "jobs.engine.trace.lake_reader": ("lake",),
+    "jobs.operate.alerts.examples": ("wrong_rules",),
     "quality.expectations": ("Within",),
     "quality.rules": (
         "OnFail",
@@ -124,6 +128,7 @@ _HOMES = {
 
 __all__ = [
     "CARRIED",
+    "AlertSource",
     "Answer",
     "Appended",
     "Clusters",
@@ -188,6 +193,7 @@ __all__ = [
     "trial_spark",
     "united",
     "validity",
+    "wrong_rules",
 ]
 
 

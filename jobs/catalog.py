@@ -25,9 +25,16 @@ from jobs.core.model import Model
 from jobs.core.table import Derived, Table
 from jobs.project import package, project
 
-CORE = Path(__file__).parent / "core"
+REFUSING = tuple(Path(__file__).parent / each for each in ("core", "alerting"))
+"""Where a declaration is refused; the mistake is where it was made."""
 KINDS = {Layer.BRONZE: "Ingested", Layer.SILVER: "Judged", Layer.GOLD: "Windowed"}
 """The commonest kind of each layer, for hints."""
+PARTS = {"alerts": "jobs.alerting"}
+"""Modules of a project's package that are beside its layers, and the part of the engine that has tables for a project with one.
+
+By name and not imported: a project without the module imports nothing of the part. The part has a module ``declared``, which reads the
+project's, and in ``tables`` a module for each layer, whose table has the name of the project's module.
+"""
 INSTEAD = {
     "dimension": "declare the dimension in a table above it, or join the table in its function, as Recomputed. ",
     "key_null_ok": "a judged table holds back the rows that lack a part of their key. ",
@@ -46,6 +53,7 @@ def tables() -> tuple[Table, ...]:
             reads one that no module declares, or tables read each other in a circle.
     """
     declared = [each for layer in Layer for each in _declared(layer)]
+    declared += _of_parts(declared)
     found = {table.id: table for table, _ in declared}
     graph = {name: [source.id for source in table.needs] for name, table in found.items()}
     for table, module in declared:
@@ -60,6 +68,21 @@ def tables() -> tuple[Table, ...]:
             hint="let one of them read a lower layer instead.",
         ) from error
     return tuple(found[name] for name in sorted(order, key=lambda name: _rank(found, name)))
+
+
+def declares(part: str) -> bool:
+    """Return whether the project has the module of a part; one that cannot be read is there."""
+    try:
+        return importlib.util.find_spec(f"{package()}.{part}") is not None
+    except Exception:  # noqa: BLE001  # the package cannot be imported: who asks for its tables is given the reason
+        return True
+
+
+def module_of(layer: str, name: str) -> str:
+    """Return the module of a table: in the package of the project, or in a part of the engine that the project uses."""
+    if name in PARTS and layer in {*Layer} and declares(name):
+        return f"{PARTS[name]}.tables.{layer}"
+    return f"{package()}.{layer}.{name}"
 
 
 def find(name: str) -> Table:
@@ -159,6 +182,27 @@ def _declared(layer: Layer) -> list[tuple[Table, ModuleType]]:
     return [(_table(module, layer), module) for module in modules]
 
 
+def _of_parts(own: Sequence[tuple[Table, ModuleType]]) -> list[tuple[Table, ModuleType]]:
+    """Return the tables of the parts that the project uses, beside its own."""
+    found = {table.id: table for table, _ in own}
+    modules = [
+        module
+        for part, home in PARTS.items()
+        if declares(part)
+        for module in importlib.import_module(f"{home}.declared").added(
+            _imported(f"{package()}.{part}"), found
+        )
+    ]
+    for table, module in own:
+        if any(each.TABLE.id == table.id for each in modules):
+            raise DefinitionError(
+                f"{_place(module)}: {table.id} is a table of the engine in a project that declares {table.name}",
+                hint="give this table another name.",
+                table=table.id,
+            )
+    return [(module.TABLE, module) for module in modules]
+
+
 def _folder(layer: Layer) -> str:
     """Return the package with the modules of a layer."""
     return f"{package()}.{layer}"
@@ -239,8 +283,12 @@ def _culprit(error: Exception, name: str) -> str:
         if not frame.filename.startswith("<") and "importlib" not in frame.filename
     ]
     ours = frames[1:] or frames  # the first is the import in this module
-    declared = [frame for frame in ours if not Path(frame.filename).is_relative_to(CORE)]
-    ours = declared or ours  # what refuses a declaration is not where the mistake is
+    declared = [
+        frame
+        for frame in ours
+        if not any(Path(frame.filename).is_relative_to(each) for each in REFUSING)
+    ]
+    ours = declared or ours
     return f"{_short(ours[-1].filename)}:{ours[-1].lineno}" if ours else name
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from dagster import MetadataValue
 
+from jobs.alerting.history.alert_lookup import newest_alerts, place_of
+from jobs.alerting.rules.runbook import is_address
 from jobs.engine.storage.lake import Lake
 from jobs.engine.trust import report_server
-from jobs.engine.trust.alert_lookup import newest_alerts, place_of
-from jobs.rules.runbook import is_address
 from orchestration.rule_book import Rule, rule_book
 
 SHOWN = 20

@@ -1,8 +1,4 @@
-"""What Dagster knows of alerts; nothing in a project without their tables.
-
-The rules import the tables that they look at, so a project of other tables has none of these modules' definitions, and its
-definitions load without them.
-"""
+"""What Dagster knows of alerts; nothing in a project that does not declare what its rules look at."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,17 +13,6 @@ from dagster import (
 )
 
 from jobs import catalog
-from orchestration.links import ALERTS
-
-READ = frozenset(
-    [
-        "silver.dhcp_events",
-        "silver.network_connections",
-        "silver.process_events",
-        "silver.user_actions",
-    ]
-)
-"""The tables that rules look at (jobs/rules/sources.py)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +36,10 @@ class Alerting:
 
 def alerting() -> Alerting:
     """Read the rules and make the definitions."""
-    if not READ | {ALERTS} <= {table.id for table in catalog.tables()}:
+    if not catalog.declares("alerts"):
         return Alerting()
-    # Not imported above: without the tables these modules cannot be.
-    from jobs.bronze import alerts  # noqa: PLC0415  # as above
+    # Not imported above: a project without alerts pays nothing for them.
+    from jobs.alerting.tables import bronze as alerts  # noqa: PLC0415  # as above
     from orchestration import alerts_on_call, live_feeds, look_at_rules, rule_assets  # noqa: PLC0415  # as above
     from orchestration.keys import topic_key  # noqa: PLC0415  # as above
     from orchestration.rule_book import rule_book  # noqa: PLC0415  # as above

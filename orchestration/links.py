@@ -5,6 +5,7 @@ from datetime import date
 
 from dagster import MetadataValue
 
+from jobs import catalog
 from jobs.core.table import Table
 from jobs.engine.storage.lake import Lake
 from orchestration.resources import LakeResource
@@ -26,7 +27,7 @@ def backtest_linked(lake: LakeResource) -> Mapping[str, MetadataValue]:
 
 def newest_alerts(table: Table, lake: Lake) -> Mapping[str, MetadataValue]:
     """Return the metadata with links to the newest alerts, for the table that has them; empty for all others."""
-    if table.id != ALERTS:
+    if table.id != ALERTS or not catalog.declares("alerts"):
         return {}
     # Not imported above: a project of other tables has no rules, and the other links.
     from orchestration.alert_lines import alert_lines  # noqa: PLC0415  # as above

@@ -31,16 +31,17 @@ from dagster import (
 )
 
 from jobs import catalog
+from jobs.alerting.declared import sources
+from jobs.alerting.rules.counted_tables import feed_name, sources_of
+from jobs.alerting.rules.model_rule import model_source
+from jobs.alerting.rules.threshold_rule import ThresholdRule
+from jobs.alerting.source import AlertSource
 from jobs.core.table import Judged
 from jobs.core.topic import Topic
 from jobs.engine.runtime import clock
 from jobs.engine.service.background_stream import Always
 from jobs.engine.service.desired_state import Order
 from jobs.engine.service.stream_health import LOOKS, Ill, Look, is_well, looks, watch
-from jobs.rules.counted_tables import feed_name, sources_of
-from jobs.rules.model_rule import model_source
-from jobs.rules.sources import SOURCES, Source
-from jobs.rules.threshold_rule import ThresholdRule
 from orchestration import alerts_on_call
 from orchestration.feed_checks import answer, keeps_up_check, killed
 from orchestration.keys import model_key, topic_key
@@ -84,7 +85,7 @@ def live_feeds(rules: Mapping[AssetKey, Rule]) -> list[LiveFeed]:
 
     A pattern rule about any of the tables may come while the process runs; a new set of them is shown after a reload.
     """
-    named: dict[str, tuple[Source, ...]] = {each.table.name: (each,) for each in SOURCES}
+    named: dict[str, tuple[AlertSource, ...]] = {each.table.name: (each,) for each in sources()}
     own: dict[str, list[AssetKey]] = defaultdict(list)
     for key, rule in rules.items():
         if isinstance(rule, ThresholdRule):

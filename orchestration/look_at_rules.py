@@ -24,7 +24,7 @@ from dagster import (
     sensor,
 )
 
-from jobs.rules.rule_folder import state
+from jobs.alerting.rules.rule_folder import state
 from orchestration import rule_checks
 from orchestration.checks import evaluation
 from orchestration.rule_book import RuleBook, rule_book, rule_folder, why_not

@@ -21,7 +21,7 @@ from dagster import (
     multi_asset,
 )
 
-from jobs.rules.alert_rule import Severity
+from jobs.alerting.rules.alert_rule import Severity
 from orchestration import rule_checks
 from orchestration.keys import key
 from orchestration.resources import LakeResource, SparkResource
@@ -30,7 +30,6 @@ from orchestration.rule_book import (
     Rule,
     RuleBook,
     rule_keys,
-    sources_of,
 )
 from orchestration.rule_checks import facts_of
 
@@ -84,7 +83,7 @@ def _spec(origin: str, name: AssetKey, book: RuleBook) -> AssetSpec:
         return AssetSpec(name, group_name=GROUP, kinds={KIND}, description=reason)
     return AssetSpec(
         name,
-        deps=[key(source.table) for source in sources_of(rule)],
+        deps=[key(source.table) for source in rule.sources],
         group_name=GROUP,
         kinds={KIND, str(rule.severity)},
         owners=[f"team:{rule.owner}"] if TEAM.fullmatch(rule.owner) else [],

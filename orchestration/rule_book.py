@@ -13,15 +13,14 @@ from typing import TypeAlias
 
 from dagster import AssetKey
 
+from jobs.alerting.rules.alert_rule import AlertRule
+from jobs.alerting.rules.sigma.files import UnreadableError
+from jobs.alerting.rules.sigma.folder import Folder, RefusedRule, read_folder
+from jobs.alerting.rules.threshold_rule import ThresholdRule
 from jobs.engine.runtime.settings import settings
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
 from jobs.operate.alerts.rules import live_folder
-from jobs.rules.alert_rule import AlertRule
-from jobs.rules.sigma.files import UnreadableError
-from jobs.rules.sigma.folder import Folder, RefusedRule, read_folder
-from jobs.rules.sources import Source
-from jobs.rules.threshold_rule import ThresholdRule
 
 GROUP = "rules"
 
@@ -97,11 +96,6 @@ def rule_keys(origins: Sequence[str]) -> dict[str, AssetKey]:
         seen[name] += 1
         keys[origin] = AssetKey([GROUP, name if seen[name] == 1 else f"{name}__{seen[name]}"])
     return keys
-
-
-def sources_of(rule: Rule) -> tuple[Source, ...]:
-    """Return the tables that a rule looks at."""
-    return (rule.source,) if isinstance(rule, AlertRule) else rule.sources
 
 
 def _plain(origin: str) -> str:

@@ -13,8 +13,8 @@ from dagster import (
     TableSchema,
 )
 
-from jobs.rules.runbook import is_address, words
-from jobs.rules.threshold_rule import ThresholdRule
+from jobs.alerting.rules.runbook import is_address, words
+from jobs.alerting.rules.threshold_rule import ThresholdRule
 from orchestration.checks import More
 from orchestration.rule_book import Rule, rule_folder
 from quality.report.backtest import Backtest, RuleFigures, TableCost

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 
 from dagster import AssetCheckResult, AssetKey, MaterializeResult
 
+from jobs.alerting.rules.sigma.folder import Folder
 from jobs.core.errors import LakeError
 from jobs.operate.alerts.backtest import on_history
 from jobs.operate.alerts.examples import contradictions
 from jobs.operate.listener import tenths
-from jobs.rules.sigma.folder import Folder
 from orchestration import rule_checks
 from orchestration.failures import again_or_failed
 from orchestration.links import backtest_linked

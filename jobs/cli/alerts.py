@@ -25,7 +25,7 @@ from jobs.operate.stream_log import log_books
 from jobs.operate.words import seconds
 
 if TYPE_CHECKING:
-    from jobs.rules.alert_rule import AlertRule
+    from jobs.alerting.rules.alert_rule import AlertRule
 
 COLUMNS = ("feed", "rules", "epoch", "read", "alerts", "lag", "at", "waits")
 
@@ -56,7 +56,7 @@ def alerts(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         Path | None,
         typer.Argument(
             metavar="FOLDER",
-            help="Sigma rules; the promoted ones when absent, or the starter set before any was.",
+            help="Sigma rules; the promoted ones when absent, or the project's before any was.",
         ),
     ] = None,
     mode: Annotated[ModeName, typer.Option(help="How Spark answers.")] = ModeName.REAL_TIME,

@@ -13,7 +13,7 @@ from jobs.operate import lakes
 from jobs.operate.listener import Log
 
 if TYPE_CHECKING:
-    from jobs.engine.service.delivery_host import DeliveryHost
+    from jobs.alerting.delivery.delivery_host import DeliveryHost
 
 COLUMNS = ("receiver", "alerts", "notices", "waiting", "lag", "at", "waits for")
 

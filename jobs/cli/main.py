@@ -18,7 +18,7 @@ from typing import Annotated
 
 import typer
 
-from jobs import project
+from jobs import catalog
 from jobs.cli import completion, stopping
 from jobs.cli.screen import complain
 from jobs.cli.verbs import Grouped, Whole
@@ -95,8 +95,8 @@ KEPT_TRACES = 20
 PLAYED = ("demo", "produce")
 """Verbs about the events of the project's play."""
 
-EXAMPLES = ("rules", "alerts", "deliver")
-"""Verbs about the example's tables of alerts, which a project of one's own has not."""
+ALERTING = ("rules", "alerts", "deliver")
+"""Verbs about alerts, of a project that declares what its rules look at."""
 
 app = typer.Typer(
     name="strandline",
@@ -218,7 +218,7 @@ def _verb(words: list[str]) -> str:
 
 def here() -> dict[str, str]:
     """Return the verbs that this project has, each with its module."""
-    absent = (() if project.is_example() else EXAMPLES) + (() if play.is_there() else PLAYED)
+    absent = (() if catalog.declares("alerts") else ALERTING) + (() if play.is_there() else PLAYED)
     return {name: module for name, module in VERBS.items() if name not in absent}
 
 
@@ -226,12 +226,12 @@ def modules(verb: str) -> list[str]:
     """Return the modules of a verb, or of all when it is none.
 
     Raises:
-        DefinitionError: It is a verb about tables or a play that the project has not.
+        DefinitionError: It is a verb about alerts or a play that the project has not.
     """
-    if verb in EXAMPLES and not project.is_example():
+    if verb in ALERTING and not catalog.declares("alerts"):
         raise DefinitionError(
-            f"`strandline {verb}` is about the alerts of the engine's example, and this project has other tables",
-            hint="a gold table of kind Appended finds rows of one kind; `strandline new gold` writes one.",
+            f"`strandline {verb}` is about alerts, and this project does not say what alert rules look at",
+            hint="`strandline new alerts NAME --reads silver.TABLE` writes what is needed, with a first rule and its test.",
             verb=verb,
         )
     if verb in PLAYED and not play.is_there():

@@ -1,4 +1,4 @@
-"""``new``: write the module and the test of a table; both run as they are, to be filled in."""
+"""``new``: write the module and the test of a table, or a first alert rule; they run as they are, to be filled in."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,12 +17,13 @@ NameArgument = Annotated[
 ]
 ReadsOption = Annotated[str, typer.Option(help="The table that it reads, such as bronze.orders.")]
 
-HELP = """Write the module and the test of a new table, to fill in.
+HELP = """Write the module and the test of a new table, or a first alert rule, to fill in.
 
 \b
 strandline new topic orders
 strandline new silver orders --reads bronze.orders
 strandline new gold orders_10m --reads silver.orders
+strandline new alerts large_order --reads silver.orders
 """
 
 new = typer.Typer(
@@ -76,6 +77,30 @@ def new_gold(name: NameArgument, reads: ReadsOption) -> None:
         "kind": "Recomputed" if source.replaces_rows else "Windowed",
     }
     _say(drafts.write(Layer.GOLD, name, (drafts.GOLD, drafts.GOLD_TEST), facts))
+
+
+@new.command("alerts")
+def new_alerts(
+    name: Annotated[str, typer.Argument(help="Name of the rule: small_letters_and_digits.")],
+    reads: Annotated[
+        str, typer.Option(help="The silver table that it looks at, such as silver.orders.")
+    ],
+) -> None:
+    r"""Raise alerts on a silver table: writes alerts.py, the rule rules/NAME.yml with examples, and the test of all rules.
+
+    A project that declares alerts gets the rule alone.
+
+    \b
+    strandline new alerts large_order --reads silver.orders
+    """
+    from jobs.operate.alerts import draft  # noqa: PLC0415  # the other drafts need nothing of alerts
+
+    for path in draft.write(name, reads):
+        say(f"wrote {path}")
+    say("")
+    say("Fill in the lines with FILL IN; `strandline rules test` runs the examples.")
+    page = "infra/docs/alert_rules.md"
+    say(f"{CLONE / page if project() else page} explains rules.")
 
 
 def _say(written: Iterable[Path]) -> None:

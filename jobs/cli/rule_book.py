@@ -3,6 +3,7 @@
 import importlib
 from pathlib import Path
 
+from jobs.alerting.rules.explain import Explanation
 from jobs.cli import place
 from jobs.cli.screen import emit, note, say
 from jobs.core.errors import DefinitionError
@@ -10,7 +11,6 @@ from jobs.operate import lakes
 from jobs.operate.alerts.examples import contradictions, event_of, lacks
 from jobs.operate.alerts.examples import explained as explained_rules
 from jobs.operate.alerts.rules import read_rules, refused_words
-from jobs.rules.explain import Explanation
 
 
 def tested(folder: Path | None, lake: str | None, *, as_json: bool) -> None:
@@ -120,7 +120,7 @@ def undone(lake: str | None, *, as_json: bool) -> None:
     if as_json:
         emit({"taken_back": gone.version, "live": again.version if again else None})
         return
-    live = f"version {again.version} is" if again else "the starter set is"
+    live = f"version {again.version} is" if again else "the project's rules are"
     say(f"version {gone.version} of {gone.at}, by {gone.by}, is taken back; {live} live again")
 
 

@@ -6,13 +6,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from jobs.alerting.rules.alert_rule import AlertRule
+from jobs.alerting.rules.sigma.folder import Folder
+from jobs.alerting.rules.threshold_rule import ThresholdRule
 from jobs.cli.screen import emit, note, show
 from jobs.core.errors import DefinitionError
 from jobs.operate import lakes
 from jobs.operate.alerts.rules import read_rules, refused_words
-from jobs.rules.alert_rule import AlertRule
-from jobs.rules.sigma.folder import Folder
-from jobs.rules.threshold_rule import ThresholdRule
 
 LISTED = ("rule", "title", "severity", "table", "owner", "version", "examples")
 
@@ -23,7 +23,7 @@ class Only(StrEnum):
     NEVER = "never"
     """Those that raised nothing."""
     SLOW = "slow"
-    """Those that cost more than the limit, each alone (jobs/engine/trust/rule_cost.py)."""
+    """Those that cost more than the limit, each alone (jobs/alerting/history/rule_cost.py)."""
 
 
 def listed(

@@ -10,9 +10,9 @@ from jobs.cli.place import SINCE, UNTIL, JsonOption, LakeOption
 
 FolderArgument = Annotated[
     Path | None,
-    typer.Argument(metavar="FOLDER", help="Sigma rules; the starter set when absent."),
+    typer.Argument(metavar="FOLDER", help="Sigma rules; the project's when absent."),
 ]
-HELP = """List, test, lint, explain, backtest and promote alert rules: Sigma rules of a folder, or the starter set.
+HELP = """List, test, lint, explain, backtest and promote alert rules: Sigma rules of a folder, or the project's.
 
 \b
 strandline rules list
@@ -129,7 +129,7 @@ def backtest(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         str | None,
         typer.Argument(
             metavar="RULE|FOLDER",
-            help="A folder, a file, or a rule of the starter set, which is taken whole when absent.",
+            help="A folder, a file, or a rule of the project, all of which are taken when absent.",
         ),
     ] = None,
     since: Annotated[str | None, typer.Option(help=SINCE)] = None,

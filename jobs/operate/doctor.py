@@ -7,12 +7,13 @@ registry is asked for a schema, because that also tries its credentials.
 import socket
 from collections.abc import Mapping
 from contextlib import closing
+from importlib import import_module
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from infra import setup
 from infra.setup import Check
-from jobs import catalog, project
+from jobs import catalog
 from jobs.core.errors import LakeError
 from jobs.engine.kafka import admin
 from jobs.engine.kafka.recreated import WAY
@@ -27,6 +28,9 @@ from jobs.engine.runtime.settings import (
 from jobs.engine.service import dagster_database
 from jobs.engine.storage.store_probe import refuse_unsafe
 from jobs.operate import lakes
+
+RULES = "jobs.operate.alerts.rules"
+"""Tries a folder of rules, in a project that has alerts."""
 
 
 def checks(lake: str | None) -> list[Check]:
@@ -136,7 +140,7 @@ def outside(found: Settings) -> list[Check]:
         checks.append(_registry(found.schema_registry, found.schema_registry_options))
     if found.webhook is not None:
         checks.append(_webhook(found.webhook))
-    if found.rules is not None and project.is_example():
+    if found.rules is not None and catalog.declares("alerts"):
         checks.append(_rules(found.rules))
     if lineage_namespace() is not None:
         checks.append(_lineage())
@@ -220,21 +224,10 @@ def _takes_connections(name: str, url: str, setting: str) -> Check:
 
 
 def _rules(folder: str) -> Check:
-    # Not imported above: most settings name no rules.
-    from jobs.rules.sigma.files import UnreadableError  # noqa: PLC0415  # as above
-    from jobs.rules.sigma.folder import read_folder  # noqa: PLC0415  # as above
-
-    if not Path(folder).is_dir():
-        hint = "correct `rules`, or make the folder."
-        return Check(name="rules", ok=False, detail=f"there is no folder {folder}", hint=hint)
-    try:
-        read = read_folder(Path(folder))
-    except (UnreadableError, OSError) as error:
-        return Check(name="rules", ok=False, detail=str(error), hint="correct `rules`.")
-    refused = len(read.refused)
-    hint = "`strandline rules lint` names each with its reason." if refused else ""
-    detail = f"{len(read.every)} rules in {folder}, {refused} refused"
-    return Check(name="rules", ok=not refused, detail=detail, hint=hint)
+    # By its name: nothing but alerts imports alerts.
+    found: tuple[str, str] = import_module(RULES).tried(Path(folder))
+    detail, hint = found
+    return Check(name="rules", ok=not hint, detail=detail, hint=hint)
 
 
 def _unreachable(host: str, port: int) -> str:

@@ -9,7 +9,7 @@ import builtins
 import keyword
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from string import Template
 
@@ -69,30 +69,45 @@ def write(
     module, test = (Template(draft).substitute(facts) for draft in (module, test))
     if max(Counter(_bound(module))[name], Counter([*_bound(test), *_given(test)])[name]) > 1:
         raise _taken(name, "a name that its module or its test needs for something else")
+    yield from put(
+        root(),
+        {
+            Path(*package().split("."), layer, f"{name}.py"): module,
+            Path("tests", layer, f"test_{name}.py"): test,
+        },
+    )
+
+
+def root() -> Path:
+    """Return the folder of the project, or of the clone."""
     found = project()
-    root = found.root if found else CLONE
-    files = {
-        root.joinpath(*package().split("."), layer, f"{name}.py"): module,
-        root / "tests" / layer / f"test_{name}.py": test,
-    }
-    for path in files:
-        if path.exists():
+    return found.root if found else CLONE
+
+
+def put(into: Path, texts: Mapping[Path, str]) -> Iterator[Path]:
+    """Write files into a folder, none of which is there, and yield the path of each.
+
+    Raises:
+        DefinitionError: One is there already, or cannot be written.
+    """
+    for path in texts:
+        if (into / path).exists():
             raise DefinitionError(
-                f"{path.relative_to(root)} exists already",
+                f"{path} exists already",
                 hint="choose another name, or change that file.",
-                file=str(path),
+                file=str(into / path),
             )
-    for path, text in files.items():
+    for path, text in texts.items():
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+            (into / path).parent.mkdir(parents=True, exist_ok=True)
+            (into / path).write_text(text)
         except OSError as error:
             raise DefinitionError(
-                f"{path} cannot be written: {error.strerror}",
+                f"{into / path} cannot be written: {error.strerror}",
                 hint="run it in a project of your own (`strandline init`), or in a clone of the engine.",
-                file=str(path),
+                file=str(into / path),
             ) from error
-        yield path.relative_to(root)
+        yield path
 
 
 def _taken(name: str, why: str) -> DefinitionError:

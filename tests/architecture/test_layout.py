@@ -9,6 +9,7 @@ import pytest
 
 from jobs import catalog
 from jobs.core.table import Table
+from jobs.engine.runtime.code_files import module_file
 from tests.architecture.tree import ROOT, library, modules, tracked
 
 LONGEST = 700
@@ -106,7 +107,7 @@ def test_every_module_has_a_docstring() -> None:
 @pytest.mark.parametrize("table", TABLES, ids=str)
 def test_a_table_is_described_in_its_module_and_tested_under_its_name(table: Table) -> None:
     """One name everywhere: the name of the table finds its code and its test."""
-    module = ROOT / "jobs" / table.layer / f"{table.name}.py"
+    module = module_file(table.layer, table.name)
 
     docstring = ast.get_docstring(ast.parse(module.read_text())) or ""
 
@@ -119,7 +120,7 @@ def test_a_table_is_described_in_its_module_and_tested_under_its_name(table: Tab
 @pytest.mark.parametrize("table", TABLES, ids=str)
 def test_a_table_is_the_last_statement_of_its_module(table: Table) -> None:
     """The declaration is where every reader looks for it."""
-    module = ROOT / "jobs" / table.layer / f"{table.name}.py"
+    module = module_file(table.layer, table.name)
 
     last = ast.parse(module.read_text()).body[-1]
 

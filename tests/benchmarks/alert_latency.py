@@ -25,11 +25,11 @@ from tempfile import TemporaryDirectory
 from confluent_kafka import Consumer, TopicPartition
 from rich.console import Console
 
+from jobs.alerting.declared import rules_folder
 from jobs.engine.kafka import local_broker
 from jobs.engine.kafka.admin import create_topic
 from jobs.engine.runtime.processes import family
 from jobs.engine.storage.lake import Lake
-from jobs.rules.sigma.folder import STARTER
 from tests.benchmarks import machine
 from tests.benchmarks.open_loop import BILLION
 from tests.cli.typed import ENVIRONMENT, PROGRAM
@@ -177,7 +177,7 @@ def measure(work: Path, address: str, wanted: Wanted) -> Run:
     lake = work / f"{wanted.mode}-{wanted.rate}-{wanted.partitions}"
     rules = work / "rules"
     rules.mkdir(exist_ok=True)
-    for file in STARTER.glob("process_*.yml"):
+    for file in rules_folder().glob("process_*.yml"):
         copy(file, rules)
     if wanted.mode == FLOOR:
         return _heard(address, lake, None, wanted)

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from jobs.engine.service.delivery_books import Books
-from jobs.engine.service.notice import RuleWords
+from jobs.alerting.declared import rules_folder
+from jobs.alerting.delivery.delivery_books import Books
+from jobs.alerting.delivery.notice import RuleWords
 from jobs.engine.storage.file_lock import hold
 from jobs.engine.storage.lake import Lake
 from jobs.operate.alerts.rules import RuleTexts
-from jobs.rules.sigma.folder import STARTER
 from tests.cli.inside import strandline, succeeded
 from tests.rules.sigma.broken import about
 from tests.support.feeds import DECODES
@@ -74,7 +74,7 @@ def test_books_that_cannot_be_read_do_not_hide_the_status(tmp_path: Path) -> Non
 
 
 def test_what_people_read_of_a_rule_is_in_its_file() -> None:
-    texts = RuleTexts(lambda: STARTER)
+    texts = RuleTexts(rules_folder)
 
     assert texts.of(DECODES.id) == RuleWords(
         title=DECODES.title, owner=DECODES.owner, runbook=DECODES.runbook
@@ -88,7 +88,7 @@ def test_a_rule_that_is_new_in_the_folder_is_found_after_a_while(tmp_path: Path)
     now = [0.0]
     texts = RuleTexts(lambda: tmp_path, lambda: now[0])
     first = texts.of(DECODES.id)
-    (tmp_path / "rule.yml").write_text((STARTER / DECODES.origin).read_text())
+    (tmp_path / "rule.yml").write_text((rules_folder() / DECODES.origin).read_text())
     (tmp_path / "broken.yml").write_text(about("Colour", "red"))
     at_once = texts.of(DECODES.id)
     now[0] += 11

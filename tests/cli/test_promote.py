@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from jobs.alerting.declared import rules_folder
+from jobs.alerting.rules.rule_folder import RuleFolder, RuleSet
+from jobs.alerting.rules.sigma.folder import Folder, read_folder
 from jobs.core.errors import DefinitionError
 from jobs.engine.runtime.settings import settings
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.rule_shelf import live_rules, promotions
 from jobs.operate.alerts import promotion, rules
 from jobs.operate.alerts.live_rules import LiveRules
-from jobs.rules.rule_folder import RuleFolder, RuleSet
-from jobs.rules.sigma.folder import STARTER, Folder, read_folder
 from quality.report.backtest import Backtest, RuleFigures, TableCost
 from tests.cli.inside import strandline, succeeded
 from tests.rules.sigma.broken import about
@@ -95,7 +96,7 @@ def ids(found: Sequence[object]) -> set[str]:
 def test_rules_go_live_with_the_figures_of_their_backtest_and_are_taken_back(
     spark: SparkSession, lake: Lake, tmp_path: Path
 ) -> None:
-    """They are added to the starter set, which is live before; a file is promoted again when it has changed."""
+    """They are added to the project's, which is live before; a file is promoted again when it has changed."""
     streamed(spark, lake)
     file = write(tmp_path / "rules", 1)
     words = ("rules", "backtest", file, *RANGE, "--promote", "--lake", lake.root)
@@ -120,7 +121,9 @@ def test_rules_go_live_with_the_figures_of_their_backtest_and_are_taken_back(
     assert "rules   version 0002, promoted at" in status
     assert "is taken back; version 0001 is live again" in undone
     live = read_folder(rules.promoted_folder(lake))
-    assert {rule.id for rule in read_folder(STARTER).rules} < {rule.id for rule in live.rules}
+    assert {rule.id for rule in read_folder(rules_folder()).rules} < {
+        rule.id for rule in live.rules
+    }
     assert "/c" in (rules.promoted_folder(lake) / "1.yml").read_text()
 
 
@@ -130,7 +133,7 @@ def test_a_running_process_takes_a_promotion_over(
     """What the promotion does not name runs on unchanged, so nothing else is handed over."""
     folder = tmp_path / "base"
     folder.mkdir()
-    (folder / DECODES.origin).write_text((STARTER / DECODES.origin).read_text())
+    (folder / DECODES.origin).write_text((rules_folder() / DECODES.origin).read_text())
     write(folder, 1)
     running = LiveRules(
         lambda: rules.promoted_folder(lake) if live_rules(lake) else folder,

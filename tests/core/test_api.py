@@ -31,7 +31,7 @@ def described(name: str) -> list[str]:
     if inspect.isclass(value) and issubclass(value, Enum):
         return [f"{name}: {', '.join(each.name for each in value)}"]
     if is_dataclass(value) and inspect.isclass(value):
-        needed = [f"{each.name}{_default(name, each.name)}" for each in fields(value)]
+        needed = [f"{each.name}{_default(name, each.name)}" for each in fields(value) if each.init]
         return [f"{name}({', '.join(needed)})"]
     if inspect.isclass(value) and issubclass(value, Exception):
         return [f"{name}: {value.__mro__[1].__name__}, exit code {value.exit_code}"]  # type: ignore[attr-defined]

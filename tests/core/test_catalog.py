@@ -53,6 +53,7 @@ def declare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Declare
             made.append(folder.name)
         invalidate_caches()
         monkeypatch.setattr(catalog, "_folder", lambda layer: f"scratch_{layer}")
+        monkeypatch.setattr(catalog, "PARTS", {})
 
     monkeypatch.syspath_prepend(tmp_path)
     catalog.tables.cache_clear()

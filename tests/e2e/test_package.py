@@ -177,7 +177,7 @@ def test_a_verb_of_the_example_says_why_it_is_not_here(wheel: Unpacked, shop: Pa
     )
 
     assert done.returncode == 2
-    assert "this project has other tables" in done.stderr
+    assert "does not say what alert rules look at" in done.stderr
     listed = wheel(shop, "-m", "jobs.cli", "--help")
     assert re.search(r"^ +demo ", listed, re.MULTILINE)
     assert not re.search(r"^ +alerts ", listed, re.MULTILINE)

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from subprocess import Popen
 
-from jobs.bronze import alerts as bronze
+from jobs.alerting.rules.alert import alert_id
+from jobs.alerting.tables import bronze
 from jobs.bronze import process_events
 from jobs.engine.storage.place import Place
-from jobs.rules.alert import alert_id
 from tests.faults.lives import PATIENCE, running
 from tests.support import lakes
 from tests.support.feeds import DECODES, records, send, start

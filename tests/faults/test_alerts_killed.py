@@ -11,10 +11,10 @@ from typing import Any
 import psutil
 import pytest
 
+from jobs.alerting.declared import rules_folder
 from jobs.engine.runtime.processes import family
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
-from jobs.rules.sigma.folder import STARTER
 from tests.cli.inside import strandline, succeeded
 from tests.faults.alerting import Sent, log, raised, raising, wait_for
 from tests.faults.lives import kill
@@ -36,7 +36,7 @@ def test_kills_at_random_moments_lose_no_alert_and_double_none(
     chance = random.Random(seed)  # noqa: S311  # moments, not secrets
     rules = tmp_path / "rules"
     rules.mkdir()
-    copy(STARTER / DECODES.origin, rules)
+    copy(rules_folder() / DECODES.origin, rules)
     sent = Sent(address)
     for number in range(kills):
         with raising(fresh, rules) as process:

@@ -11,14 +11,14 @@ from typing import Any
 import psutil
 import pytest
 
+from jobs.alerting.rules.live import feeds
+from jobs.alerting.rules.sigma.folder import read_folder
 from jobs.bronze import process_events, user_actions
 from jobs.core.feed import Feed
 from jobs.engine.runtime.processes import family
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.spark_checkpoint import kafka_ends
-from jobs.rules.live import feeds
-from jobs.rules.sigma.folder import read_folder
 from tests.cli.inside import succeeded
 from tests.faults.alerting import TOPIC, log, raised, raising
 from tests.faults.lives import PATIENCE, kill

@@ -8,7 +8,7 @@ from subprocess import Popen
 
 import pytest
 
-from jobs.bronze import alerts as bronze
+from jobs.alerting.tables import bronze
 from jobs.engine.runtime.processes import family
 from jobs.engine.service.receivers import receivers
 from jobs.engine.storage.lake import Lake

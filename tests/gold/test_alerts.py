@@ -4,8 +4,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from jobs.gold.alerts import TABLE
-from jobs.silver import alerts as silver
+from jobs.alerting.tables import silver
+from jobs.alerting.tables.gold import TABLE
 from tests.support.literal import TWO, in_every_way
 from tests.support.rows import rows
 from tests.support.shapes import arrived

@@ -1,9 +1,8 @@
 """A materialisation of gold.alerts lists the newest alerts, each with links to its event and its runbook."""
 
-from jobs.bronze import alerts as bronze
+from jobs.alerting.tables import bronze, gold
 from jobs.engine.storage.lake import Lake
 from jobs.engine.trust import report_server
-from jobs.gold import alerts as gold
 from orchestration.links import newest_alerts
 from tests.support.raised import alert, raised
 

@@ -17,9 +17,9 @@ from dagster import (
 )
 from pyspark.sql import SparkSession
 
-from jobs.bronze import alerts
+from jobs.alerting.declared import rules_folder
+from jobs.alerting.tables import bronze as alerts
 from jobs.engine.storage.lake import Lake
-from jobs.rules.sigma.folder import STARTER
 from jobs.silver import process_events as silver
 from orchestration import rule_checks
 from orchestration.keys import key, topic_key
@@ -51,7 +51,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder of rules that the settings name, with two that run."""
     found = tmp_path / "rules"
     found.mkdir()
-    (found / CERTUTIL).write_text((STARTER / CERTUTIL).read_text())
+    (found / CERTUTIL).write_text((rules_folder() / CERTUTIL).read_text())
     (found / "never.yml").write_text(about("Image", "nothing.exe"))
     monkeypatch.setenv("STRANDLINE_RULES", str(found))
     return found

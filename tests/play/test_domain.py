@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from jobs import catalog
-from jobs.bronze import alerts
+from jobs.alerting.tables import bronze as alerts
 from jobs.core.table import Ingested
 from jobs.play.domain import Part, domain
 from jobs.play.plan import Plan

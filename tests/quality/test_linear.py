@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from jobs.rules.condition import Matches, clauses
-from jobs.rules.sigma.folder import STARTER, read_folder
+from jobs.alerting.declared import rules_folder
+from jobs.alerting.rules.condition import Matches, clauses
+from jobs.alerting.rules.sigma.folder import read_folder
 from quality.linear import LONGEST, Flavour, RefusedError, linear
 from quality.rules import broken, matches
 from tests.rules.cases import CASES
@@ -153,7 +154,7 @@ def test_the_engines_agree_and_each_difference_to_before_is_decided(
 ) -> None:
     """A million searches in the long form."""
     source = random.Random(37)  # noqa: S311  # no secret
-    rules = [*(case.rule() for case in CASES), *read_folder(STARTER).rules]
+    rules = [*(case.rule() for case in CASES), *read_folder(rules_folder()).rules]
     own = {(c.pattern, c.flags) for r in rules for c in clauses(r.when) if isinstance(c, Matches)}
     others = ("[[", "[]", "{,")  # Java reads these otherwise, and never got them as they are
     asked = [

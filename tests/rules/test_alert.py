@@ -9,11 +9,12 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import StructType
 
-from jobs.rules.alert import alert_id, raised
-from jobs.rules.alert_rule import AlertRule
-from jobs.rules.condition import Glob, Missing, Not, Text
-from jobs.rules.sources import Source, find
-from jobs.silver.alerts import FIELDS as ALERT
+from jobs.alerting.declared import find
+from jobs.alerting.rules.alert import alert_id, raised
+from jobs.alerting.rules.alert_rule import AlertRule
+from jobs.alerting.rules.condition import Glob, Missing, Not, Text
+from jobs.alerting.source import AlertSource
+from jobs.alerting.tables.silver import FIELDS as ALERT
 from quality.mask import mask_value
 from tests.support.engine import as_in_production
 from tests.support.feeds import PLACED
@@ -21,7 +22,7 @@ from tests.support.feeds import PLACED
 AT = datetime(2026, 11, 20, 8, 15, 30, 123456, tzinfo=UTC)
 
 
-def processes() -> Source:
+def processes() -> AlertSource:
     found = find("process_events")
     assert found is not None
     return found

@@ -2,10 +2,9 @@
 
 import pytest
 
-from jobs.core.errors import DefinitionError
-from jobs.rules import sources
-from jobs.rules.alert_rule import AlertRule, Severity
-from jobs.rules.condition import (
+from jobs.alerting import declared
+from jobs.alerting.rules.alert_rule import AlertRule, Severity
+from jobs.alerting.rules.condition import (
     AllOf,
     AnyOf,
     Condition,
@@ -16,15 +15,16 @@ from jobs.rules.condition import (
     Text,
     simplified,
 )
-from jobs.rules.sources import Source
+from jobs.alerting.source import AlertSource
+from jobs.core.errors import DefinitionError
 
 A = Text("Image", Glob.parse("*A.exe"))
 B = Text("User", Glob.parse("b"))
 C = Matches("CommandLine", "c+", "i")
 
 
-def processes() -> Source:
-    found = sources.find("process_events")
+def processes() -> AlertSource:
+    found = declared.find("process_events")
     assert found is not None
     return found
 

@@ -10,15 +10,16 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
+from jobs.alerting.declared import find
+from jobs.alerting.rules.alert_rule import AlertRule
+from jobs.alerting.rules.condition import Glob, Text
+from jobs.alerting.rules.correlate import correlated
+from jobs.alerting.rules.evaluate import holds
+from jobs.alerting.rules.threshold_rule import Comparison, Counted, Part, ThresholdRule
+from jobs.alerting.rules.windows import Hit, fired
+from jobs.alerting.source import AlertSource
+from jobs.alerting.tables.silver import FIELDS as ALERT
 from jobs.core.errors import DefinitionError
-from jobs.rules.alert_rule import AlertRule
-from jobs.rules.condition import Glob, Text
-from jobs.rules.correlate import correlated
-from jobs.rules.evaluate import holds
-from jobs.rules.sources import Source, find
-from jobs.rules.threshold_rule import Comparison, Counted, Part, ThresholdRule
-from jobs.rules.windows import Hit, fired
-from jobs.silver.alerts import FIELDS as ALERT
 from tests.support.rows import NOON
 
 PLACED = (
@@ -31,7 +32,7 @@ SECOND = timedelta(seconds=1)
 END = NOON + timedelta(hours=2)
 
 
-def source(name: str) -> Source:
+def source(name: str) -> AlertSource:
     found = find(name)
     assert found is not None
     return found
@@ -86,7 +87,7 @@ RULES = (
 )
 
 
-def events() -> dict[Source, list[dict[str, object]]]:
+def events() -> dict[AlertSource, list[dict[str, object]]]:
     """Return an hour of actions and of starts; some actions have no user."""
     chance = random.Random(11)  # noqa: S311  # no secret
     actions = [
@@ -118,7 +119,7 @@ def events() -> dict[Source, list[dict[str, object]]]:
 EVENTS = events()
 
 
-def tables(spark: SparkSession) -> dict[Source, DataFrame]:
+def tables(spark: SparkSession) -> dict[AlertSource, DataFrame]:
     return {
         its: spark.createDataFrame(
             [(*row.values(), its.table.name, 0, n) for n, row in enumerate(rows)],

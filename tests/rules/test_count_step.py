@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
+from jobs.alerting.rules import remembered
+from jobs.alerting.rules.count_step import fold
+from jobs.alerting.rules.threshold_alert import threshold_alert_id
+from jobs.alerting.rules.threshold_rule import Comparison, Counted, ThresholdRule
+from jobs.alerting.rules.windows import Hit, fired
 from jobs.core.waiting import InMemory, Memory
-from jobs.rules import remembered
-from jobs.rules.count_step import fold
-from jobs.rules.threshold_alert import threshold_alert_id
-from jobs.rules.threshold_rule import Comparison, Counted, ThresholdRule
-from jobs.rules.windows import Hit, fired
 from tests.rules.test_windows import LENGTH, rule
 
 NAME = "r 1"

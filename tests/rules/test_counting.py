@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.rules.correlate import correlated
-from jobs.rules.counted_tables import sources_of
-from jobs.rules.counting import Counting
-from jobs.rules.handover import Stage
-from jobs.rules.threshold_rule import ThresholdRule
+from jobs.alerting.rules.correlate import correlated
+from jobs.alerting.rules.counted_tables import sources_of
+from jobs.alerting.rules.counting import Counting
+from jobs.alerting.rules.handover import Stage
+from jobs.alerting.rules.threshold_rule import ThresholdRule
 from tests.rules.test_correlate import ACTIONS, END, RULES, micros, tables
 
 MANY = RULES[0]

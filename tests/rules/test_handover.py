@@ -6,15 +6,16 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from jobs.rules.alert_rule import AlertRule
-from jobs.rules.condition import Glob, Missing, Not, Text
-from jobs.rules.handover import Raising, Stage
-from jobs.rules.sources import Source, find
+from jobs.alerting.declared import find
+from jobs.alerting.rules.alert_rule import AlertRule
+from jobs.alerting.rules.condition import Glob, Missing, Not, Text
+from jobs.alerting.rules.handover import Raising, Stage
+from jobs.alerting.source import AlertSource
 from tests.support.feeds import PLACED
 from tests.support.rows import NOON
 
 
-def processes() -> Source:
+def processes() -> AlertSource:
     found = find("process_events")
     assert found is not None
     return found

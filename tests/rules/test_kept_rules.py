@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from jobs.alerting.declared import rules_folder
+from jobs.alerting.rules.alert_rule import AlertRule, Severity
+from jobs.alerting.rules.handover import Offsets, Rule
+from jobs.alerting.rules.kept_rules import Kept, decoded, encoded
+from jobs.alerting.rules.live import feeds, handover, stages_of
+from jobs.alerting.rules.sigma.folder import read_folder
 from jobs.core.feed import Feed
-from jobs.rules.alert_rule import AlertRule, Severity
-from jobs.rules.handover import Offsets, Rule
-from jobs.rules.kept_rules import Kept, decoded, encoded
-from jobs.rules.live import feeds, handover, stages_of
-from jobs.rules.sigma.folder import STARTER, read_folder
 
-STARTERS = read_folder(STARTER).every
+STARTERS = read_folder(rules_folder()).every
 PLACE = ("process-events", 0)
 ENDS: Mapping[str, Offsets] = {"live.process_events": {PLACE: 12}}
 

@@ -2,14 +2,15 @@
 
 import pytest
 
-from jobs.rules import sources
-from jobs.rules.alert_rule import AlertRule
-from jobs.rules.condition import AllOf, AnyOf, Condition, Glob, Not, Number, Order, Text
-from jobs.rules.keys import MOST, SEPARATORS, key
-from jobs.rules.sigma.folder import STARTER, read_folder
+from jobs.alerting import declared
+from jobs.alerting.declared import rules_folder
+from jobs.alerting.rules.alert_rule import AlertRule
+from jobs.alerting.rules.condition import AllOf, AnyOf, Condition, Glob, Not, Number, Order, Text
+from jobs.alerting.rules.keys import MOST, SEPARATORS, key
+from jobs.alerting.rules.sigma.folder import read_folder
 from tests.rules.cases import CASES
 
-RULES = [*(case.rule() for case in CASES), *read_folder(STARTER).rules]
+RULES = [*(case.rule() for case in CASES), *read_folder(rules_folder()).rules]
 PROCESSES = RULES[0].source
 
 
@@ -67,4 +68,4 @@ def test_what_may_fire_without_one_has_no_key(condition: Condition) -> None:
 
 
 def test_the_source_of_the_cases_is_the_one_of_programs() -> None:
-    assert sources.find("process_events") == PROCESSES
+    assert declared.find("process_events") == PROCESSES

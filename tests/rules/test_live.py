@@ -2,11 +2,11 @@
 
 import pytest
 
-from jobs.bronze import alerts
+from jobs.alerting.rules.handover import Staged
+from jobs.alerting.rules.live import feeds, handover
+from jobs.alerting.tables import bronze as alerts
 from jobs.core.feed import CountingFeed, EventFeed, Feed
 from jobs.core.topic import Topic
-from jobs.rules.handover import Staged
-from jobs.rules.live import feeds, handover
 from jobs.silver import process_events
 from tests.rules.test_correlate import RULES, STARTED, acts
 

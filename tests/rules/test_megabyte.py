@@ -8,14 +8,15 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, StringType, StructType
 
-from jobs.rules.alert_rule import AlertRule
-from jobs.rules.evaluate import holds
-from jobs.rules.one_plan import alerts
-from jobs.rules.sigma.folder import STARTER, read_folder
+from jobs.alerting.declared import rules_folder
+from jobs.alerting.rules.alert_rule import AlertRule
+from jobs.alerting.rules.evaluate import holds
+from jobs.alerting.rules.one_plan import alerts
+from jobs.alerting.rules.sigma.folder import read_folder
 from tests.rules.cases import CASES
 from tests.support.proofs import Times
 
-RULES = [*(case.rule() for case in CASES), *read_folder(STARTER).rules]
+RULES = [*(case.rule() for case in CASES), *read_folder(rules_folder()).rules]
 LETTERS = 1_000_000
 PIECES = (
     "ab",

@@ -3,12 +3,12 @@
 from dataclasses import replace
 from datetime import timedelta
 
+from jobs.alerting.rules.alert_rule import AlertRule
+from jobs.alerting.rules.live import feeds
+from jobs.alerting.rules.model_rule import model_rule, model_source
 from jobs.core.scored_rows import Term, Trained
 from jobs.core.scoring import Linear
 from jobs.models.unusual_traffic import MODEL
-from jobs.rules.alert_rule import AlertRule
-from jobs.rules.live import feeds
-from jobs.rules.model_rule import model_rule, model_source
 from tests.support.rows import NOON
 
 ONE = Trained(

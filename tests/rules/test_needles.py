@@ -4,14 +4,15 @@ import re
 
 import pytest
 
-from jobs.rules.alert_rule import AlertRule
-from jobs.rules.condition import AllOf, AnyOf, Condition, Glob, Matches, Missing, Not, Text
-from jobs.rules.evaluate import holds
-from jobs.rules.needles import LONGEST, MOST, as_one_search, needles
-from jobs.rules.sigma.folder import STARTER, read_folder
+from jobs.alerting.declared import rules_folder
+from jobs.alerting.rules.alert_rule import AlertRule
+from jobs.alerting.rules.condition import AllOf, AnyOf, Condition, Glob, Matches, Missing, Not, Text
+from jobs.alerting.rules.evaluate import holds
+from jobs.alerting.rules.needles import LONGEST, MOST, as_one_search, needles
+from jobs.alerting.rules.sigma.folder import read_folder
 from tests.rules.cases import CASES
 
-RULES = [*(case.rule() for case in CASES), *read_folder(STARTER).rules]
+RULES = [*(case.rule() for case in CASES), *read_folder(rules_folder()).rules]
 TEXTS = [
     "-decode",
     "-decompress",

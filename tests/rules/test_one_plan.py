@@ -6,16 +6,17 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, StructField, StructType
 
+from jobs.alerting.declared import rules_folder
+from jobs.alerting.rules.alert_rule import AlertRule
+from jobs.alerting.rules.condition import Glob, Text
+from jobs.alerting.rules.evaluate import holds
+from jobs.alerting.rules.one_plan import RULE, alerts
+from jobs.alerting.rules.sigma.folder import read_folder
 from jobs.core.errors import DefinitionError
-from jobs.rules.alert_rule import AlertRule
-from jobs.rules.condition import Glob, Text
-from jobs.rules.evaluate import holds
-from jobs.rules.one_plan import RULE, alerts
-from jobs.rules.sigma.folder import STARTER, read_folder
 from tests.rules.cases import CASES
 from tests.support.engine import as_in_production
 
-RULES = [*(case.rule() for case in CASES), *read_folder(STARTER).rules]
+RULES = [*(case.rule() for case in CASES), *read_folder(rules_folder()).rules]
 SOURCE = RULES[0].source
 OURS = [rule for rule in RULES if rule.source == SOURCE]
 EVENTS = [event for rule in OURS for event in (*rule.fires_on, *rule.quiet_on)]

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from shutil import copy, rmtree
 
-from jobs.rules.handover import Rule
-from jobs.rules.rule_folder import MUTED, RuleFolder, RuleSet
-from jobs.rules.sigma.folder import STARTER
+from jobs.alerting.declared import rules_folder
+from jobs.alerting.rules.handover import Rule
+from jobs.alerting.rules.rule_folder import MUTED, RuleFolder, RuleSet
 from tests.rules.test_model_rule import ONE, ruled
 from tests.support.rows import NOON
 
@@ -20,7 +20,7 @@ def sound(_: Sequence[Rule]) -> list[tuple[Rule, str]]:
 def folder(path: Path) -> RuleFolder:
     """Return a folder with two rules, both live."""
     for name in FILES:
-        copy(STARTER / name, path)
+        copy(rules_folder() / name, path)
     found = RuleFolder(path, sound)
     assert len(looked(found).rules) == 2
     return found
@@ -47,7 +47,7 @@ def test_a_change_names_what_was_added_changed_and_removed(tmp_path: Path) -> No
     before = found.current
     edit(tmp_path / FILES[0], "decode", "encode")
     (tmp_path / FILES[1]).unlink()
-    copy(STARTER / "process_document_starts_a_shell.yml", tmp_path)
+    copy(rules_folder() / "process_document_starts_a_shell.yml", tmp_path)
 
     changes = looked(found).changes(before)
 
@@ -62,7 +62,7 @@ def test_a_change_names_what_was_added_changed_and_removed(tmp_path: Path) -> No
 
 def test_a_rule_beside_the_folder_runs_and_its_change_is_a_change(tmp_path: Path) -> None:
     """A promotion of a model changes what its rule computes, and neither its id nor its version."""
-    copy(STARTER / FILES[0], tmp_path)
+    copy(rules_folder() / FILES[0], tmp_path)
     terms = [(NOON, ONE)]
     found = RuleFolder(tmp_path, sound, lambda: [ruled(*terms)])
     before = looked(found)
@@ -133,7 +133,7 @@ def test_a_rule_that_contradicts_its_examples_does_not_go_live(tmp_path: Path) -
         return [(rule, "stays quiet") for rule in rules] if len(tried) > 2 else []
 
     for name in FILES:
-        copy(STARTER / name, tmp_path)
+        copy(rules_folder() / name, tmp_path)
     found = RuleFolder(tmp_path, contradicts)
     before = looked(found)
     edit(tmp_path / FILES[0], "decode", "encode")
@@ -159,7 +159,7 @@ def test_a_folder_that_is_gone_leaves_all_rules_as_they_run(tmp_path: Path) -> N
     assert "there is no folder" in gone.refused[0].reason
     path.mkdir()
     for name in FILES:
-        copy(STARTER / name, path)
+        copy(rules_folder() / name, path)
     assert looked(found).changes(before) == {}
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.rules import runbook
-from jobs.rules.runbook import ROOT, is_address, words
+from jobs.alerting.rules import runbook
+from jobs.alerting.rules.runbook import ROOT, is_address, words
 
 PAGE = "infra/docs/alert_rules.md"
 

@@ -5,12 +5,13 @@ from datetime import timedelta
 
 import pytest
 
+from jobs.alerting.declared import rules_folder
+from jobs.alerting.rules.sigma.folder import read_folder
+from jobs.alerting.rules.threshold_examples import broken_thresholds
+from jobs.alerting.rules.threshold_rule import ThresholdRule
 from jobs.core.errors import DefinitionError
-from jobs.rules.sigma.folder import STARTER, read_folder
-from jobs.rules.threshold_examples import broken_thresholds
-from jobs.rules.threshold_rule import ThresholdRule
 
-RULES = read_folder(STARTER).thresholds
+RULES = read_folder(rules_folder()).thresholds
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.origin)

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from jobs.rules.alert_rule import AlertRule
-from jobs.rules.condition import Missing, Not
-from jobs.rules.sources import find
-from jobs.rules.threshold_rule import Comparison, Counted, Part, ThresholdRule
-from jobs.rules.windows import Fired, Hit, fired
+from jobs.alerting.declared import find
+from jobs.alerting.rules.alert_rule import AlertRule
+from jobs.alerting.rules.condition import Missing, Not
+from jobs.alerting.rules.threshold_rule import Comparison, Counted, Part, ThresholdRule
+from jobs.alerting.rules.windows import Fired, Hit, fired
 
 LENGTH = 10
 END = 1_000

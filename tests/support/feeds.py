@@ -9,20 +9,21 @@ from functools import partial
 from confluent_kafka import Message, Producer
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
+from jobs.alerting.declared import rules_folder
+from jobs.alerting.rules.alert import raised
+from jobs.alerting.rules.alert_rule import AlertRule
+from jobs.alerting.rules.live import fingerprint
+from jobs.alerting.rules.sigma.folder import read_folder
 from jobs.bronze import process_events as bronze
 from jobs.core.feed import EventFeed
 from jobs.core.topic import Topic
 from jobs.engine.kafka.topic_log import Log
-from jobs.rules.alert import raised
-from jobs.rules.alert_rule import AlertRule
-from jobs.rules.live import fingerprint
-from jobs.rules.sigma.folder import STARTER, read_folder
 from jobs.silver import process_events as silver
 from tests.support.rows import NOON
 
 DECODES = next(
     rule
-    for rule in read_folder(STARTER).rules
+    for rule in read_folder(rules_folder()).rules
     if rule.origin == "process_certutil_decodes_a_file.yml"
 )
 """A rule, and below a start on which it fires and one on which it is quiet."""

@@ -5,10 +5,9 @@ from datetime import datetime, timedelta
 
 from pyspark.sql.types import StructType, TimestampType
 
+from jobs.alerting.tables import gold, silver
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry
-from jobs.gold import alerts as gold
-from jobs.silver import alerts as silver
 from tests.support import by_hand
 from tests.support.rows import NOON
 
@@ -17,7 +16,7 @@ MEASURED = {"delta.dataSkippingStatsColumns": "alert_id,event_at,raised_at"}
 """A table of Spark has statistics of all columns; those of long texts are cut, and nothing here compares them."""
 
 RULE = "0b6f3a52-6b1d-4c4e-9a86-3d0a6d7a1f01"
-"""The rule of the starter set about certutil."""
+"""The rule of the project about certutil."""
 
 
 def alert(

@@ -12,12 +12,12 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families as families
 
 from jobs import catalog
+from jobs.alerting.delivery.delivery_books import Books
 from jobs.engine.gates import gate_files
 from jobs.engine.gates.gate_files import Shut, Where
 from jobs.engine.pipeline import radar
 from jobs.engine.pipeline.retention_risk import Danger, Level
 from jobs.engine.runtime.holders import own
-from jobs.engine.service.delivery_books import Books
 from jobs.engine.service.desired_state import Order, write
 from jobs.engine.service.failing import Failing
 from jobs.engine.service.feed_run import FeedPulse

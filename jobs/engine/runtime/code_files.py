@@ -15,6 +15,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from jobs.catalog import module_of
 from jobs.core import errors
 from jobs.core.model import Model
 from jobs.core.table import Ingested, Table
@@ -246,9 +247,9 @@ def version_of_queries(*before: str) -> str:
 
 
 def module_file(folder: str, name: str) -> Path:
-    """Return the file of a table or a model in the package of the tables."""
-    parts = package().split(".")
-    return roots()[parts[0]].joinpath(*parts, folder, f"{name}.py")
+    """Return the file of a table or a model."""
+    parts = module_of(folder, name).split(".")
+    return roots()[parts[0]].joinpath(*parts).with_suffix(".py")
 
 
 def declared(table: Table) -> list[Path]:

@@ -145,7 +145,7 @@ class Settings(BaseSettings):
 
     rules: str | None = Field(
         default=None,
-        description="folder of the alert rules that run; those that were promoted, or the starter set, when absent",
+        description="folder of the alert rules that run; those that were promoted, or the project's, when absent",
     )
     webhook: str | None = Field(
         default=None,

@@ -11,7 +11,7 @@ from jobs.engine.storage.file_lock import note_of_holder
 from jobs.engine.storage.lake import Lake
 
 STORED, LOCK = ".json", ".lock"
-"""The names of a receiver's books (jobs/engine/service/delivery_books.py), and of its lease."""
+"""The names of a receiver's books (jobs/alerting/delivery/delivery_books.py), and of its lease."""
 
 NOTHING = {"delivered": 0, "notices": 0, "lag": None, "at": "", "away": None}
 """The figures of books that cannot be read."""

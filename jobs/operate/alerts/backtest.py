@@ -8,6 +8,14 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from jobs.alerting.declared import sources
+from jobs.alerting.history.backtest import Asked, Rule, backtest, days_of, extent
+from jobs.alerting.history.rule_cost import LIMIT, slow_rules
+from jobs.alerting.rules.alert_rule import AlertRule
+from jobs.alerting.rules.sigma.folder import Folder
+from jobs.alerting.rules.threshold_rule import ThresholdRule
+from jobs.alerting.source import AlertSource
+from jobs.alerting.tables import gold
 from jobs.core.errors import DefinitionError
 from jobs.engine.repair.closed_range import Span, closed_until, refuse_open, refuse_streamless
 from jobs.engine.runtime import clock
@@ -16,18 +24,11 @@ from jobs.engine.storage.known_reach import refuse_unbounded
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.rule_shelf import Promotion
-from jobs.engine.trust.backtest import Asked, Rule, backtest, days_of, extent
-from jobs.engine.trust.rule_cost import LIMIT, slow_rules
 from jobs.engine.trust.watched_job import Show
-from jobs.gold import alerts as gold
 from jobs.operate.alerts import promotion
 from jobs.operate.alerts.rules import compared
 from jobs.operate.listener import Progress, Says
 from jobs.operate.report import written
-from jobs.rules.alert_rule import AlertRule
-from jobs.rules.sigma.folder import Folder
-from jobs.rules.sources import SOURCES, Source
-from jobs.rules.threshold_rule import ThresholdRule
 from quality.report.backtest import Backtest, RuleFigures, TableCost
 from quality.report.backtest_page import page
 
@@ -65,11 +66,11 @@ class Trial:
     own: Folder
     others: Folder | None = None
     live: bool = False
-    there: Sequence[Source]
+    there: Sequence[AlertSource]
     span: Span | None = None
     words: Words
 
-    def asked(self, holding: Sequence[Source], span: Span) -> Iterator[Asked]:
+    def asked(self, holding: Sequence[AlertSource], span: Span) -> Iterator[Asked]:
         """Yield what is asked of each table by pattern rules, and of all of them by threshold rules."""
         for source in holding:
             rules = _about(self.own.rules, source)
@@ -94,7 +95,7 @@ def runnable(found: Folder, named: str | None) -> Folder:
         return found
     why = f": {found.refused[0].reason}" if found.refused else ""
     raise DefinitionError(
-        f"{named or 'the starter set'} has no rule that runs{why}",
+        f"{named or 'the project'} has no rule that runs{why}",
         hint="`strandline rules lint` names each rule that does not run with its reason.",
     )
 
@@ -150,7 +151,7 @@ def tried(trial: Trial, spark: SparkSession, says: Says, progress: Progress) -> 
     if measures:
         rules = list(_priced(rules, trial, holding, span, (spark, says)))
     refused = [*trial.own.refused, *(trial.others.refused if trial.others else ())]
-    absent = [source for source in SOURCES if source not in holding]
+    absent = [source for source in sources() if source not in holding]
     return Backtest(
         lake=lake.root.name,
         made_at=clock.now().isoformat(timespec="seconds"),
@@ -222,7 +223,7 @@ def write_page(found: Backtest, lake: Lake, to: Path | None) -> Place:
 def _priced(
     rules: Sequence[RuleFigures],
     trial: Trial,
-    holding: Sequence[Source],
+    holding: Sequence[AlertSource],
     span: Span,
     by: tuple[SparkSession, Says],
 ) -> Iterator[RuleFigures]:
@@ -239,7 +240,7 @@ def _priced(
         yield replace(each, micros=slow.get((each.rule, each.version)))
 
 
-def _existing(lake: Lake, wanted: Sequence[Source]) -> list[Source]:
+def _existing(lake: Lake, wanted: Sequence[AlertSource]) -> list[AlertSource]:
     """Return the tables that exist.
 
     Raises:
@@ -251,28 +252,28 @@ def _existing(lake: Lake, wanted: Sequence[Source]) -> list[Source]:
     return found
 
 
-def _sources(*folders: Folder | None) -> list[Source]:
+def _sources(*folders: Folder | None) -> list[AlertSource]:
     """Return the tables that the rules of folders are about."""
     named = {rule.source for each in folders if each for rule in each.rules}
     named |= {
         source for each in folders if each for rule in each.thresholds for source in rule.sources
     }
-    return [source for source in SOURCES if source in named]
+    return [source for source in sources() if source in named]
 
 
-def _counting(found: Folder | None, there: Sequence[Source]) -> list[ThresholdRule]:
+def _counting(found: Folder | None, there: Sequence[AlertSource]) -> list[ThresholdRule]:
     """Return the threshold rules all of whose tables are there."""
     rules = found.thresholds if found else ()
     return [rule for rule in rules if set(rule.sources) <= set(there)]
 
 
-def _about_any(found: Folder, source: Source) -> Iterator[Rule]:
+def _about_any(found: Folder, source: AlertSource) -> Iterator[Rule]:
     """Yield the rules of both kinds that look at a table."""
     yield from _about(found.rules, source)
     yield from (rule for rule in found.thresholds if source in rule.sources)
 
 
-def _about(rules: Sequence[AlertRule], source: Source) -> list[AlertRule]:
+def _about(rules: Sequence[AlertRule], source: AlertSource) -> list[AlertRule]:
     return [rule for rule in rules if rule.source == source]
 
 
@@ -283,7 +284,7 @@ def _shown(progress: Progress, what: str) -> Iterator[Show]:
         yield lambda done, total: advance(done * 100 // max(total, 1))
 
 
-def refuse_unclosed(source: Source, lake: Lake, span: Span | None) -> None:
+def refuse_unclosed(source: AlertSource, lake: Lake, span: Span | None) -> None:
     """Refuse a range that a table's stream may still change.
 
     Raises:
@@ -303,7 +304,7 @@ def refuse_unclosed(source: Source, lake: Lake, span: Span | None) -> None:
         )
 
 
-def everything(known: Mapping[Source, Span | None], lake: Lake) -> Span:
+def everything(known: Mapping[AlertSource, Span | None], lake: Lake) -> Span:
     """Return all that every table has closed.
 
     Raises:
@@ -324,7 +325,7 @@ def meet(its: Span, span: Span) -> bool:
     return its.since < span.until and span.since < its.until
 
 
-def has(source: Source, its: Span | None) -> str:
+def has(source: AlertSource, its: Span | None) -> str:
     """Return in words which events a table has."""
     if its is None:
         return f"{source.table.id} is empty"

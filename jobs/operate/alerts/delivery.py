@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from jobs.bronze import alerts as bronze
+from jobs.alerting.delivery.courier import Courier
+from jobs.alerting.delivery.delivery_desk import Desk, Logger
+from jobs.alerting.delivery.delivery_host import DeliveryHost
+from jobs.alerting.delivery.sinks import KafkaTopic, Sink, sink
+from jobs.alerting.rules.alert_rule import Severity
+from jobs.alerting.tables import bronze
 from jobs.core.errors import DefinitionError
 from jobs.engine.accounting.left_topics import topics_read
 from jobs.engine.kafka import admin, local_broker
 from jobs.engine.runtime import clock
 from jobs.engine.runtime.settings import Settings
-from jobs.engine.service.courier import Courier
-from jobs.engine.service.delivery_desk import Desk, Logger
-from jobs.engine.service.delivery_host import DeliveryHost
-from jobs.engine.service.sinks import KafkaTopic, Sink, sink
 from jobs.engine.storage.lake import Lake
 from jobs.operate import lakes
 from jobs.operate.alerts.rules import RuleTexts, live_folder
 from jobs.operate.words import seconds
-from jobs.rules.alert_rule import Severity
 
 EVERY = "1m"
 (TOPIC,) = bronze.TABLE.topics

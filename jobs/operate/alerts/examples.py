@@ -1,25 +1,29 @@
 """What alert rules say of their examples, and of an event that is named."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from jobs.alerting import declared
+from jobs.alerting.declared import sources
+from jobs.alerting.rules.alert_rule import AlertRule
+from jobs.alerting.rules.examples import broken
+from jobs.alerting.rules.explain import Explanation, explain
+from jobs.alerting.rules.sigma.folder import Folder, read_folder
+from jobs.alerting.rules.threshold_examples import broken_thresholds
+from jobs.alerting.rules.threshold_rule import ThresholdRule
+from jobs.alerting.source import AlertSource
 from jobs.core.errors import DefinitionError
-from jobs.core.received import PLACE
+from jobs.core.received import PLACE, RECEIVED
+from jobs.core.verdict import judged, own_columns
+from jobs.core.writer_schema import schemas_from
 from jobs.engine.storage.find_rows import Where, look
 from jobs.engine.storage.lake import Lake
 from jobs.operate.words import placed
-from jobs.rules import sources
-from jobs.rules.alert_rule import AlertRule
-from jobs.rules.examples import broken
-from jobs.rules.explain import Explanation, explain
-from jobs.rules.sigma.folder import Folder
-from jobs.rules.sources import SOURCES, Source
-from jobs.rules.threshold_examples import broken_thresholds
-from jobs.rules.threshold_rule import ThresholdRule
+from jobs.project import package
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,13 @@ class Contradiction:
 
 
 def contradictions(found: Folder, spark: SparkSession) -> list[Contradiction]:
-    """Run the examples of rules, of each kind through the plan that raises alerts."""
+    """Run the examples of rules, of each kind through the plan that raises alerts.
+
+    Raises:
+        DefinitionError: A source that they look at declares a column that its table does not have.
+    """
+    named = (source for rule in found.every for source in rule.sources)
+    refuse_other_columns(dict.fromkeys(each for each in named if not each.made), spark)
     return [
         *(
             Contradiction(each.rule.origin, each.rule.id, each.reason)
@@ -43,6 +53,48 @@ def contradictions(found: Folder, spark: SparkSession) -> list[Contradiction]:
             for rule, why in broken_thresholds(found.thresholds)
         ),
     ]
+
+
+def wrong_rules(spark: SparkSession) -> list[str]:
+    """Return what is wrong with the alert rules of a project: one that cannot be read, one that contradicts an example.
+
+    Args:
+        spark: A session, such as that of `trial_spark`.
+
+    Raises:
+        DefinitionError: A source declares a column that its table does not have.
+    """
+    refuse_other_columns(declared.sources(), spark)
+    found = read_folder(declared.rules_folder())
+    return [
+        *(f"{each.origin}: {each.reason}" for each in found.refused),
+        *(f"{each.origin}: {each.reason}" for each in contradictions(found, spark)),
+    ]
+
+
+def refuse_other_columns(asked: Iterable[AlertSource], spark: SparkSession) -> None:
+    """Refuse sources whose columns are other than those of their tables.
+
+    Raises:
+        DefinitionError: A column is not there, or is of another type.
+    """
+    for source in asked:
+        with schemas_from(lambda _: None):
+            rows = judged(spark.createDataFrame([], RECEIVED), source.table)
+        there = {each.name: each.dataType for each in rows.schema}
+        for each in source.fields:
+            if each.dataType != there.get(each.name):
+                kind = each.dataType.simpleString()
+                has = (
+                    f"{each.name} of type {there[each.name].simpleString()}"
+                    if each.name in there
+                    else "no such column"
+                )
+                raise DefinitionError(
+                    f"{package()}.{declared.PART} declares {each.name} of type {kind} of {source.table.id}, which has {has}",
+                    hint=f"its columns are {', '.join(own_columns(rows))}.",
+                    table=source.table.id,
+                )
 
 
 def lacks(rule: AlertRule | ThresholdRule) -> str:
@@ -57,7 +109,7 @@ def lacks(rule: AlertRule | ThresholdRule) -> str:
 
 
 def explained(
-    source: Source, row: dict[str, object], found: Folder, near: int
+    source: AlertSource, row: dict[str, object], found: Folder, near: int
 ) -> tuple[list[Explanation], list[Explanation], int]:
     """Return which rules fire on an event, those that nearly do, the nearest first, and how many look at its table."""
     said = [explain(rule, row) for rule in found.rules if rule.source == source]
@@ -70,7 +122,7 @@ def explained(
 
 def event_of(
     asked: tuple[Path | None, str | None], table: str | None, where: Callable[[], Lake]
-) -> tuple[Source, dict[str, object]]:
+) -> tuple[AlertSource, dict[str, object]]:
     """Return the event that was named, and the source that it is a row of.
 
     Args:
@@ -96,26 +148,26 @@ def event_of(
         ) from error
     if not isinstance(event, dict):
         raise DefinitionError(f"{file} is no event", hint="write it as one JSON object.")
-    source = sources.find(table) if table else _source_of(event)
+    source = declared.find(table) if table else _source_of(event)
     if source is None:
-        known = ", ".join(each.table.id for each in SOURCES)
+        known = ", ".join(each.table.id for each in sources())
         raise DefinitionError(f"rules do not look at {table}", hint=f"they look at {known}.")
     return source, source.row(event)
 
 
-def _source_of(event: dict[str, object]) -> Source:
+def _source_of(event: dict[str, object]) -> AlertSource:
     """Return the source that has the most of an event's fields."""
     return max(
-        SOURCES,
+        sources(),
         key=lambda each: sum(name in each.names or name in each.fields.names for name in event),
     )
 
 
-def _of_lake(text: str, lake: Callable[[], Lake]) -> tuple[Source, dict[str, object]]:
+def _of_lake(text: str, lake: Callable[[], Lake]) -> tuple[AlertSource, dict[str, object]]:
     """Return an event that silver has."""
     spot = placed(text) or ("", 0, 0)
     where = lake()
-    for source in SOURCES:
+    for source in sources():
         topics = [topic.name for bronze in source.table.upstream for topic in bronze.topics]
         if spot[0] not in topics:
             continue
@@ -127,5 +179,5 @@ def _of_lake(text: str, lake: Callable[[], Lake]) -> tuple[Source, dict[str, obj
         )
     raise DefinitionError(
         f"rules look at no table of the topic {spot[0]}",
-        hint=f"they look at {', '.join(each.table.id for each in SOURCES)}.",
+        hint=f"they look at {', '.join(each.table.id for each in sources())}.",
     )

@@ -5,6 +5,16 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from jobs.alerting.rules.alert_rule import AlertRule
+from jobs.alerting.rules.examples import broken
+from jobs.alerting.rules.handover import Offsets, Rule
+from jobs.alerting.rules.kept_rules import decoded, encoded
+from jobs.alerting.rules.live import feeds, handover
+from jobs.alerting.rules.remembered import LARGEST
+from jobs.alerting.rules.rule_folder import RuleFolder, RuleSet
+from jobs.alerting.rules.sigma.folder import RefusedRule
+from jobs.alerting.rules.threshold_examples import broken_thresholds
+from jobs.alerting.rules.threshold_rule import ThresholdRule
 from jobs.core.errors import DefinitionError
 from jobs.core.feed import Feed
 from jobs.engine.kafka.slices import range_ends
@@ -12,16 +22,6 @@ from jobs.engine.runtime.outage import first_line
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import last_entry
 from jobs.operate.listener import Log
-from jobs.rules.alert_rule import AlertRule
-from jobs.rules.examples import broken
-from jobs.rules.handover import Offsets, Rule
-from jobs.rules.kept_rules import decoded, encoded
-from jobs.rules.live import feeds, handover
-from jobs.rules.remembered import LARGEST
-from jobs.rules.rule_folder import RuleFolder, RuleSet
-from jobs.rules.sigma.folder import RefusedRule
-from jobs.rules.threshold_examples import broken_thresholds
-from jobs.rules.threshold_rule import ThresholdRule
 
 NAMED = 5
 """Rules that do not run which the heartbeat names; the others are counted."""

@@ -13,9 +13,9 @@ def alert_pages(found: Settings, lake: Lake) -> AlertPage:
 
     def made(day: date, alert_id: str) -> str | None:
         # Not imported above: a project of other tables has `strandline ui`, and no alerts.
-        from jobs.engine.trust.alert_lookup import alert_found  # noqa: PLC0415  # as above
+        from jobs.alerting.history.alert_lookup import alert_found  # noqa: PLC0415  # as above
+        from jobs.alerting.rules.sigma.folder import read_folder  # noqa: PLC0415  # as above
         from jobs.operate.alerts.rules import live_folder  # noqa: PLC0415  # as above
-        from jobs.rules.sigma.folder import read_folder  # noqa: PLC0415  # as above
         from quality.report.alert_page import page  # noqa: PLC0415  # as above
 
         folder = read_folder(live_folder(found, lake))

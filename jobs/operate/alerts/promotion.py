@@ -6,6 +6,11 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from jobs.alerting.declared import rules_folder
+from jobs.alerting.rules.alert_rule import AlertRule
+from jobs.alerting.rules.rule_folder import file_of
+from jobs.alerting.rules.sigma.folder import Folder, read_folder
+from jobs.alerting.rules.threshold_rule import ThresholdRule
 from jobs.core.errors import DefinitionError
 from jobs.engine.runtime import clock
 from jobs.engine.runtime.settings import Settings
@@ -14,10 +19,6 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.rule_shelf import Promotion
 from jobs.operate.alerts import rules
 from jobs.operate.alerts.examples import contradictions
-from jobs.rules.alert_rule import AlertRule
-from jobs.rules.rule_folder import file_of
-from jobs.rules.sigma.folder import STARTER, Folder, read_folder
-from jobs.rules.threshold_rule import ThresholdRule
 from quality.report.backtest import Backtest
 
 Rule = AlertRule | ThresholdRule
@@ -117,7 +118,7 @@ def promoted(own: Folder, found: Backtest, named: str | None, lake: Lake) -> Pro
         lake,
         {name: (folder / name).read_bytes() for name in names},
         without=_replaced(before, wanted, names),
-        base=STARTER,
+        base=rules_folder(),
         check=check,
         record={
             "at": found.made_at,

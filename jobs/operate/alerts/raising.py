@@ -4,7 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jobs import catalog
-from jobs.bronze import alerts as bronze
+from jobs.alerting.declared import sources
+from jobs.alerting.rules.alert_rule import AlertRule
+from jobs.alerting.rules.live import feeds
+from jobs.alerting.rules.model_rule import model_source
+from jobs.alerting.tables import bronze
 from jobs.core.errors import DefinitionError
 from jobs.core.feed import Feed
 from jobs.core.modes import FeedMode
@@ -17,10 +21,6 @@ from jobs.engine.storage.lake import Lake
 from jobs.operate import lakes, session
 from jobs.operate.alerts.rules import read_rules, refused_words
 from jobs.operate.listener import Says
-from jobs.rules.alert_rule import AlertRule
-from jobs.rules.live import feeds
-from jobs.rules.model_rule import model_source
-from jobs.rules.sources import SOURCES
 
 
 def feeds_of(folder: Path, says: Says, also: Sequence[AlertRule] = ()) -> list[Feed]:
@@ -44,7 +44,7 @@ def ready_to_raise(found: Settings, where: Lake, mode: FeedMode, says: Says) -> 
     """Start a Spark that has a thread for each partition that rules may look at, also those that are added later."""
     address = lakes.demanded_address(found, where)
     scored = [source for each in catalog.models() if (source := model_source(each))]
-    read = [source for each in (*SOURCES, *scored) for source in each.table.upstream]
+    read = [source for each in (*sources(), *scored) for source in each.table.upstream]
     if found.kafka is None:
         admin.make_missing(address, [*read, bronze.TABLE], topics_read(where))
     partitions = admin.topics(address, found.kafka_options)

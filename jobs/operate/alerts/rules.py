@@ -1,4 +1,4 @@
-"""Which alert rules are meant: a folder, a file, a rule of the starter set, or a folder as it was at a commit; and what a notice says of one."""
+"""Which alert rules are meant: a folder, a file, a rule of the project, or a folder as it was at a commit; and what a notice says of one."""
 
 import io
 import subprocess
@@ -10,29 +10,30 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from jobs import catalog
+from jobs.alerting.declared import rules_folder
+from jobs.alerting.delivery.notice import RuleWords
+from jobs.alerting.rules.alert_rule import AlertRule
+from jobs.alerting.rules.model_rule import model_rule
+from jobs.alerting.rules.rule_folder import file_of
+from jobs.alerting.rules.sigma.files import UnreadableError
+from jobs.alerting.rules.sigma.folder import Folder, read_folder
 from jobs.core.errors import DefinitionError
 from jobs.engine.runtime.settings import Settings
-from jobs.engine.service.notice import RuleWords
 from jobs.engine.storage import model_shelf, rule_shelf
 from jobs.engine.storage.lake import Lake
-from jobs.rules.alert_rule import AlertRule
-from jobs.rules.model_rule import model_rule
-from jobs.rules.rule_folder import file_of
-from jobs.rules.sigma.files import UnreadableError
-from jobs.rules.sigma.folder import STARTER, Folder, read_folder
 
 
 def live_folder(found: Settings, lake: Lake) -> Path:
     """Return the folder of the rules that raise alerts where a user names none.
 
-    It is that of the settings, or of the rules that were promoted in the lake, or the starter set.
+    It is that of the settings, or of the rules that were promoted in the lake, or of the project.
     """
     return Path(found.rules) if found.rules else promoted_folder(lake)
 
 
 def promoted_folder(lake: Lake) -> Path:
-    """Return the folder of the rules that were promoted in a lake, or the starter set."""
-    return rule_shelf.live_rules(lake) or STARTER
+    """Return the folder of the rules that were promoted in a lake, or of the project."""
+    return rule_shelf.live_rules(lake) or rules_folder()
 
 
 def model_rules(lake: Lake) -> list[AlertRule]:
@@ -42,13 +43,13 @@ def model_rules(lake: Lake) -> list[AlertRule]:
 
 
 def chosen(named: str | None) -> Folder:
-    """Return the rules of a folder or of a file, one rule of the starter set, or all of it.
+    """Return the rules of a folder or of a file, one rule of the project, or all of them.
 
     Raises:
         DefinitionError: There is no such folder, file or rule.
     """
     if named is None:
-        return read_folder(STARTER)
+        return read_folder(rules_folder())
     path = Path(named)
     if path.is_dir():
         return read_folder(path)
@@ -56,19 +57,19 @@ def chosen(named: str | None) -> Folder:
         return _only(read_folder(path.parent), lambda origin, _: file_of(origin) == path.name)
     name = named.removesuffix(".yml")
     found = _only(
-        read_folder(STARTER),
+        read_folder(rules_folder()),
         lambda origin, id_: name in {file_of(origin).removesuffix(".yml"), id_},
     )
     if not (found.rules or found.thresholds):
         raise DefinitionError(
-            f"{named} is no folder, no file, and no rule of the starter set",
-            hint="`strandline rules list` shows the starter set; or name a folder with Sigma rules.",
+            f"{named} is no folder, no file, and no rule of the project",
+            hint="`strandline rules list` shows those; or name a folder with Sigma rules.",
         )
     return found
 
 
 def read_rules(folder: Path | None) -> Folder:
-    """Return the rules of a folder, or of the starter set.
+    """Return the rules of a folder, or of the project.
 
     Raises:
         DefinitionError: There is no such folder.
@@ -77,7 +78,7 @@ def read_rules(folder: Path | None) -> Folder:
         raise DefinitionError(
             f"there is no folder {folder}", hint="name a folder with Sigma rules, or none."
         )
-    return read_folder(folder or STARTER)
+    return read_folder(folder or rules_folder())
 
 
 def refused_words(found: Folder) -> str:
@@ -89,10 +90,10 @@ def refused_words(found: Folder) -> str:
 
 def folder_of(named: str | None) -> Path:
     """Return the folder in which the files of these rules are."""
-    path = Path(named) if named is not None else STARTER
+    path = Path(named) if named is not None else rules_folder()
     if path.is_dir():
         return path
-    return path.parent if path.is_file() else STARTER
+    return path.parent if path.is_file() else rules_folder()
 
 
 def compared(named: str, own: str | None) -> Folder:
@@ -103,7 +104,7 @@ def compared(named: str, own: str | None) -> Folder:
     """
     if Path(named).exists():
         return chosen(named)
-    place = Path(own) if own and Path(own).exists() else STARTER
+    place = Path(own) if own and Path(own).exists() else rules_folder()
     folder = place if place.is_dir() else place.parent
     with TemporaryDirectory() as scratch:
         _unpack(folder, named, Path(scratch))
@@ -142,6 +143,19 @@ def _only(folder: Folder, wanted: Callable[[str, str], bool]) -> Folder:
         tuple(each for each in folder.refused if wanted(each.origin, "")),
         tuple(rule for rule in folder.thresholds if wanted(rule.origin, rule.id)),
     )
+
+
+def tried(folder: Path) -> tuple[str, str]:
+    """Return what `strandline doctor` says of a folder, and what to do; the latter is empty where all is well."""
+    if not folder.is_dir():
+        return f"there is no folder {folder}", "correct `rules`, or make the folder."
+    try:
+        read = read_folder(folder)
+    except (UnreadableError, OSError) as error:
+        return str(error), "correct `rules`."
+    refused = len(read.refused)
+    hint = "`strandline rules lint` names each with its reason." if refused else ""
+    return f"{len(read.every)} rules in {folder}, {refused} refused", hint
 
 
 READ_AGAIN = 10.0

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from jobs.bronze import alerts, process_events
+from jobs.alerting.tables import bronze as alerts
+from jobs.bronze import process_events
 from jobs.engine.accounting.close_ledger import close_feeds
 from jobs.engine.accounting.feed_balance import feed_balances
 from jobs.engine.storage.lake import Lake

@@ -11,6 +11,8 @@ from secrets import token_hex
 import pytest
 from pyspark.sql import SparkSession
 
+from jobs.alerting.rules.live import feeds
+from jobs.alerting.rules.model_rule import model_rule
 from jobs.bronze import network_connections as bronze
 from jobs.core.errors import DefinitionError, TransientError
 from jobs.core.model import Clusters, Demand, Model
@@ -30,8 +32,6 @@ from jobs.engine.storage.locks import lease
 from jobs.engine.storage.open_table import opened
 from jobs.engine.trust import drifts
 from jobs.models.unusual_traffic import MODEL
-from jobs.rules.live import feeds
-from jobs.rules.model_rule import model_rule
 from jobs.silver import network_connections as silver
 from tests.engine.records import make
 from tests.support import lakes

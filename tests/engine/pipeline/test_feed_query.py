@@ -12,6 +12,9 @@ from threading import Thread
 import pytest
 from pyspark.sql import SparkSession
 
+from jobs.alerting.rules.alert import alert_id
+from jobs.alerting.rules.live import feeds
+from jobs.alerting.tables.silver import FIELDS
 from jobs.core.errors import DataError
 from jobs.core.feed import Feed
 from jobs.core.modes import AvailableNow, Continuous, FeedMode, MicroBatch, RealTime
@@ -22,9 +25,6 @@ from jobs.engine.runtime.jvm import running_tasks
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries, last_entry
 from jobs.engine.storage.place import Place
-from jobs.rules.alert import alert_id
-from jobs.rules.live import feeds
-from jobs.silver.alerts import FIELDS
 from tests.engine.records import drop, make
 from tests.rules.test_correlate import RULES
 from tests.support.feeds import DECODES, feed, records, send, start

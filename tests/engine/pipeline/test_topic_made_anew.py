@@ -6,9 +6,10 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import rules
-from jobs.bronze import alerts, process_events
+from jobs.alerting import rules
+from jobs.alerting.tables import bronze as alerts
 from jobs.bronze import device_telemetry as bronze
+from jobs.bronze import process_events
 from jobs.core.received import RECEIVED
 from jobs.engine.kafka import admin
 from jobs.engine.kafka.recreated import WAY

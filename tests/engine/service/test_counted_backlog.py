@@ -11,6 +11,9 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
+from jobs.alerting.rules.counting import Counting
+from jobs.alerting.rules.handover import Stage
+from jobs.alerting.rules.threshold_rule import Counted
 from jobs.bronze import user_actions as bronze
 from jobs.core.feed import CountingFeed
 from jobs.core.modes import AvailableNow
@@ -22,9 +25,6 @@ from jobs.engine.service.feed_host import FeedHost
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries
 from jobs.engine.storage.spark_checkpoint import kafka_ends
-from jobs.rules.counting import Counting
-from jobs.rules.handover import Stage
-from jobs.rules.threshold_rule import Counted
 from jobs.silver import user_actions as silver
 from tests.engine.records import make
 from tests.rules.test_correlate import BY_USER, rule

@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
+from jobs.alerting.delivery.courier import Courier
+from jobs.alerting.delivery.delivery_books import Books
+from jobs.alerting.delivery.delivery_desk import Desk
+from jobs.alerting.delivery.delivery_host import DeliveryHost
+from jobs.alerting.delivery.notice import Payload
+from jobs.alerting.delivery.sinks import File, KafkaTopic, Sink, Webhook
+from jobs.alerting.rules.alert_rule import Severity
 from jobs.core.errors import TransientError
 from jobs.core.topic import Topic
 from jobs.engine.kafka.topic_log import Log
 from jobs.engine.kafka.topic_writer import TopicWriter
-from jobs.engine.service.courier import Courier
-from jobs.engine.service.delivery_books import Books
-from jobs.engine.service.delivery_desk import Desk
-from jobs.engine.service.delivery_host import DeliveryHost
-from jobs.engine.service.notice import Payload
 from jobs.engine.service.receivers import receivers
-from jobs.engine.service.sinks import File, KafkaTopic, Sink, Webhook
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
-from jobs.rules.alert_rule import Severity
 from tests.engine.records import drop, expire, make
 from tests.support.logged import Logged
 from tests.support.notices import Hands, Receiver, alert, send

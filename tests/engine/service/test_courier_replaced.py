@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.engine.service.courier import Courier
-from jobs.engine.service.delivery_desk import Desk
+from jobs.alerting.delivery.courier import Courier
+from jobs.alerting.delivery.delivery_desk import Desk
+from jobs.alerting.delivery.sinks import Webhook
 from jobs.engine.service.receivers import LOCK, receivers
-from jobs.engine.service.sinks import Webhook
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.store_lease import FencedError
 from tests.support.notices import Receiver, alert, send

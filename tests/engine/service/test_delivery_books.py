@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobs.alerting.delivery.delivery_books import Books, books
+from jobs.alerting.delivery.notice import Alert, RuleWords, notice
+from jobs.alerting.rules.alert_rule import Severity
 from jobs.core.errors import DataError
-from jobs.engine.service.delivery_books import Books, books
-from jobs.engine.service.notice import Alert, RuleWords, notice
 from jobs.engine.storage.place import Place
-from jobs.rules.alert_rule import Severity
 from tests.support.rows import NOON
 
 NUMBERS = st.integers(0, 50)

@@ -50,7 +50,7 @@ def live(lake: Lake) -> dict[str, str]:
 
 
 def test_a_promotion_adds_to_what_is_live(lake: Lake, base: Path) -> None:
-    """The first one to the starter set, the next one to the one before."""
+    """The first one to the project's, the next one to the one before."""
     first = put(lake, base, {"below/a.yml": b"a"})
     second = put(lake, base, {"b.yml": b"b"}, without=["first.yml"])
 

@@ -3,11 +3,11 @@
 from datetime import date, timedelta
 from typing import Any
 
+from jobs.alerting.history.alert_lookup import newest_alerts
+from jobs.alerting.tables import gold
 from jobs.engine.runtime.settings import settings
 from jobs.engine.storage.lake import Lake
 from jobs.engine.trust import report_server
-from jobs.engine.trust.alert_lookup import newest_alerts
-from jobs.gold import alerts as gold
 from jobs.operate.alerts.pages import alert_pages
 from tests.engine.trust.test_report_server import asked
 from tests.support.raised import alert, raised

@@ -9,10 +9,8 @@ from datetime import datetime, timedelta
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.engine.repair.closed_range import Span
-from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.read_version import rows_now
-from jobs.engine.trust.backtest import (
+from jobs.alerting.declared import find
+from jobs.alerting.history.backtest import (
     SAMPLES,
     TOP,
     Asked,
@@ -22,11 +20,13 @@ from jobs.engine.trust.backtest import (
     figures,
     found,
 )
-from jobs.rules.alert import alert_id
-from jobs.rules.alert_rule import AlertRule
-from jobs.rules.condition import AllOf, AnyOf, Glob, Text
-from jobs.rules.evaluate import holds
-from jobs.rules.sources import find
+from jobs.alerting.rules.alert import alert_id
+from jobs.alerting.rules.alert_rule import AlertRule
+from jobs.alerting.rules.condition import AllOf, AnyOf, Glob, Text
+from jobs.alerting.rules.evaluate import holds
+from jobs.engine.repair.closed_range import Span
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.read_version import rows_now
 from jobs.silver import process_events as silver
 from quality.report.backtest import Change, RuleFigures
 from tests.support.rows import NOON

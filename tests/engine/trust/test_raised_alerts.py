@@ -7,12 +7,11 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from jobs.alerting.history.backtest import backtest
+from jobs.alerting.rules.alert import raised
+from jobs.alerting.tables import gold, silver
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.read_version import rows_now
-from jobs.engine.trust.backtest import backtest
-from jobs.gold import alerts as gold
-from jobs.rules.alert import raised
-from jobs.silver import alerts as silver
 from jobs.silver import process_events
 from quality.report.backtest import Change, RuleFigures
 from tests.engine.trust import test_backtest as those

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 import pytest
 from pyspark.sql import SparkSession
 
+from jobs.alerting.declared import find, rules_folder
+from jobs.alerting.history.rule_cost import costly, slow_rules
+from jobs.alerting.rules.sigma.folder import read_folder
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.storage.lake import Lake
 from jobs.engine.trust import rule_cost
-from jobs.engine.trust.rule_cost import costly, slow_rules
-from jobs.rules.sigma.folder import STARTER, read_folder
-from jobs.rules.sources import find
 from tests.support.starts import STARTS, believed
 
 
@@ -41,7 +41,7 @@ def test_each_rule_is_tried_on_the_events_of_a_table(
     believed(lake, STARTS)
     source = find("process_events")
     assert source is not None
-    rules = [rule for rule in read_folder(STARTER).rules if rule.source == source]
+    rules = [rule for rule in read_folder(rules_folder()).rules if rule.source == source]
     span = Span.of_micros(0, 1 << 51)
 
     monkeypatch.setattr(rule_cost, "LIMIT", float("inf"))

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.rules.sigma.folder import Folder, read_folder
-from jobs.rules.threshold_rule import Comparison, Counted
+from jobs.alerting.rules.sigma.folder import Folder, read_folder
+from jobs.alerting.rules.threshold_rule import Comparison, Counted
 
 FAILED = """
 title: failed

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.rules.sigma.folder import STARTER, read_folder
+from jobs.alerting.declared import rules_folder
+from jobs.alerting.rules.sigma.folder import read_folder
 from tests.rules.sigma import broken
 
 SECONDS = 20.0
@@ -74,7 +75,7 @@ def test_a_rule_without_an_id_is_named_after_its_file(tmp_path: Path) -> None:
 
 
 def test_every_starter_rule_runs_and_has_examples_of_both_kinds() -> None:
-    found = read_folder(STARTER)
+    found = read_folder(rules_folder())
 
     assert found.refused == ()
     every = [*found.rules, *found.thresholds]
