@@ -19,6 +19,7 @@ from jobs.engine.runtime.settings import Settings
 from jobs.engine.runtime.store_away import KeysRefusedError, StoreAwayError
 from jobs.engine.service.catch_up_time import of_pulse
 from jobs.engine.service.desired_state import Order, order
+from jobs.engine.service.heartbeat import near_beat
 from jobs.engine.service.receivers import receivers
 from jobs.engine.storage.damage import remedy
 from jobs.engine.storage.lake import Lake
@@ -28,7 +29,6 @@ from jobs.operate.ledger import notices
 from jobs.operate.status import (
     Status,
     brought_up,
-    kept_near,
     nearest_danger,
     readers_of,
     silence,
@@ -116,7 +116,7 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
 
 def _show_near(where: Lake, error: LakeError, *, as_json: bool) -> None:
     """Show what this machine has of a lake whose store does not answer: the copy of the heartbeat, which is written first."""
-    beat, lives = kept_near(where)
+    beat = near_beat(where, where.heartbeat)
     since = beat["at"] if beat else None
     if as_json:
         emit(
@@ -124,7 +124,7 @@ def _show_near(where: Lake, error: LakeError, *, as_json: bool) -> None:
                 "lake": str(where.root),
                 "condition": {"well": False, "says": error.message},
                 "known_since": since,
-                "stream": {**beat, "alive": lives} if beat else None,
+                "stream": beat,
             }
         )
         return
@@ -133,7 +133,7 @@ def _show_near(where: Lake, error: LakeError, *, as_json: bool) -> None:
     if beat is None:
         say("stream  no stream has written a heartbeat on this machine; of others nothing is known")
     else:
-        runs = f"process {beat['pid']} runs" if lives else "not running"
+        runs = f"process {beat['pid']} runs" if beat["alive"] else "not running"
         say(
             f"stream  {runs} on this machine, last heartbeat at {since}; more is not known since then"
         )

@@ -9,6 +9,7 @@ from jobs import catalog
 from jobs.cli import stopping
 from jobs.cli.place import LakeOption
 from jobs.cli.screen import note, record
+from jobs.core.errors import TransientError
 from jobs.engine.runtime import clock
 from jobs.operate import lakes
 from jobs.operate.words import seconds
@@ -43,6 +44,7 @@ def metrics(
     r"""Serve the figures of a lake for Prometheus until Ctrl-C, at /metrics: streams, lag, ledger, gates, leases, alerts.
 
     It needs no Spark and no broker, and changes nothing. While no stream runs, Kafka is asked for what bronze has not read.
+    Where the object store does not answer, the page has within five seconds what this machine knows, and --once exits with 3.
 
     \b
     strandline metrics
@@ -65,6 +67,8 @@ def metrics(
     if once:
         look.look()
         record(look.text().removesuffix("\n"))
+        if look.away:
+            raise SystemExit(TransientError.exit_code)
         return
     asked = stopping.asked()
     with look.served(host, port) as bound:

@@ -1,6 +1,5 @@
 """Whether the programs of a lake are alive, and its own broker brought up."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -13,11 +12,10 @@ from jobs.engine.kafka import admin, local_broker
 from jobs.engine.kafka.local_broker import Broker
 from jobs.engine.pipeline import radar
 from jobs.engine.runtime import clock
-from jobs.engine.runtime.holders import is_there
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.service.condition import Condition, condition
 from jobs.engine.service.desired_state import Order, order
-from jobs.engine.service.heartbeat import heartbeat, near
+from jobs.engine.service.heartbeat import heartbeat
 from jobs.engine.service.stream_health import SILENT
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.retired import fed
@@ -82,16 +80,6 @@ def status_of(found: Settings, where: Lake) -> Status:
         starting=starting,
         condition=condition(where, clock.now(), starting=starting),
     )
-
-
-def kept_near(where: Lake) -> tuple[dict[str, Any] | None, bool]:
-    """Return what this machine has of a lake whose store does not answer: the last heartbeat, and whether its program lives here.
-
-    It is the copy of the heartbeat, which is written first.
-    """
-    kept = near(where, where.heartbeat).text()
-    beat: dict[str, Any] | None = json.loads(kept) if kept else None
-    return beat, bool(beat and beat["alive"] and is_there(beat))
 
 
 def silence(beat: Mapping[str, Any]) -> str:

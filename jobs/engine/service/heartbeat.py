@@ -33,6 +33,15 @@ def near(lake: Lake, file: Place) -> Place:
     return lake.near / file.name
 
 
+def near_beat(lake: Lake, file: Place) -> dict[str, Any] | None:
+    """Return the last heartbeat that a program of this machine has written, and whether that program lives here; the store is not asked."""
+    text = near(lake, file).text()
+    if text is None:
+        return None
+    beat: dict[str, Any] = json.loads(text)
+    return {**beat, "alive": bool(beat["alive"] and is_there(beat))}
+
+
 def heartbeat(lake: Lake, now: datetime, file: Place | None = None) -> dict[str, Any] | None:
     """Return the last heartbeat; a stream that is gone is not alive, whatever its last heartbeat has.
 

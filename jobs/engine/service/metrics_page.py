@@ -3,12 +3,15 @@
 A look reads the lake at an interval, however often it is scraped: a scrape is answered from memory, so it is quick and costs an
 object store no request. Each part of a look is read by itself: one that fails keeps its last samples and is named by
 ``strandline_look_failed``, and the others go on.
+
+A store that does not answer is asked once, briefly, and not part by part: then what this machine has of its own programs is shown, and
+``strandline_part_timestamp_seconds`` says since when no more is known of the rest.
 """
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, generate_latest, start_http_server
@@ -16,8 +19,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 
-from jobs.core.errors import DefinitionError
+from jobs.core.errors import DefinitionError, LakeError
 from jobs.core.table import Table
+from jobs.engine.runtime.store_away import KeysRefusedError, StoreAwayError
 from jobs.engine.service import lake_metrics, ledger_metrics, process_metrics
 from jobs.engine.service.ledger_metrics import LedgerFigures
 from jobs.engine.service.metric import Metric, Sample
@@ -30,11 +34,20 @@ FAILED = Metric(
     "1 if a part of the last look at the lake failed; its other metrics are those of an earlier look.",
     ("part",),
 )
+PART_AT = Metric(
+    "strandline_part_timestamp_seconds",
+    "When a part of the lake was read last; its metrics are as old.",
+    ("part",),
+)
+AWAY = Metric(
+    "strandline_store_away",
+    "1 if the lake's object store did not answer at the last look, or refused the keys.",
+)
 LOOKED_AT = Metric("strandline_look_timestamp_seconds", "When the last look at the lake ended.")
 LOOK_TOOK = Metric("strandline_look_duration_seconds", "Duration of the last look at the lake.")
 
 METRICS = (
-    *(BUILD, FAILED, LOOKED_AT, LOOK_TOOK),
+    *(BUILD, FAILED, PART_AT, AWAY, LOOKED_AT, LOOK_TOOK),
     *process_metrics.METRICS,
     *ledger_metrics.METRICS,
     *lake_metrics.METRICS,
@@ -66,6 +79,9 @@ class LakeLook(Collector):
         self._ledger = LedgerFigures(tables, lake)
         self._parts: dict[str, list[Sample]] = {}
         self._reasons: dict[str, str] = {}
+        self._read_at: dict[str, float] = {}
+        self.away: LakeError | None = None
+        """Why the store did not answer at the last look; None where it did, or where the lake is on a disk."""
 
     def look(self) -> None:
         """Read the lake."""
@@ -88,19 +104,31 @@ class LakeLook(Collector):
             tables.extend(self._ledger.follow())
             yield from self._ledger.samples(behind, self._clock())
 
-        self._read("processes", processes)
-        self._read("unread", unread)
-        self._read("ledger", ledger)
-        self._read("gates", lambda: lake_metrics.of_gates(tables, lake))
-        self._read("leases", lambda: lake_metrics.of_leases(lake))
-        self._read("receivers", lambda: lake_metrics.of_receivers(lake))
-        self._read("radar", lambda: lake_metrics.of_radar(lake))
-        self._read("machine", lambda: lake_metrics.of_machine(lake))
+        was_away, self.away = self.away is not None, _store_away(lake)
+        parts: dict[str, Callable[[], Iterable[Sample]]] = {
+            "processes": processes,
+            "unread": unread,
+            "ledger": ledger,
+            "gates": lambda: lake_metrics.of_gates(tables, lake),
+            "leases": lambda: lake_metrics.of_leases(lake),
+            "receivers": lambda: lake_metrics.of_receivers(lake),
+            "radar": lambda: lake_metrics.of_radar(lake),
+            "machine": lambda: lake_metrics.of_machine(lake),
+        }
+        for part, samples in parts.items():
+            if self.away:
+                self._parts.setdefault(part, [])
+            else:
+                self._read(part, samples)
+        if self.away:
+            self._show_what_is_known(self.away, is_news=not was_away)
         self._parts["look"] = [
             BUILD.of(1, version("strandline")),
+            AWAY.of(self.away is not None),
             LOOKED_AT.of(self._clock().timestamp()),
             LOOK_TOOK.of(time.monotonic() - begun),
-            *(FAILED.of(part in self._reasons, part) for part in self._parts if part != "look"),
+            *(FAILED.of(part in self._reasons, part) for part in parts),
+            *(PART_AT.of(at, part) for part, at in self._read_at.items()),
         ]
 
     def collect(self) -> Iterator[Family]:
@@ -150,6 +178,17 @@ class LakeLook(Collector):
         registry.register(self)
         return registry
 
+    def _show_what_is_known(self, why: LakeError, *, is_news: bool) -> None:
+        """Show what this machine knows; the rest is as it was read last, and the reason is reported once."""
+        at = self._read_at.get("processes")
+        since = f"since {datetime.fromtimestamp(at, UTC).isoformat()}" if at else "yet"
+        if is_news:  # its words have figures, which change from look to look
+            self._on_failure(f"{why.message}; more than this machine has is not known {since}")
+        parts = [each for each in self._parts if each != "look"]
+        self._reasons = dict.fromkeys(parts, why.message)
+        known = process_metrics.of_this_machine(self._lake, self._parts["processes"])
+        self._parts["processes"] = list(known)
+
     def _read(self, part: str, samples: Callable[[], Iterable[Sample]]) -> None:
         """Replace the samples of a part, unless they cannot be read."""
         try:
@@ -160,5 +199,22 @@ class LakeLook(Collector):
                 self._on_failure(reason)
             self._reasons[part] = reason
             self._parts.setdefault(part, [])
+            if isinstance(error, StoreAwayError | KeysRefusedError):
+                self.away = error  # each further part would wait for it as long
         else:
             self._reasons.pop(part, None)
+            self._read_at[part] = self._clock().timestamp()
+
+
+def _store_away(lake: Lake) -> LakeError | None:
+    """Return why the store of a lake does not answer; None where it does, or where the lake is on a disk."""
+    if lake.root.is_local:
+        return None
+    # Not imported above: few lakes are on a store, and its client takes time.
+    from jobs.engine.storage.object_client import refuse_silent  # noqa: PLC0415  # as above
+
+    try:
+        refuse_silent(lake.formats.path)
+    except (StoreAwayError, KeysRefusedError) as error:
+        return error
+    return None

@@ -4,13 +4,13 @@ What is wrong with a program is what the watchdog finds (jobs/engine/service/str
 alarm of Dagster say the same.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
 from jobs.engine.runtime.jvm import BUSY
 from jobs.engine.service.desired_state import order
-from jobs.engine.service.heartbeat import heartbeat
+from jobs.engine.service.heartbeat import heartbeat, near_beat
 from jobs.engine.service.metric import Metric, Sample
 from jobs.engine.service.program import ALERTS, STREAM, Program
 from jobs.engine.service.stream_health import HANDED_OVER, TURN, Ill, is_silent, watch
@@ -100,21 +100,7 @@ class Processes:
         """Yield the metrics of each program, of the stream's tables and of the feeds."""
         for program in PROGRAMS:
             yield from self._of(program)
-        for name, pulse in _alive(self._beats[STREAM]).items():
-            failing = pulse.get("failing")
-            yield TRIES.of(failing["tries"] if failing else 0, name)
-            yield GONE.of(bool(pulse.get("broken")), name)
-            yield WAITS.of(bool(pulse.get("gate")), name, "gate")
-            why = _reason(pulse.get("away") or "")
-            for each in REASONS:
-                yield WAITS.of(why == each, name, each)
-            yield STATE.of(pulse.get("state", 0), name)
-        for name, pulse in _alive(self._beats[ALERTS]).items():
-            yield FEED_READ.of(pulse["read"], name)
-            yield FEED_WRITTEN.of(pulse["written"], name)
-            yield FEED_AWAY.of(bool(pulse["away"]), name)
-            if pulse["lag"] is not None:
-                yield FEED_LAG.of(pulse["lag"], name)
+        yield from _pulses(self._beats)
 
     def _of(self, program: Program) -> Iterator[Sample]:
         asked, beat, name = self._orders[program], self._beats[program], program.name
@@ -131,7 +117,54 @@ class Processes:
             yield BEAT_AT.of(datetime.fromisoformat(beat["at"]).timestamp(), name)
 
 
+def of_this_machine(lake: Lake, before: Iterable[Sample]) -> Iterator[Sample]:
+    """Yield what is known while the store does not answer: of programs of this machine their last heartbeat, else what was known before.
+
+    Args:
+        lake: The lake.
+        before: What an earlier look has shown.
+    """
+    beats = {each: near_beat(lake, each.heartbeat(lake)) for each in PROGRAMS}
+    here = [each for each, beat in beats.items() if beat]
+    news = {metric for each in here for metric in PULSES[each]}
+    names = {(each.name,) for each in here}
+    for sample in before:
+        if sample.metric not in news and not (
+            sample.metric in {UP, BEAT_AT} and sample.labels in names
+        ):
+            yield sample
+    for program, beat in beats.items():
+        if beat:
+            yield UP.of(beat["alive"], program.name)
+            yield BEAT_AT.of(datetime.fromisoformat(beat["at"]).timestamp(), program.name)
+    yield from _pulses(beats)
+
+
+def _pulses(beats: Mapping[Program, Beat | None]) -> Iterator[Sample]:
+    """Yield what the heartbeats have of each table and each feed."""
+    for name, pulse in _alive(beats[STREAM]).items():
+        failing = pulse.get("failing")
+        yield TRIES.of(failing["tries"] if failing else 0, name)
+        yield GONE.of(bool(pulse.get("broken")), name)
+        yield WAITS.of(bool(pulse.get("gate")), name, "gate")
+        why = _reason(pulse.get("away") or "")
+        for each in REASONS:
+            yield WAITS.of(why == each, name, each)
+        yield STATE.of(pulse.get("state", 0), name)
+    for name, pulse in _alive(beats[ALERTS]).items():
+        yield FEED_READ.of(pulse["read"], name)
+        yield FEED_WRITTEN.of(pulse["written"], name)
+        yield FEED_AWAY.of(bool(pulse["away"]), name)
+        if pulse["lag"] is not None:
+            yield FEED_LAG.of(pulse["lag"], name)
+
+
 PROGRAMS = (STREAM, ALERTS)
+PULSES = {
+    STREAM: (TRIES, GONE, WAITS, STATE),
+    ALERTS: (FEED_READ, FEED_WRITTEN, FEED_LAG, FEED_AWAY),
+}
+"""What each program measures of its tables or feeds."""
 REASONS = ("outage", "busy", "handed_over", "turn")
 """Why a table waits that no gate holds back; only the first is a service that is away."""
 
