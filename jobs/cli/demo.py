@@ -49,7 +49,7 @@ def demo(
     """
     found = play.found()
     began = time.monotonic()
-    where, truth, sheets = filled(lake, lambda address: _send(found, events, address), note)
+    where, truth, sheets = filled(lake, lambda *to: _send(found, events, *to), note)
     print_sheets(sheets)
     refuse_imbalance(sheets)
     refuse_untruth(sheets, truth)
@@ -61,11 +61,11 @@ def demo(
     _what_next(where, sheets)
 
 
-def _send(found: Play, events: int, address: str) -> Truth:
+def _send(found: Play, events: int, where: Lake, address: str) -> Truth:
     until = clock.now().replace(minute=0, second=0, microsecond=0)
-    asked = Asked(events=events, until=until, options={})
+    asked = Asked(events=events, until=until, options={}, makes_topics=True)
     with progress("events sent", events) as advance:
-        sent, truth = send(found, asked, address, {}, advance)
+        sent, truth = send(found, asked, where, address, {}, advance)
     note(f"{sent.events:,} events sent in {sent.seconds:.1f} s")
     if not sent.is_whole:
         raise KeyboardInterrupt

@@ -32,6 +32,13 @@ RateOption = Annotated[
 TruthOption = Annotated[
     Path | None, typer.Option(help="File for the expected counts of each table.")
 ]
+MakeTopicsOption = Annotated[
+    bool,
+    typer.Option(
+        "--make-topics",
+        help="Create topics that a cluster of STRANDLINE_KAFKA lacks; on the lake's own broker that is done anyhow.",
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -50,13 +57,15 @@ def produce(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     until: UntilOption = None,
     rate: RateOption = None,
     truth: TruthOption = None,
+    make_topics: MakeTopicsOption = False,
     lake: LakeOption = None,
     as_json: JsonOption = False,
     **options: object,
 ) -> None:
     r"""Send the project's play events to its topics, and print the counts that its tables must have of them.
 
-    The events are those of `play.py` in the project's package, which has the options between --rate and --truth.
+    The events are those of `play.py` in the project's package, which has the options between --rate and --truth. A topic that
+    a table has read and that was deleted is never made anew.
 
     \b
     strandline produce --events 500000 --truth truth.json
@@ -70,10 +79,11 @@ def produce(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         rate=rate,
         options={name: _given(value) for name, value in options.items()},
         truth=truth is not None,
+        makes_topics=make_topics or found.kafka is None,
     )
     _refuse_unwritable(truth)
     with progress("events sent", events) as advance:
-        sent, expected = send(play.found(), asked, address, found.kafka_options, advance)
+        sent, expected = send(play.found(), asked, where, address, found.kafka_options, advance)
     if truth is not None:
         truth.write_text(json.dumps(expected.as_dict(), indent=2) + "\n")
     if as_json:

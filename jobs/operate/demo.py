@@ -30,13 +30,13 @@ Sent = TypeVar("Sent")
 
 
 def filled(
-    lake: str | None, send: Callable[[str], Sent], says: Says
+    lake: str | None, send: Callable[[Lake, str], Sent], says: Says
 ) -> tuple[Lake, Sent, list[Balance]]:
     """Send events through an empty lake, and return where each is.
 
     Args:
         lake: The lake that was named.
-        send: Sends the events to the broker at an address.
+        send: Sends the events of a lake to the broker at an address.
         says: Hears of what takes time.
 
     Returns:
@@ -50,7 +50,7 @@ def filled(
     says("starting a Kafka broker …")
     with local_broker.for_this_work(where) as running:
         admin.make_missing(running.address, catalog.tables())  # also topics that get no event
-        sent = send(running.address)
+        sent = send(where, running.address)
         _run_tables(where, running.address, says)
     return where, sent, sheets_of(where)
 

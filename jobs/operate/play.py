@@ -23,7 +23,7 @@ from jobs.project import package
 KINDS = (bool, int, float, str, datetime, timedelta)
 """The types of an option."""
 AT_ONCE = "at_once"
-TAKEN = ("events", "until", "rate", "truth", "lake", "json", "as_json", "help")
+TAKEN = ("events", "until", "rate", "truth", "make_topics", "lake", "json", "as_json", "help")
 """Options of the verb itself."""
 SHAPE = "let `events(count, until)` yield strandline.Record, the oldest first."
 

@@ -5,11 +5,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from jobs import catalog
-from jobs.core.errors import DataError
+from jobs.core.errors import DataError, DefinitionError
 from jobs.core.kind import Layer
+from jobs.core.topic import Topic
 from jobs.engine.accounting.balance_sheet import Balance
+from jobs.engine.accounting.left_topics import read_before
+from jobs.engine.kafka import admin
 from jobs.engine.kafka.records import Counts, Foreseen, Planned
+from jobs.engine.kafka.recreated import WAY
 from jobs.engine.kafka.send_records import Sent, at_once, send_records
+from jobs.engine.storage.lake import Lake
 from jobs.operate.play import Play
 
 
@@ -54,6 +59,7 @@ class Asked:
         rate: Events a second; as fast as possible when absent.
         options: The play's own options.
         truth: Whether the expected counts are wanted.
+        makes_topics: Whether a topic that the cluster lacks is created.
     """
 
     events: int
@@ -61,16 +67,18 @@ class Asked:
     rate: float | None = None
     options: Mapping[str, object]
     truth: bool = False
+    makes_topics: bool = False
 
 
-def send(
+def send(  # noqa: PLR0913, PLR0917  # one call: what, for which lake, to which cluster
     play: Play,
     asked: Asked,
+    where: Lake,
     address: str,
     kafka_options: Mapping[str, str],
     on_progress: Callable[[int], None],
 ) -> tuple[Sent, Truth]:
-    """Send the events of a play.
+    """Send the events of a play to the topics that a lake reads.
 
     Raises:
         DefinitionError: The play or an option is refused; nothing was sent.
@@ -81,6 +89,13 @@ def send(
     if asked.truth:
         play.refuse_unforeseen(made)
     topics = {topic.name: topic for table in catalog.tables() for topic in table.topics}
+
+    def make(topic: Topic) -> None:
+        refuse_gone(topic, where, address)
+        if not asked.makes_topics:
+            raise _lacking(topic, address)
+        admin.create_topic(address, topic.name, topic.partitions, kafka_options)
+
     sent = send_records(
         address,
         kafka_options,
@@ -89,11 +104,38 @@ def send(
         count=asked.events,
         rate=asked.rate,
         on_progress=on_progress,
+        on_absent=make,
     )
     own = {"until": asked.until, "events": asked.events, **asked.options}
     plan = made.plan() if isinstance(made, Planned) else own
     tables = made.expected() if isinstance(made, Foreseen) else None
     return sent, Truth(plan={**plan, "rate": asked.rate}, topics=sent.topics, tables=tables)
+
+
+def refuse_gone(topic: Topic, where: Lake, address: str) -> None:
+    """Refuse to make a topic anew that a table has read: its new records would have the places of those that were read.
+
+    Raises:
+        DefinitionError: One has.
+    """
+    for table in catalog.tables():
+        if topic.name in read_before(table, where):
+            raise DefinitionError(
+                f"the topic {topic.name} does not exist at {address} any more, and {table.id} has read it; "
+                "no event was sent to it",
+                hint=f"do not make it anew: {WAY}",
+                topic=topic.name,
+                table=table.id,
+            )
+
+
+def _lacking(topic: Topic, address: str) -> DefinitionError:
+    return DefinitionError(
+        f"the topic {topic.name} does not exist at {address}; no event was sent to it",
+        hint=f"ask the operators of the cluster to create it with {topic.partitions} partitions, "
+        "or type the same with --make-topics, which creates it with the cluster's own replication.",
+        topic=topic.name,
+    )
 
 
 def refuse_untruth(sheets: Sequence[Balance], truth: Truth) -> None:

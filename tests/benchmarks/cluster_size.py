@@ -64,7 +64,7 @@ def main() -> int:
             "XDG_STATE_HOME": str(work / "state"),
         }
         words = ("--events", wanted.backlog, "--until", f"{SINCE:%Y-%m-%d}")
-        succeeded("produce", *words, env=env)
+        succeeded("produce", "--make-topics", *words, env=env)
         plan = Plan(
             since=SINCE,
             until=SINCE + timedelta(days=1),

@@ -2,21 +2,37 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from jobs.core.errors import DataError, DefinitionError
+from jobs.core.received import RECEIVED
 from jobs.engine.accounting.balance_sheet import Balance
+from jobs.engine.kafka.admin import topics
 from jobs.engine.kafka.records import Counts
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.ledger import Entry
+from jobs.engine.storage.place import Place
 from jobs.operate.send_play import Truth, refuse_untruth
 from tests.cli.typed import Answer, strandline
+from tests.support.by_hand import commit, create
 
 TOPIC = '''"""Parcels."""
 
 from strandline import Ingested, Topic
 
 TABLE = Ingested(name="parcels", reads=(Topic(name="parcels", partitions=2),))
+'''
+OTHERS = '''"""Letters, and a topic to which no event of play goes."""
+
+from strandline import Ingested, Topic
+
+TABLE = Ingested(
+    name="letters",
+    reads=(Topic(name="TOPIC", partitions=2), Topic(name="TOPIC-silent", partitions=2)),
+)
 '''
 PLAIN = '''"""Parcels of play."""
 
@@ -123,6 +139,76 @@ def test_options_of_a_play_are_options_of_the_verb_and_its_counts_are_written(br
     }
     assert isinstance(answer.json, dict)
     assert {name: answer.json[name] for name in found} == found
+
+
+def on_cluster(broker: Path) -> str:
+    """Return the address of a broker as a cluster of one's own: another lake names it."""
+    address = strandline("up", "--json", cwd=broker).succeeded().json
+    assert isinstance(address, dict)
+    return str(address["address"])
+
+
+@contextmanager
+def letters(project: Path, topic: str) -> Iterator[None]:
+    """Let the project have a second table, of a topic of this name and one to which nothing is sent; play goes to the first."""
+    module = project / "post/bronze/letters.py"
+    module.write_text(OTHERS.replace("TOPIC", topic))
+    (project / "post/play.py").write_text(PLAIN.replace('topic="parcels"', f'topic="{topic}"'))
+    yield
+    module.unlink()
+
+
+@pytest.mark.kafka
+def test_on_a_cluster_of_others_a_topic_is_made_with_consent_and_only_one_that_gets_events(
+    broker: Path, tmp_path: Path
+) -> None:
+    """All declared topics were made on it, those without an event too, and without a question."""
+    address = on_cluster(broker)
+    env = {"STRANDLINE_KAFKA": address, "STRANDLINE_LAKE": str(tmp_path / "lake")}
+
+    with letters(broker, "letters"):
+        refused = strandline("produce", "--events", 3, cwd=broker, env=env)
+        before = topics(address, {})
+        strandline("produce", "--events", 3, "--make-topics", cwd=broker, env=env).succeeded()
+        after = topics(address, {})
+
+    assert refused.code == 2, refused.printed
+    assert f"the topic letters does not exist at {address}; no event was sent" in refused.err
+    assert "create it with 2 partitions" in refused.err
+    assert {name: after[name] for name in {*after} - {*before}} == {"letters": 2}
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("where", ["own", "cluster"])
+def test_a_topic_that_was_read_and_deleted_is_not_made_anew(
+    broker: Path, tmp_path: Path, where: str
+) -> None:
+    """Its new records would have the places of those that were read."""
+    address, name = on_cluster(broker), f"gone-{where}"
+    others = {"STRANDLINE_KAFKA": address, "STRANDLINE_LAKE": str(tmp_path)}
+    lake = Lake(Place.of(str(broker / ".lake" if where == "own" else tmp_path)))
+    table = lake.root / "bronze" / "letters"
+    read = Entry(
+        table="bronze.letters",
+        mode="stream",
+        stream=f"{name}@a1",
+        batch=3,
+        source=name,
+        offsets={f"{name}/0": (0, 7)},
+    )
+    create(table, RECEIVED)
+    commit(table, [], read.encoded())
+
+    with letters(broker, name):
+        words = ("produce", "--events", 3, "--make-topics")
+        refused = strandline(*words, cwd=broker, env={} if where == "own" else others)
+    table.remove()
+
+    assert refused.code == 2, refused.printed
+    assert f"the topic {name} does not exist at {address} any more" in refused.err
+    assert "bronze.letters has read it" in refused.err
+    assert "do not make it anew" in refused.err
+    assert name not in topics(address, {})
 
 
 @pytest.mark.kafka

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.kafka, pytest.mark.timeout(900)]
 CHAIN = ("bronze.dhcp_events", "silver.dhcp_events", "gold.ip_holds")
 """With state that Python keeps: workers of Spark's, in executors and in the driver, import the project."""
 
-SENT = ("--events", 1_500, "--seed", 20, "--until", "2026-11-01")
+SENT = ("--make-topics", "--events", 1_500, "--seed", 20, "--until", "2026-11-01")
 
 
 @pytest.fixture

@@ -219,7 +219,17 @@ def _restore_one(bucket: Place, lake: tuple[object, ...], env: Mapping[str, str]
 
 
 def _send(seed: int, env: Mapping[str, str]) -> None:
-    succeeded("produce", "--events", EVENTS, "--seed", seed, "--until", "2026-11-01", env=env)
+    succeeded(
+        "produce",
+        "--make-topics",
+        "--events",
+        EVENTS,
+        "--seed",
+        seed,
+        "--until",
+        "2026-11-01",
+        env=env,
+    )
 
 
 def _kill_within_a_stream(

@@ -111,4 +111,4 @@ def _send(number: int, env: dict[str, str]) -> None:
     """
     until = FIRST + timedelta(days=number)
     words = ("--events", EVENTS, "--seed", number, "--hours", 0.15, "--until", until)
-    inside.succeeded("produce", *words, env=env)
+    inside.succeeded("produce", "--make-topics", *words, env=env)

@@ -104,7 +104,7 @@ def _send(hours: Iterator[int], env: Mapping[str, str]) -> None:
         "--until",
         f"{until:%Y-%m-%dT%H:%M}",
     )
-    succeeded("produce", *words, env=env)
+    succeeded("produce", "--make-topics", *words, env=env)
 
 
 def _moved(

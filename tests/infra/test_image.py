@@ -83,7 +83,17 @@ def _world(s3: S3Server, bucket: Place, tmp_path: Path) -> Iterator[dict[str, st
         broker = local_broker.up(disk)
         env = {"STRANDLINE_KAFKA": broker.address, **s3.environment}
         succeeded("up", "--lake", disk.root)
-        succeeded("produce", "--events", 3_000, "--seed", 1, "--until", "2026-11-01", env=env)
+        succeeded(
+            "produce",
+            "--make-topics",
+            "--events",
+            3_000,
+            "--seed",
+            1,
+            "--until",
+            "2026-11-01",
+            env=env,
+        )
         try:
             history = postgres.url("history", user="dagster")
             yield {**env, "STRANDLINE_LAKE": str(bucket), "STRANDLINE_POSTGRES": history}

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from jobs.core.topic import Topic
+from jobs.engine.kafka.admin import create_topic
 from jobs.engine.kafka.send_records import at_once, send_records
 from jobs.operate.send_play import Truth
 from jobs.play.domain import Part, domain, readings
@@ -41,6 +43,7 @@ def send(  # noqa: PLR0913  # as the engine's
         count=plan.events,
         rate=rate,
         on_progress=on_progress,
+        on_absent=lambda topic: made(address, topic, options),
     )
     return Sent(
         events=sent.events,
@@ -48,6 +51,11 @@ def send(  # noqa: PLR0913  # as the engine's
         truth=Truth(plan=playing.plan(), topics=sent.topics, tables=playing.expected()),
         is_whole=sent.is_whole,
     )
+
+
+def made(address: str, topic: Topic, options: Mapping[str, str]) -> None:
+    """Make a topic."""
+    create_topic(address, topic.name, topic.partitions, options)
 
 
 def truth(plan: Plan, parts: Sequence[Part] | None = None) -> Truth:

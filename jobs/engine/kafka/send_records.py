@@ -24,7 +24,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from jobs.core.errors import DataError, DefinitionError, TransientError
 from jobs.core.record import Record
 from jobs.core.topic import Topic
-from jobs.engine.kafka.admin import JAVA_ONLY, create_topic
+from jobs.engine.kafka.admin import JAVA_ONLY
+from jobs.engine.kafka.admin import topics as existing
 from jobs.engine.kafka.records import Played, Records
 from jobs.engine.kafka.slices import Backlog
 from jobs.engine.runtime.interrupt import Interrupt
@@ -106,8 +107,9 @@ def send_records(  # noqa: PLR0913  # one call that needs no preparation
     count: int,
     rate: float | None = None,
     on_progress: Callable[[int], None] = lambda _: None,
+    on_absent: Callable[[Topic], None],
 ) -> Sent:
-    """Send the records of a play; create topics that do not exist.
+    """Send the records of a play.
 
     The first Ctrl-C ends the run after the current portion, in good order; a second one at once.
 
@@ -119,6 +121,7 @@ def send_records(  # noqa: PLR0913  # one call that needs no preparation
         count: How many they are about, for what is said when the broker goes away.
         rate: Events a second, whatever the broker could take; None is as fast as possible.
         on_progress: Called with the number of events acknowledged so far, several times a second.
+        on_absent: Called before the first record of a topic that the cluster lacks; creates it, or refuses.
 
     Raises:
         DefinitionError: The address, an option or a topic is malformed or refused, or a record is none.
@@ -126,18 +129,20 @@ def send_records(  # noqa: PLR0913  # one call that needs no preparation
         DataError: The topics have grown by less than what the broker acknowledged.
     """
     size = at_once(rate)
-    for topic in topics:
-        create_topic(address, topic.name, topic.partitions, options)
-    log = Backlog(address, options, topics)
-    try:
-        before = _end(log)
-        with Interrupt() as interrupt:
-            known = {topic.name for topic in topics}
-            sending = _Sending(address, options, count, rate, on_progress)
-            sent = sending.run(_portions(records, size, known), interrupt)
-        grown = _end(log) - before
-    finally:
-        log.close()
+    has = existing(address, options)
+    known = {topic.name: topic for topic in topics}
+    absent = {name for name in known if name not in has}
+    before = _ends(address, options, [each for each in topics if each.name in has])
+
+    def demand(name: str) -> None:
+        if name in absent:
+            on_absent(known[name])
+            absent.remove(name)
+
+    with Interrupt() as interrupt:
+        sending = _Sending(address, options, count, rate, on_progress)
+        sent = sending.run(_portions(records, size, known, demand), interrupt)
+    grown = _ends(address, options, [known[name] for name in known if name not in absent]) - before
     if grown < sent.events:
         raise DataError(
             f"{sent.events} events were acknowledged, but their topics have grown by {grown} only",
@@ -156,10 +161,13 @@ class _Portion:
     topics: Mapping[str, int]
 
 
-def _portions(records: Played, size: int, known: Collection[str]) -> Iterator[_Portion]:
+def _portions(
+    records: Played, size: int, known: Collection[str], demand: Callable[[str], None]
+) -> Iterator[_Portion]:
     single: list[Row] = []
     for each in records:
         topic = _topic(each, known)
+        demand(topic)
         if isinstance(each, Record):
             arrived_at = int(each.arrived_at.timestamp() * 1000)
             single.append((topic, each.key, each.value, arrived_at))
@@ -305,8 +313,16 @@ class _Sending:
         self.complaint = error.str()
 
 
-def _end(log: Backlog) -> int:
+def _ends(address: str, options: Mapping[str, str], topics: Sequence[Topic]) -> int:
     """Return the sum of the end offsets of the topics."""
+    log = Backlog(address, options, topics)
+    try:
+        return _end(log)
+    finally:
+        log.close()
+
+
+def _end(log: Backlog) -> int:
     # For a moment after a topic was created its partitions may answer "not leader" (seen on a busy machine).
     deadline = time.monotonic() + SETTLED_WITHIN
     while True:
