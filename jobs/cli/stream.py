@@ -10,13 +10,14 @@ from jobs.cli import place, stopping
 from jobs.cli.place import JsonOption, LakeOption, TablesArgument
 from jobs.cli.run import MaxOffsets, run_and_show
 from jobs.cli.screen import emit, grid, is_terminal, live, logged, note, say, show
+from jobs.core.errors import DefinitionError
 from jobs.core.modes import MicroBatch
 from jobs.engine.runtime.jvm import kill
 from jobs.engine.runtime.log_files import bound
 from jobs.engine.runtime.open_files import refuse_too_many
 from jobs.engine.service.stream_host import Host
+from jobs.engine.service.stream_options import AUTO, MAX_OFFSETS
 from jobs.engine.service.stream_options import EVERY as EVERY_OPTION
-from jobs.engine.service.stream_options import MAX_OFFSETS
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.locks import refuse_if_taken
 from jobs.operate import lakes
@@ -27,6 +28,14 @@ from jobs.operate.stream_log import StreamLog, log_books, waits_for
 from jobs.operate.words import seconds
 
 EVERY = "5s"
+KeptMaxOffsets = Annotated[
+    str | None,
+    typer.Option(
+        "--max-offsets",
+        metavar="<number or auto>",
+        help="Most records in one batch, also at later starts; `auto` lets speed and memory choose again.",
+    ),
+]
 WhyOption = Annotated[str, typer.Option("--why", help="Reason; `strandline status` shows it.")]
 
 
@@ -122,7 +131,7 @@ def resume(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     every: Annotated[
         str | None, typer.Option(help=f"Time from batch to batch; {EVERY} when absent.")
     ] = None,
-    max_offsets: MaxOffsets = None,
+    max_offsets: KeptMaxOffsets = None,
     everything: Annotated[
         bool, typer.Option("--all", help="All tables, when fewer were named the last time.")
     ] = False,
@@ -138,14 +147,17 @@ def resume(  # noqa: PLR0913, PLR0917  # each is an option of the command line
     \b
     strandline resume
     strandline resume --every 1s
+    strandline resume --max-offsets auto
     """
     if every is not None:
         seconds(every)
+    if max_offsets is not None:
+        _refuse_no_bound(max_offsets)
     lakes.named(tables)
     words = [
         *(tables or ()),
         *((EVERY_OPTION, every) if every else ()),
-        *((MAX_OFFSETS, str(max_offsets)) if max_offsets else ()),
+        *((MAX_OFFSETS, max_offsets) if max_offsets else ()),
     ]
     found, where = lakes.configured(lake)
     stream = always(found, where)
@@ -160,6 +172,14 @@ def resume(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         emit({"pid": pid})
     else:
         say(f"the stream runs (process {pid}); `strandline pause` stops it")
+
+
+def _refuse_no_bound(most: str) -> None:
+    if most != AUTO and not (most.isdecimal() and int(most) > 0):
+        raise DefinitionError(
+            f"{most!r} is no number of records in a batch",
+            hint=f"write a number above 0, or `{MAX_OFFSETS} {AUTO}` to let speed and memory choose.",
+        )
 
 
 def pause(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = False) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 EVERY = "--every"
 MAX_OFFSETS = "--max-offsets"
+AUTO = "auto"
+"""The value that takes an option of the last start back: it is chosen again as if it had never been named."""
 
 
 def merged(
@@ -19,7 +21,8 @@ def merged(
     former, options = _apart(last)
     tables, newer = _apart(asked)
     chosen = tables or (() if everything else former)
-    return (*chosen, *(word for pair in {**options, **newer}.items() for word in pair))
+    kept = {name: value for name, value in {**options, **newer}.items() if value != AUTO}
+    return (*chosen, *(word for pair in kept.items() for word in pair))
 
 
 def _apart(words: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:

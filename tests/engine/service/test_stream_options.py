@@ -13,6 +13,7 @@ LAST = ("bronze.a", "silver.a", "--every", "5s", "--max-offsets", "100")
         ((), LAST),
         (("--every", "1s"), ("bronze.a", "silver.a", "--every", "1s", "--max-offsets", "100")),
         (("--max-offsets", "5"), ("bronze.a", "silver.a", "--every", "5s", "--max-offsets", "5")),
+        (("--max-offsets", "auto"), ("bronze.a", "silver.a", "--every", "5s")),
         (("silver.b",), ("silver.b", "--every", "5s", "--max-offsets", "100")),
     ],
 )
