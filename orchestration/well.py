@@ -152,20 +152,15 @@ def _found(
         seen = condition(stream.lake, at, starting=stream.is_starting())
     except (StoreAwayError, KeysRefusedError) as error:
         return Condition(troubles=(Trouble(what=AWAY, says=error.message, hint=error.hint or ""),))
-    known = {name for each in seen.troubles for name in each.tables}
-    more = [
+    return seen.beside(
         Trouble(**{**each, "tables": tuple(each["tables"])})
         for each in (_torn(lake) if torn is None else torn)
-        if not known.intersection(each["tables"])
-    ]
-    return Condition(troubles=(*more, *seen.troubles), calm=seen.calm)
+    )
 
 
 def _torn(lake: LakeResource) -> list[dict[str, Any]]:
-    """Return the torn tables as the sensor's cursor keeps them; on a store each look is a request, so its tables are left out."""
+    """Return the torn tables as the sensor's cursor keeps them."""
     where = lake.lake()
-    if not where.root.is_local:
-        return []
     return [
         {"what": each.what, "says": each.says, "tables": list(each.tables), "page": each.page}
         | {"hint": each.hint}

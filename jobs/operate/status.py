@@ -13,7 +13,7 @@ from jobs.engine.kafka.local_broker import Broker
 from jobs.engine.pipeline import radar
 from jobs.engine.runtime import clock
 from jobs.engine.runtime.settings import Settings
-from jobs.engine.service.condition import Condition, condition
+from jobs.engine.service.condition import Condition, condition, damaged
 from jobs.engine.service.desired_state import Order, order
 from jobs.engine.service.heartbeat import heartbeat
 from jobs.engine.service.stream_health import SILENT
@@ -78,7 +78,9 @@ def status_of(found: Settings, where: Lake) -> Status:
         alerts=live,
         promoted=promoted,
         starting=starting,
-        condition=condition(where, clock.now(), starting=starting),
+        condition=condition(where, clock.now(), starting=starting).beside(
+            damaged(catalog.tables(), where)
+        ),
     )
 
 

@@ -18,6 +18,7 @@ from jobs.engine.pipeline.readers import How, readers
 from jobs.engine.pipeline.shadow_lake import Promotion, Shadow
 from jobs.engine.repair.rebuild import can_be_read
 from jobs.engine.runtime import clock
+from jobs.engine.service.desired_state import Order, write
 from jobs.engine.service.maintain import Policy, maintain
 from jobs.engine.service.metrics_page import LakeLook
 from jobs.engine.service.set_aside import mend
@@ -69,6 +70,25 @@ def lake(tmp_path: Path) -> Lake:
 def newest(lake: Lake, table: Table) -> Path:
     path = lake.table(table)
     return commit_file(path, latest_version(path)).local
+
+
+@pytest.mark.parametrize("damages", [cut, emptied, of_zeros])
+def test_status_names_it_while_the_stream_is_paused(
+    lake: Lake, damages: Callable[[Path], None]
+) -> None:
+    """It said *all is well; the stream is paused*, and the ledger, the metrics and Dagster said that a table is damaged."""
+    write(lake, Order(runs=False, at=clock.now().isoformat(), by="on-call"))
+    before = strandline("status", "--lake", lake.root)
+    damages(newest(lake, GOLD))
+
+    found = strandline("status", "--lake", lake.root)
+    said = strandline("status", "--lake", lake.root, "--json").json
+
+    assert "well    yes: all is well; the stream is paused" in before.out
+    assert f"well    no: {GOLD.id} " in found.out
+    assert isinstance(said, dict)
+    assert said["condition"]["well"] is False
+    assert GOLD.id in said["condition"]["says"]
 
 
 @pytest.mark.parametrize("damages", [cut, emptied, of_zeros, without_its_end])

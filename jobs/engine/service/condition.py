@@ -1,11 +1,11 @@
 """Is it well? One sentence about a lake, and below it all that is wrong, the gravest first.
 
-``strandline status`` and Dagster's first asset say the same, because both ask here; the asset alone adds ``damaged``, which reads a
-log of each table. What is asked is small: the orders and
-heartbeats of the programs, and some files of one sentence each; no log of a table is read whole.
+``strandline status`` and Dagster's first asset say the same, because both ask here. What is asked is small: the orders and heartbeats
+of the programs, and some files of one sentence each. ``damaged`` reads the newest commit of each table, because a stream that is
+paused has not tried to: 22 ms of a processor for 25 tables, 217 ms for 205; on a store, where each is a request, it is left out.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -67,6 +67,12 @@ class Condition:
         """Return whether a person is needed now."""
         return any(each.grave for each in self.troubles)
 
+    def beside(self, damaged: Iterable[Trouble]) -> "Condition":
+        """Return it with damaged tables that it does not name yet, which no stream may have tried to read."""
+        known = {name for each in self.troubles for name in each.tables}
+        more = [each for each in damaged if not known.intersection(each.tables)]
+        return Condition(troubles=(*more, *self.troubles), calm=self.calm)
+
     @property
     def sentence(self) -> str:
         """Return it in one sentence."""
@@ -101,8 +107,8 @@ def condition(lake: Lake, now: datetime, *, starting: bool = False) -> Condition
 
 
 def damaged(tables: Sequence[Table], lake: Lake) -> Iterator[Trouble]:
-    """Yield the tables whose newest commit cannot be read, whether a stream runs or not."""
-    for table in tables:
+    """Yield the tables whose newest commit cannot be read, whether a stream runs or not; on a store none is looked at."""
+    for table in tables if lake.root.is_local else ():
         path = lake.table(table)
         try:
             version = latest_version(path) if lake.exists(table) else -1
