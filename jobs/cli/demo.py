@@ -11,7 +11,7 @@ import typer
 from jobs import catalog
 from jobs.cli.graph import picture
 from jobs.cli.ledger import print_sheets
-from jobs.cli.screen import draw, note, progress, say
+from jobs.cli.screen import as_typed, draw, note, progress, say
 from jobs.core.kind import Layer
 from jobs.engine.accounting.balance_sheet import Balance
 from jobs.engine.runtime import clock
@@ -78,11 +78,12 @@ def _what_next(where: Lake, sheets: Sequence[Balance]) -> None:
     silver = [
         each.id for each in catalog.tables() if each.layer is Layer.SILVER and each.id in with_rows
     ]
+    program = as_typed()
     say("\ntry next:")
     if silver:
-        say(f'  .venv/bin/strandline query {lake} "FROM {silver[0]} LIMIT 5"')
-    say(f"  .venv/bin/strandline verify {lake} --all")
-    say(f"  .venv/bin/strandline up {lake} && .venv/bin/strandline stream {lake} --every 1s")
+        say(f'  {program} query {lake} "FROM {silver[0]} LIMIT 5"')
+    say(f"  {program} verify {lake} --all")
+    say(f"  {program} up {lake} && {program} stream {lake} --every 1s")
 
 
 def _short(root: Place) -> str:

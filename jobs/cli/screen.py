@@ -6,9 +6,12 @@ Colour never carries a meaning alone.
 
 import json
 import math
+import shlex
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -41,6 +44,16 @@ def say(text: str) -> None:
 def note(text: str) -> None:
     """Print a line to the standard error, beside the answer, which a program may read."""
     ERR.print(escape(text))
+
+
+def as_typed() -> str:
+    """Return the program as it was typed: its name where the shell finds it by that, else its path from here."""
+    given = Path(sys.argv[0])
+    found = shutil.which(given.name)
+    if found and Path(found).absolute() == given.absolute():
+        return given.name
+    at, here = given.absolute(), Path.cwd()
+    return shlex.quote(str(at.relative_to(here) if at.is_relative_to(here) else at))
 
 
 def complain(text: str) -> None:

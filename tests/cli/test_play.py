@@ -1,12 +1,14 @@
 """The play of a project: its options are those of the verb, and what it expects is printed and compared with the ledger."""
 
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from jobs.cli.screen import as_typed
 from jobs.core.errors import DataError, DefinitionError
 from jobs.core.received import RECEIVED
 from jobs.engine.accounting.balance_sheet import Balance
@@ -280,6 +282,29 @@ def test_an_argument_that_is_no_option_is_refused(
         assert answer.code == 2
         assert f"post.play: the argument {sentence}" in answer.err
     assert " produce " in strandline("--help", cwd=project).succeeded().out
+
+
+@pytest.mark.parametrize(
+    ("at", "on_path", "typed"),
+    [
+        ("tools/strandline", True, "strandline"),
+        ("tools/strandline", False, "tools/strandline"),
+        ("my tools/strandline", False, "'my tools/strandline'"),
+    ],
+)
+def test_what_is_tried_next_is_typed_as_the_demo_was(
+    at: str, typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, on_path: bool
+) -> None:
+    """It was `.venv/bin/strandline`, which is not there for who has installed the wheel."""
+    program = tmp_path / at
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(program.parent) if on_path else "")
+    monkeypatch.setattr(sys, "argv", [str(program), "demo"])
+
+    assert as_typed() == typed
 
 
 def test_the_ledger_is_compared_with_what_the_play_expects() -> None:
