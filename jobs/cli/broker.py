@@ -10,6 +10,7 @@ from jobs import catalog
 from jobs.cli.place import JsonOption, LakeOption
 from jobs.cli.screen import emit, note, say
 from jobs.core.errors import LakeError, TransientError
+from jobs.core.table import Streamed
 from jobs.core.topic import Topic
 from jobs.engine.accounting.undeclared import undeclared
 from jobs.engine.kafka import admin, local_broker
@@ -243,7 +244,7 @@ def _say_stream(beat: Mapping[str, Any] | None) -> None:
             elif said := of_pulse(pulse):
                 say(f"        {name}: {said}")
             if (unmoved := pulse.get("unmoved") or 0) >= UNMOVED:
-                say(f"        {name}: {pulse['running']} has not moved for {unmoved:,} s")
+                say(f"        {name}: {pulse['running']} {_still(name)} for {unmoved:,} s")
             if broken := pulse.get("broken"):
                 say(f"        {name}: {broken}")
                 say(f"        hint: {remedy(name)}")
@@ -254,6 +255,12 @@ def _say_stream(beat: Mapping[str, Any] | None) -> None:
                 say(f"        hint: {failing['hint']}")
     else:
         say("stream  not running" + (f"; last heartbeat at {beat['at']}" if beat else ""))
+
+
+def _still(name: str) -> str:
+    """Say what is known of a batch since: only of a stream's own are the jobs, tasks and rows looked at while it runs."""
+    is_seen = all(isinstance(each, Streamed) for each in catalog.tables() if each.id == name)
+    return "has not moved" if is_seen else "works, or waits for Spark, and has committed nothing"
 
 
 def _say_alerts(beat: Mapping[str, Any]) -> None:

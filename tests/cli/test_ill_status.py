@@ -77,6 +77,21 @@ def test_a_batch_that_does_not_move_is_named(tmp_path: Path) -> None:
     )
 
 
+def test_of_a_first_large_batch_of_bronze_it_is_not_said_that_it_has_not_moved(
+    tmp_path: Path,
+) -> None:
+    """Its rows are counted when it commits; it moved, and was said not to beside *all is well*."""
+    beats(Lake(tmp_path), seconds_ago=1, of=BRONZE, running="a batch", unmoved=75)
+
+    found = strandline("status", "--lake", tmp_path).out
+
+    assert "has not moved" not in found
+    assert (
+        f"{BRONZE.id}: a batch works, or waits for Spark, and has committed nothing for 75 s"
+        in (found)
+    )
+
+
 def test_a_disk_that_is_nearly_full_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
