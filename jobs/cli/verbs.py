@@ -276,9 +276,9 @@ GROUPS: dict[str, dict[str, Verb]] = {
     "Project": {
         "init": Verb("Make a project of your own.", "its drafts", "the new folder"),
         "new": Verb(
-            "Write the module and the test of a table.",
+            "Write the draft of a table or of alerts, and its test.",
             "the tables of the project",
-            "two files of the project, which must not be there",
+            "files of the project, none of which must be there",
         ),
         "setup": Verb(
             "Fetch Java and jars where they are missing.",

@@ -26,6 +26,7 @@ from jobs.engine.storage.place import Place
 from jobs.engine.storage.rule_shelf import Promotion
 from jobs.engine.trust.watched_job import Show
 from jobs.operate.alerts import promotion
+from jobs.operate.alerts.examples import refuse_other_columns
 from jobs.operate.alerts.rules import compared
 from jobs.operate.listener import Progress, Says
 from jobs.operate.report import written
@@ -126,9 +127,11 @@ def tried(trial: Trial, spark: SparkSession, says: Says, progress: Progress) -> 
     """Run rules over history.
 
     Raises:
-        DefinitionError: The range has no event, or a rule that is to go live contradicts an example of its own.
+        DefinitionError: The range has no event, a source declares a column that its table does not have, or a rule that is
+            to go live contradicts an example of its own.
     """
     words, lake = trial.words, trial.lake
+    refuse_other_columns(trial.there, spark)
     if words.promote:
         promotion.refuse_contradicted(trial.own, spark)
     known = {source: extent(spark, source.table, lake) for source in trial.there}

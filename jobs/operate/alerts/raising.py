@@ -19,6 +19,7 @@ from jobs.engine.pipeline.runner import Site
 from jobs.engine.runtime.settings import Settings
 from jobs.engine.storage.lake import Lake
 from jobs.operate import lakes, session
+from jobs.operate.alerts.examples import refuse_other_columns
 from jobs.operate.alerts.rules import read_rules, refused_words
 from jobs.operate.listener import Says
 
@@ -41,7 +42,11 @@ def feeds_of(folder: Path, says: Says, also: Sequence[AlertRule] = ()) -> list[F
 
 
 def ready_to_raise(found: Settings, where: Lake, mode: FeedMode, says: Says) -> Site:
-    """Start a Spark that has a thread for each partition that rules may look at, also those that are added later."""
+    """Start a Spark that has a thread for each partition that rules may look at, also those that are added later.
+
+    Raises:
+        DefinitionError: A source declares a column that its table does not have.
+    """
     address = lakes.demanded_address(found, where)
     scored = [source for each in catalog.models() if (source := model_source(each))]
     read = [source for each in (*sources(), *scored) for source in each.table.upstream]
@@ -55,4 +60,6 @@ def ready_to_raise(found: Settings, where: Lake, mode: FeedMode, says: Says) -> 
         return lakes.address(found, where) or local_broker.remembered(where)
 
     sized = found.model_copy(update={"cores": cores})
-    return session.site(sized, where.open_for_writing(), found.kafka, locate=locate, says=says)
+    site = session.site(sized, where.open_for_writing(), found.kafka, locate=locate, says=says)
+    refuse_other_columns(sources(), site.spark)
+    return site
