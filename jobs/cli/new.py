@@ -46,7 +46,7 @@ def new_topic(name: NameArgument) -> None:
     strandline new topic orders
     """
     facts = {"topic": name.replace("_", "-")}
-    _say(drafts.write(Layer.BRONZE, name, (drafts.TOPIC, drafts.TOPIC_TEST), facts))
+    _say(drafts.write(Layer.BRONZE, name, facts))
 
 
 @new.command("silver")
@@ -58,7 +58,7 @@ def new_silver(name: NameArgument, reads: ReadsOption) -> None:
     """
     source = drafts.source(reads, {Layer.BRONZE})
     facts = {"source": source.name}
-    _say(drafts.write(Layer.SILVER, name, (drafts.SILVER, drafts.SILVER_TEST), facts))
+    _say(drafts.write(Layer.SILVER, name, facts))
 
 
 @new.command("gold")
@@ -76,7 +76,7 @@ def new_gold(name: NameArgument, reads: ReadsOption) -> None:
         "event_at": str(source.event_at),
         "kind": "Recomputed" if source.replaces_rows else "Windowed",
     }
-    _say(drafts.write(Layer.GOLD, name, (drafts.GOLD, drafts.GOLD_TEST), facts))
+    _say(drafts.write(Layer.GOLD, name, facts))
 
 
 @new.command("alerts")

@@ -9,12 +9,10 @@ from pathlib import Path
 
 from infra.home import ROOT
 from jobs.core.errors import DefinitionError
+from jobs.operate.drafts import SUFFIX, filled
 from jobs.project import ENGINE
 
 DRAFTS = ROOT / "infra" / "project"
-SUFFIX = ".txt"
-"""A draft is text: tools that look for modules and tests must not find these."""
-
 PACKAGE = "package"
 NAME = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")
 TAKEN = {*ENGINE, "tests", "pytest", "ruff"}
@@ -35,17 +33,17 @@ def make(folder: Path) -> str:
         )
     package = name.replace("-", "_")
     words = {
-        "{{name}}": name,
-        "{{package}}": package,
-        "{{upper}}": package.upper(),
-        "{{version}}": version("strandline"),
-        "{{next}}": str(int(version("strandline").partition(".")[0]) + 1),
+        "name": name,
+        "package": package,
+        "upper": package.upper(),
+        "version": version("strandline"),
+        "next": str(int(version("strandline").partition(".")[0]) + 1),
     }
     try:
         for draft in sorted(DRAFTS.rglob(f"*{SUFFIX}")):
             place = root / _target(draft, package)
             place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(_filled(draft.read_text(encoding="utf-8"), words), encoding="utf-8")
+            place.write_text(filled(draft, words), encoding="utf-8")
     except OSError as error:
         raise DefinitionError(
             f"{error.filename or root} cannot be written: {error.strerror}",
@@ -91,9 +89,3 @@ def _target(draft: Path, package: str) -> Path:
     """Return where a draft goes, below the project's folder."""
     first, *rest = draft.relative_to(DRAFTS).with_suffix("").parts
     return Path(package if first == PACKAGE else first, *rest)
-
-
-def _filled(text: str, words: dict[str, str]) -> str:
-    for mark, word in words.items():
-        text = text.replace(mark, word)
-    return text
