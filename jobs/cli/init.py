@@ -23,17 +23,26 @@ def init(
             help="A folder that does not exist or is empty; its name is the project's.",
         ),
     ],
+    demo: Annotated[
+        bool,
+        typer.Option("--demo", help="Write the example: tables, models, rules and play."),
+    ] = False,
 ) -> None:
     r"""Make a project of one's own: a topic, a silver and a gold table with their tests, a Makefile and a CI file.
 
+    With --demo the tables are those of the example, a fleet of devices and its network, which `strandline demo` in
+    that folder then fills; they import the public interface alone, and are yours to change.
+
     \b
     strandline init shop
+    strandline init --demo fleet
     """
-    name = make(folder)
+    name = make(folder, of_example=demo)
     say(f"made the project {name} in {folder.absolute()}")
     say("")
     say("try next:")
     say(f"  cd {folder}")
     # The environment that runs this has the engine already.
-    say(f"  make test BIN={Path(sys.prefix) / 'bin'}")
-    say(f"  make demo BIN={Path(sys.prefix) / 'bin'}")
+    programs = Path(sys.prefix) / "bin"
+    say(f"  make test BIN={programs}")
+    say(f"  {programs / 'strandline'} demo" if demo else f"  make demo BIN={programs}")

@@ -1,26 +1,38 @@
-"""A project of one's own is written: a topic, a silver and a gold table with their tests, a Makefile and a CI file."""
+"""A project of one's own is written: tables with their tests and a play, a Makefile and a CI file.
+
+Its tables are a topic, a silver and a gold table of a shop, or those of the example (jobs/operate/example.py).
+"""
 
 import keyword
 import re
 import sys
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
 from infra.home import ROOT
 from jobs.core.errors import DefinitionError
+from jobs.operate import example
 from jobs.operate.drafts import SUFFIX, filled
 from jobs.project import ENGINE
 
 DRAFTS = ROOT / "infra" / "project"
+"""What every project has."""
+SHOP, FLEET = (ROOT / "infra" / name for name in ("shop", "fleet"))
+"""What a project of the one or the other tables has beside it."""
 PACKAGE = "package"
 NAME = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")
 TAKEN = {*ENGINE, "tests", "pytest", "ruff"}
 """Packages that a project needs and that may not be installed yet."""
 
 
-def make(folder: Path) -> str:
+def make(folder: Path, *, of_example: bool = False) -> str:
     """Write the files of a project into a folder, and return the name of the project.
+
+    Args:
+        folder: Its folder.
+        of_example: Whether its tables, models and play are those of the example.
 
     Raises:
         DefinitionError: The folder is not empty or cannot be written, or its name is no name for a project.
@@ -40,10 +52,10 @@ def make(folder: Path) -> str:
         "next": str(int(version("strandline").partition(".")[0]) + 1),
     }
     try:
-        for draft in sorted(DRAFTS.rglob(f"*{SUFFIX}")):
-            place = root / _target(draft, package)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(filled(draft, words), encoding="utf-8")
+        for place, text in _files(words, of_example=of_example):
+            file = root / place
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise DefinitionError(
             f"{error.filename or root} cannot be written: {error.strerror}",
@@ -85,7 +97,11 @@ def _is_importable(package: str) -> bool:
     return any(Path(each).parent != Path.cwd() for each in places)
 
 
-def _target(draft: Path, package: str) -> Path:
-    """Return where a draft goes, below the project's folder."""
-    first, *rest = draft.relative_to(DRAFTS).with_suffix("").parts
-    return Path(package if first == PACKAGE else first, *rest)
+def _files(words: Mapping[str, str], *, of_example: bool) -> Iterator[tuple[Path, str]]:
+    """Yield the place of each file below the project's folder, and its text."""
+    for drafts in (DRAFTS, FLEET if of_example else SHOP):
+        for draft in sorted(drafts.rglob(f"*{SUFFIX}")):
+            first, *rest = draft.relative_to(drafts).with_suffix("").parts
+            yield Path(words["package"] if first == PACKAGE else first, *rest), filled(draft, words)
+    if of_example:
+        yield from example.files_of(words["package"])

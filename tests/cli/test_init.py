@@ -1,12 +1,20 @@
 """``strandline init`` makes a project and touches nothing that is there; what it makes runs in tests/e2e/test_package.py."""
 
+import ast
+import json
 import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import typer
 
+from jobs import catalog
 from jobs.cli import main
+from jobs.operate.example import of_a_project
+from tests.architecture import tree
 from tests.cli.inside import strandline, succeeded
 
 
@@ -86,3 +94,96 @@ def test_the_commands_of_its_front_page_can_be_typed(tmp_path: Path) -> None:
     assert len(lines) >= 6
     for verb, *words in lines:
         group.commands[verb].make_context(verb, words)
+
+
+LIBRARIES = {"numpy", "pyspark"}
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the example as a project of its own, under another name than its folder here has."""
+    root = tmp_path_factory.mktemp("own") / "fleet"
+    succeeded("init", "--demo", root)
+    return root
+
+
+def imported(text: str) -> Iterator[str]:
+    """Yield the package of each import."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (each.name.partition(".")[0] for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield str(node.module).partition(".")[0]
+
+
+def test_the_example_as_a_project_imports_the_public_interface_alone(fleet: Path) -> None:
+    """Its tables, its model and its play; beside the libraries that they compute with."""
+    texts = [file.read_text() for file in (fleet / "fleet").rglob("*.py")]
+    found = {name for text in texts for name in imported(text)}
+
+    assert found - LIBRARIES - sys.stdlib_module_names == {"strandline", "fleet"}
+
+
+def test_the_example_as_a_project_has_all_that_the_example_has(fleet: Path) -> None:
+    """Nothing of it needs more than a project may import, so nothing stays behind."""
+    parts = ("bronze", "silver", "gold", "models", "play", "rules")
+    example = tree.ROOT / "jobs"
+    had = {
+        file.relative_to(example) for part in parts for file in example.glob(f"{part}/*.[py][ym]*")
+    }
+
+    there = {file.relative_to(fleet / "fleet") for file in (fleet / "fleet").rglob("*.*")}
+
+    assert had | {Path("alerts.py"), Path("__init__.py")} == there
+
+
+def test_the_verbs_find_the_example_in_its_folder(fleet: Path, tmp_path: Path) -> None:
+    """As they find any project, without a Spark."""
+    (tmp_path / "lake").mkdir()
+    tables = typed_in(fleet, tmp_path, "tables", "--json")
+    verdicts = typed_in(fleet, tmp_path, "preflight", "--json")
+    models = typed_in(fleet, tmp_path, "models", "list", "--json")
+
+    assert [each["table"] for each in json.loads(tables)] == [each.id for each in catalog.tables()]
+    assert json.loads(verdicts) == []  # there is no checkpoint yet that anything could contradict
+    assert [each["model"] for each in json.loads(models)] == ["unusual_traffic"]
+
+
+def typed_in(root: Path, folder: Path, *words: str) -> str:
+    """Type a verb in the project's folder, and return what it answers."""
+    done = subprocess.run(
+        [sys.executable, "-m", "jobs.cli", *words, "--lake", str(folder / "lake")],
+        cwd=root,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(tree.ROOT), "TZ": "UTC"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_example_as_a_project_keeps_the_lint_of_a_project(fleet: Path) -> None:
+    """Its `make test` lints first."""
+    for more in ([], ["--select", "I"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "ruff", "check", "--no-cache", *more],
+            cwd=fleet,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+
+
+def test_what_imports_more_of_the_engine_stays_behind_with_all_that_reads_it() -> None:
+    """A project that was written with it would break with the next version."""
+    texts = {
+        "jobs.bronze.plain": "from strandline import Ingested\n",
+        "jobs.silver.plain": "from jobs.bronze import plain as bronze\n",
+        "jobs.bronze.deep": "from jobs.core.table import Ingested\n",
+        "jobs.silver.deep": "from jobs.bronze import deep as bronze\n",
+        "jobs.gold.deep": "import quality.rules\n",
+    }
+
+    assert of_a_project(texts) == {"jobs.bronze.plain", "jobs.silver.plain"}

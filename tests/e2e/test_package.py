@@ -183,6 +183,22 @@ def test_a_verb_of_the_example_says_why_it_is_not_here(wheel: Unpacked, shop: Pa
     assert not re.search(r"^ +alerts ", listed, re.MULTILINE)
 
 
+@pytest.mark.slow
+@pytest.mark.kafka
+@pytest.mark.prove(alone="a broker, and all tables of the example")
+def test_the_example_is_written_and_run_from_the_wheel(wheel: Unpacked, tmp_path: Path) -> None:
+    """Each event is in exactly one place, as its play says; nothing of the clone is on the path."""
+    wheel(tmp_path, "-m", "jobs.cli", "init", "--demo", "fleet")
+    root = tmp_path / "fleet"
+
+    shown = wheel(root, "-m", "jobs.cli", "demo", "--events", "3000")
+
+    assert "balanced: 3,000 events, each in exactly one place" in shown
+    sheets = json.loads(wheel(root, "-m", "jobs.cli", "ledger", "--lake", ".lake/demo", "--json"))
+    assert {"silver.device_telemetry", "gold.site_traffic_1h"} <= {each["table"] for each in sheets}
+    assert all(each["balanced"] for each in sheets)
+
+
 @pytest.mark.prove(alone="ten minutes: everything is installed anew")
 def test_from_a_bare_machine_to_an_answer_and_to_a_newer_engine(tmp_path: Path) -> None:
     """The commands are in bare_machine.sh; here is what must have come of them."""

@@ -11,6 +11,9 @@ from tests.architecture import tree
 
 TYPED = "import sys; from jobs.cli.main import main; sys.exit(main())"
 
+HANGS = 400
+"""Seconds after which a program hangs: mypy reads all that the interface leads to, 34 s of CPU, 134 s beside a whole suite."""
+
 
 def copied(folder: Path) -> Path:
     """Copy what a table and its test need."""
@@ -42,6 +45,6 @@ def tried(
         env={**os.environ, **own, **(env or {})},
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=HANGS,
         check=False,
     )
