@@ -27,6 +27,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.operate import lakes
 from orchestration.failures import KIND
 from orchestration.runbook import Alarm
+from orchestration.store_away import unless_away
 
 LOG = logging.getLogger("strandline.alarm")
 PATIENCE = 10.0
@@ -58,6 +59,7 @@ def alert_of_failures(context: RunFailureSensorContext) -> None:
 
 
 @sensor(minimum_interval_seconds=EVERY, default_status=DefaultSensorStatus.RUNNING)
+@unless_away
 def alert_again() -> SkipReason:
     """Send the kept alarms, oldest first, until one is refused again."""
     _, lake = lakes.configured(None)

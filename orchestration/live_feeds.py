@@ -47,6 +47,7 @@ from orchestration.feed_checks import answer, keeps_up_check, killed
 from orchestration.keys import model_key, topic_key
 from orchestration.resources import LakeResource
 from orchestration.rule_book import Rule
+from orchestration.store_away import unless_away
 from orchestration.watchdog import requests
 from orchestration.well import without_figures
 
@@ -139,6 +140,7 @@ def watch_alerts(feeds: Sequence[LiveFeed]) -> SensorDefinition:
         minimum_interval_seconds=EVERY,
         default_status=DefaultSensorStatus.RUNNING,
     )
+    @unless_away
     def watches(context: SensorEvaluationContext, lake: LakeResource) -> SensorResult | SkipReason:
         """Check and observe the feeds, and request a run when their process must be restarted."""
         return _watched(feeds, context, lake.alerts("watchdog"), clock.now())

@@ -28,6 +28,7 @@ from jobs.alerting.rules.rule_folder import state
 from orchestration import rule_checks
 from orchestration.checks import evaluation
 from orchestration.rule_book import RuleBook, rule_book, rule_folder, why_not
+from orchestration.store_away import unless_away
 
 EVERY = 60
 OLD = 900
@@ -57,6 +58,7 @@ def look_at_rules(topic: AssetKey, keys: Mapping[str, AssetKey]) -> SensorDefini
         minimum_interval_seconds=EVERY,
         default_status=DefaultSensorStatus.RUNNING,
     )
+    @unless_away
     def look(context: SensorEvaluationContext) -> SensorResult | SkipReason:
         """Read the folder if its files have changed, and answer the checks of which the answer is another one."""
         seen = json.loads(context.cursor) if context.cursor else {"reasons": {}}

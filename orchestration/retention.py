@@ -41,6 +41,7 @@ from orchestration.checks import evaluation
 from orchestration.keys import key
 from orchestration.resources import LakeResource
 from orchestration.runbook import Alarm, page
+from orchestration.store_away import unless_away
 
 EVERY = 300
 ANSWERED_EVERY = 3600
@@ -82,6 +83,7 @@ def retention() -> None:
 
 
 @sensor(job=retention, minimum_interval_seconds=EVERY, default_status=DefaultSensorStatus.RUNNING)
+@unless_away
 def watch_retention(
     context: SensorEvaluationContext, lake: LakeResource
 ) -> SensorResult | SkipReason:

@@ -21,6 +21,7 @@ from jobs.engine.runtime.settings import settings
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
 from jobs.operate.alerts.rules import live_folder
+from orchestration.store_away import AWAY, refuse_away
 
 GROUP = "rules"
 
@@ -48,14 +49,24 @@ class RuleBook:
 
 
 def rule_folder() -> Path:
-    """Return the folder of the rules that run."""
+    """Return the folder of the rules that run.
+
+    Raises:
+        StoreAwayError: They are in the lake, whose store does not answer.
+        KeysRefusedError: The same, and it refuses the keys.
+    """
     found = settings()
+    if not found.rules:
+        refuse_away()
     return live_folder(found, Lake(Place.of(found.lake)))
 
 
 def rule_book() -> RuleBook:
-    """Read the folder."""
-    folder = rule_folder()
+    """Read the folder; of a lake whose store does not answer nothing is known, and all else that Dagster has is there."""
+    try:
+        folder = rule_folder()
+    except AWAY as error:
+        return RuleBook(rules={}, refused={}, problem=error.message)
     if not folder.is_dir():
         return RuleBook(rules={}, refused={}, problem=f"there is no folder {folder}")
     try:

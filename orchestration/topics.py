@@ -23,6 +23,7 @@ from jobs.engine.kafka.lag import Ends
 from jobs.engine.kafka.slices import Part
 from orchestration.keys import TOPICS, topic_key
 from orchestration.resources import LakeResource
+from orchestration.store_away import unless_away
 
 EVERY = 60
 
@@ -41,6 +42,7 @@ def topics(sources: Mapping[str, Sequence[AssetKey]]) -> list[AssetSpec]:
 
 
 @sensor(minimum_interval_seconds=EVERY, default_status=DefaultSensorStatus.RUNNING)
+@unless_away
 def look_at_topics(lake: LakeResource) -> SensorResult:
     """Observe all topics: records, offsets, lag."""
     found = [_observed(topic, ends) for table, ends in lake.ends() for topic in table.topics]

@@ -35,6 +35,7 @@ from orchestration.checks import More, evaluation
 from orchestration.keys import key, plain
 from orchestration.links import linked
 from orchestration.resources import LakeResource
+from orchestration.store_away import unless_away
 
 EVERY = 60
 OLD = 300
@@ -57,6 +58,7 @@ def checks() -> list[AssetChecksDefinition]:
 
 
 @sensor(minimum_interval_seconds=EVERY, default_status=DefaultSensorStatus.RUNNING)
+@unless_away
 def look_at_tables(context: SensorEvaluationContext, lake: LakeResource) -> SensorResult:
     """Answer the checks of the tables with new commits, and of those whose last look is old."""
     seen: Seen = json.loads(context.cursor) if context.cursor else {}

@@ -55,6 +55,7 @@ from orchestration.days import begins
 from orchestration.keys import key
 from orchestration.resources import LakeResource
 from orchestration.schedules import unfinished_run
+from orchestration.store_away import AWAY, refuse_away
 from orchestration.vitals import KEEPS_UP
 from orchestration.well import without_figures
 
@@ -83,6 +84,10 @@ def watchdog(context: SensorEvaluationContext, lake: LakeResource) -> SensorResu
     """Check, warn, and request a run when the stream must be restarted."""
     stream, moment = lake.stream("watchdog"), clock.now()
     _revive_broker(context, stream.lake)
+    try:
+        refuse_away()
+    except AWAY as error:
+        return SkipReason(f"{error.message}; a stream that runs waits for it")
     asked, beat = order(stream.lake), heartbeat(stream.lake, moment)
     if asked is None or not asked.runs:
         return SkipReason("no stream should run; `strandline resume` starts one")

@@ -34,12 +34,13 @@ from dagster import (
 
 from jobs import catalog
 from jobs.engine.runtime import clock
-from jobs.engine.runtime.store_away import KeysRefusedError, StoreAwayError
 from jobs.engine.service.condition import Condition, Trouble, condition, damaged
 from orchestration.deferred_results import let_the_second_pass
 from orchestration.links import linked
 from orchestration.resources import LakeResource
 from orchestration.runbook import Alarm, page
+from orchestration.store_away import AWAY as STORE
+from orchestration.store_away import refuse_away
 
 EVERY = 10
 AGAIN = 300
@@ -149,8 +150,9 @@ def _found(
     """
     stream = lake.stream("a look")
     try:
+        refuse_away()
         seen = condition(stream.lake, at, starting=stream.is_starting())
-    except (StoreAwayError, KeysRefusedError) as error:
+    except STORE as error:
         return Condition(troubles=(Trouble(what=AWAY, says=error.message, hint=error.hint or ""),))
     return seen.beside(
         Trouble(**{**each, "tables": tuple(each["tables"])})

@@ -43,6 +43,7 @@ from orchestration.deferred_results import let_the_second_pass
 from orchestration.keys import key
 from orchestration.links import linked, newest_alerts
 from orchestration.resources import LakeResource
+from orchestration.store_away import unless_away
 
 EVERY = 60
 DAYS = 30
@@ -53,6 +54,7 @@ Cursor = dict[str, Any]
 
 
 @sensor(minimum_interval_seconds=EVERY, default_status=DefaultSensorStatus.RUNNING)
+@unless_away
 def look_at_the_stream(context: SensorEvaluationContext, lake: LakeResource) -> SensorResult:
     """Report the commits of the stream since the last look, and the days closed since."""
     where = lake.lake()

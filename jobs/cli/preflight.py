@@ -51,7 +51,7 @@ def preflight(
     strandline preflight gold.device_signal_10m --json
     strandline preflight gold.alerts --migrate
     """
-    found, where = place.existing(lake, writes=migrate)
+    found, where = place.existing(lake, briefly=True, writes=migrate)
     chosen = [
         table
         for table in lakes.to_feed(tables, where)

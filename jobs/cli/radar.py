@@ -44,7 +44,7 @@ def radar(
     strandline radar
     strandline radar bronze.device_telemetry --json
     """
-    found, where = place.existing(lake)
+    found, where = place.existing(lake, briefly=True)
     _refuse_unknown(tables)
     dangers = dangers_of(found, where)
     wanted = [each for each in dangers if not tables or each.reader.split(" ")[0] in tables]

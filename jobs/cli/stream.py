@@ -159,7 +159,7 @@ def resume(  # noqa: PLR0913, PLR0917  # each is an option of the command line
         *((EVERY_OPTION, every) if every else ()),
         *((MAX_OFFSETS, max_offsets) if max_offsets else ()),
     ]
-    found, where = lakes.configured(lake)
+    found, where = lakes.asked(lake)
     stream = always(found, where)
     asked = lakes.to_feed(None, where) if everything else asked_of(stream, tables or (), where)
     refuse_too_many(len(asked))
@@ -188,7 +188,7 @@ def pause(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = Fa
     \b
     strandline pause --why "the disk is being changed"
     """
-    found, where = place.existing(lake)
+    found, where = place.existing(lake, briefly=True)
     stopped = always(found, where).pause(why)
     if as_json:
         emit({"stopped": stopped})
@@ -203,7 +203,7 @@ def drain(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = Fa
     \b
     strandline drain --why "a new version comes"
     """
-    found, where = place.existing(lake, writes=True)
+    found, where = place.existing(lake, briefly=True, writes=True)
     always(found, where).pause(why)
     note("the stream is stopped; reading the backlog …")
     run_and_show(found, where, lakes.to_feed(None, where), as_json=as_json)
@@ -217,7 +217,7 @@ def restart(why: WhyOption = "", lake: LakeOption = None, as_json: JsonOption = 
     \b
     strandline restart
     """
-    found, where = place.existing(lake, writes=True)
+    found, where = place.existing(lake, briefly=True, writes=True)
     lakes.demanded_address(found, where)
     stream = always(found, where)
     asked = asked_of(stream, (), where)

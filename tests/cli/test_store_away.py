@@ -1,10 +1,8 @@
 """A store that does not answer: what is known on this machine is said within seconds, and since when not more."""
 
 import json
-import socket
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,29 +16,15 @@ from jobs.engine.service.heartbeat import near
 from jobs.engine.service.metrics_page import LakeLook
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
+from tests.cli import inside
 from tests.cli.typed import strandline
 from tests.engine.written import SILVER
+from tests.support.away_store import LAKE, closed, environment, silent
 from tests.support.s3_server import S3Server
 
-LAKE = "s3a://a-bucket/lake"
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 SECONDS = 29.0
 """Five are promised, of a quiet machine; each request that waited as before would take thirty."""
-
-
-@contextmanager
-def silent() -> Iterator[int]:
-    """Accept connections and never answer, as a store does behind a firewall that drops what it says."""
-    with socket.create_server(("127.0.0.1", 0), backlog=64) as listens:
-        yield int(listens.getsockname()[1])
-
-
-@contextmanager
-def closed() -> Iterator[int]:
-    """Keep a port that nothing listens at."""
-    with socket.socket() as kept:
-        kept.bind(("127.0.0.1", 0))
-        yield int(kept.getsockname()[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +40,7 @@ def away(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Iterator[Away]:
     with request.param() as port:
-        env = {
-            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
-            "AWS_ACCESS_KEY_ID": "key",
-            "AWS_SECRET_ACCESS_KEY": "secret",
-            "AWS_REGION": "eu-west-1",
-            "HOME": str(tmp_path),
-            "XDG_STATE_HOME": str(tmp_path),
-        }
+        env = environment(port, tmp_path)
         for name, value in env.items():
             monkeypatch.setenv(name, value)
         yield Away(Lake(Place.of(LAKE)), env)
@@ -144,6 +121,21 @@ def page(text: str) -> dict[str, float]:
     """Return the samples of a page, by name and labels as they are printed."""
     lines = (each for each in text.splitlines() if each and not each.startswith("#"))
     return {name: float(value) for name, _, value in (each.rpartition(" ") for each in lines)}
+
+
+@pytest.mark.parametrize("away", [silent], ids=["silent"], indirect=True)
+@pytest.mark.parametrize("verb", ["pause", "resume", "drain", "restart", "preflight", "radar"])
+def test_an_order_is_refused_as_soon_as_it_is_known_that_the_store_is_away(
+    away: Away, verb: str
+) -> None:
+    """Each waited for half a minute and more, and then was as little obeyed."""
+    begun = time.monotonic()
+    done = inside.strandline(verb, "--lake", LAKE, env=away.env)
+    took = time.monotonic() - begun
+
+    assert done.code == TransientError.exit_code
+    assert "the object store does not answer" in done.err
+    assert took < SECONDS, f"{took:.1f} s"
 
 
 @pytest.mark.parametrize("verb", ["ledger", "tables", "doctor"])

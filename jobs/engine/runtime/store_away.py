@@ -70,8 +70,9 @@ class KeysRefusedError(DefinitionError):
 
     def __init__(self, why: str, place: str = "") -> None:
         """Say what is refused, and why, as far as is known."""
+        about = f" for {place}" if place else ""
         super().__init__(
-            f"the object store refuses {place or 'the keys'}" + (f": {why}" if why else ""),
+            f"the object store refuses the keys{about}" + (f": {why}" if why else ""),
             hint="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to a key that may read and write the bucket.",
             **({"lake": place} if place else {}),
         )

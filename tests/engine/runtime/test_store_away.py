@@ -16,6 +16,7 @@ from jobs.engine.runtime.store_away import (
     PATIENCE,
     QUIET,
     Keys,
+    KeysRefusedError,
     StoreAwayError,
     StoreRefusesError,
     is_silent_store,
@@ -116,3 +117,12 @@ def test_what_a_row_of_a_log_says_is_no_word_of_a_store(monkeypatch: pytest.Monk
     assert on_a_disk == (None, None)
     assert outage.denied(RuntimeError(cited)) is None
     assert outage.absence(RuntimeError(cited)) is None
+
+
+def test_the_runbook_finds_the_words_of_each_error() -> None:
+    """Of keys that a program never used it said "refuses s3a://…", and the runbook has "refuses the keys"."""
+    place = "s3a://lakes/one"
+    refused = [StoreRefusesError("403", place), KeysRefusedError("", place), KeysRefusedError("")]
+
+    assert "does not answer" in StoreAwayError("timed out", place).message
+    assert all("refuses the keys" in each.message for each in refused)

@@ -1,0 +1,43 @@
+"""What Dagster does while the store of the lake does not answer: a look ends within seconds, says so, and the next one tries again.
+
+A look that waits as a stream does takes half a minute for each request, and Dagster ends a sensor after one; the error that it
+then shows has no sentence. The lake's first asset is red meanwhile (orchestration/well.py).
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from dagster import SkipReason
+
+from jobs.engine.runtime.store_away import KeysRefusedError, StoreAwayError
+from jobs.operate import lakes
+
+AWAY = (StoreAwayError, KeysRefusedError)
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+def refuse_away() -> None:
+    """Ask the store of the lake for one object, and wait for it no longer than a person does; a folder is not asked.
+
+    Raises:
+        StoreAwayError: It does not answer.
+        KeysRefusedError: It refuses the keys.
+    """
+    lakes.asked(None)
+
+
+def unless_away(look: Callable[Given, Result]) -> Callable[Given, Result | SkipReason]:
+    """Skip a look of a sensor while the store does not answer."""
+
+    @wraps(look)
+    def skips(*args: Given.args, **kwargs: Given.kwargs) -> Result | SkipReason:
+        try:
+            refuse_away()
+            return look(*args, **kwargs)
+        except AWAY as error:
+            return SkipReason(error.message)
+
+    return skips

@@ -1,0 +1,84 @@
+"""Dagster while the object store does not answer: what is loaded and what looks ends within seconds, with a sentence."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from dagster import SensorDefinition, SensorResult, SkipReason, build_sensor_context
+
+from orchestration.definitions import DEFINITIONS
+from orchestration.resources import LakeResource
+from tests.support.away_store import LAKE, closed, environment, silent
+from tests.support.instance import ephemeral
+
+SECONDS = 25.0
+"""Three are promised, of a quiet machine; each request that waited as a stream does would take thirty."""
+
+LOADED = """
+import json
+from orchestration.definitions import DEFINITIONS
+names = [each.name for each in DEFINITIONS.sensors]
+keys = [each.to_user_string() for each in DEFINITIONS.resolve_all_asset_keys()]
+print(json.dumps({"sensors": names, "assets": keys}))
+"""
+LOOKS = {
+    each.name: each
+    for each in DEFINITIONS.sensors or ()
+    if isinstance(each, SensorDefinition) and each.name != "alert_of_failures"
+}
+
+
+@pytest.fixture(params=[silent, closed], ids=["silent", "closed"])
+def away(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[None]:
+    with request.param() as port:
+        for name, value in environment(port, tmp_path).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("STRANDLINE_LAKE", LAKE)
+        yield
+
+
+@pytest.mark.usefixtures("away")
+def test_what_dagster_has_is_loaded_while_the_store_is_away() -> None:
+    """It asked the lake for its live rules, and ended with an error after half a minute: no table, no first row, no watchdog."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED],
+        env=os.environ,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout)
+    assert {"watchdog", "look_whether_it_is_well"} <= {*found["sensors"]}
+    assert {"_is_it_well", "gold/device_signal_10m"} <= {*found["assets"]}
+
+
+@pytest.mark.usefixtures("away")
+@pytest.mark.parametrize("name", LOOKS)
+def test_a_look_ends_within_seconds_and_names_the_store(name: str) -> None:
+    """Each waited for half a minute a request, of the sixty seconds that Dagster gives, and ended with an error."""
+    context = build_sensor_context(
+        instance=ephemeral(), definitions=DEFINITIONS, resources={"lake": LakeResource()}
+    )
+
+    begun = time.monotonic()
+    found = LOOKS[name](context)
+    took = time.monotonic() - begun
+
+    says = found.skip_message if isinstance(found, SkipReason) else _said(found)
+    assert "the object store does not answer" in str(says)
+    assert took < SECONDS, f"{took:.1f} s"
+
+
+def _said(found: object) -> str:
+    assert isinstance(found, SensorResult)
+    return "; ".join(str(getattr(each, "description", "")) for each in found.asset_events)
