@@ -73,7 +73,9 @@ class Place:
         project = tomllib.loads((self.root / "pyproject.toml").read_text())
         # The tools' settings are in the same file, and the licence; a change of them must not send pip to the network.
         own = {name: each for name, each in project["project"].items() if name not in TEXTS}
-        asked = {"build-system": project.get("build-system"), "project": own}
+        # An editable install also writes down in which folders the packages are.
+        places = project.get("tool", {}).get("hatch")
+        asked = {"build-system": project.get("build-system"), "project": own, "hatch": places}
         pins = (self.root / CONSTRAINTS).read_text()
         face = self.root / FACE
         # An editable install keeps a copy of this one file, which would age.

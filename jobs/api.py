@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from jobs.engine.runtime.trial import judge, trial_spark
     from jobs.engine.trace.lake_reader import lake
     from jobs.operate.alerts.examples import wrong_rules
-    from quality.expectations import Within
-    from quality.rules import (
+    from strandline_quality.expectations import Within
+    from strandline_quality.rules import (
         OnFail,
         Rule,
         Severity,
@@ -111,8 +111,8 @@ _HOMES = {
     "jobs.engine.runtime.trial": ("judge", "trial_spark"),
     "jobs.engine.trace.lake_reader": ("lake",),
     "jobs.operate.alerts.examples": ("wrong_rules",),
-    "quality.expectations": ("Within",),
-    "quality.rules": (
+    "strandline_quality.expectations": ("Within",),
+    "strandline_quality.rules": (
         "OnFail",
         "Rule",
         "Severity",

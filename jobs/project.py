@@ -22,7 +22,7 @@ from jobs.core.errors import DefinitionError
 FILE = "strandline.toml"
 VARIABLE = "STRANDLINE_PROJECT"
 EXAMPLE = "jobs"
-ENGINE = ("infra", "jobs", "orchestration", "quality", "strandline")
+ENGINE = ("infra", "jobs", "orchestration", "strandline", "strandline_quality")
 """Names of the engine's packages; a project that has one of these would hide it."""
 SECTIONS = ("project", "profile")
 KEYS = ("tables",)

@@ -15,8 +15,8 @@ from jobs.core.table import Judged, Table
 from jobs.engine.gates.gate_files import GateShutError
 from jobs.engine.pipeline.run_summary import Report
 from orchestration.keys import plain
-from quality.expectations import Expectation, of_counters
-from quality.rules import Severity
+from strandline_quality.expectations import Expectation, of_counters
+from strandline_quality.rules import Severity
 
 More = Mapping[str, MetadataValue]
 """Metadata of every result, such as the link to the report."""

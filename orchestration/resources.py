@@ -34,7 +34,7 @@ from jobs.operate.repairs.backfill import backfilled
 from jobs.operate.report import report_of, write_report
 from jobs.operate.stream import always
 from orchestration.deferred_results import Answers
-from quality.report.findings import Findings
+from strandline_quality.report.findings import Findings
 
 
 def note(text: str) -> None:

@@ -17,7 +17,7 @@ from jobs.alerting.rules.runbook import is_address, words
 from jobs.alerting.rules.threshold_rule import ThresholdRule
 from orchestration.checks import More
 from orchestration.rule_book import Rule, rule_folder
-from quality.report.backtest import Backtest, RuleFigures, TableCost
+from strandline_quality.report.backtest import Backtest, RuleFigures, TableCost
 
 STORM = 200
 """Alerts of a rule a day; a person who reads one in two minutes does nothing else for a day."""

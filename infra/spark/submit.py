@@ -6,9 +6,10 @@ Spark puts the folder of this file before all others, so it has one of its own.
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "quality")]
 
-from jobs.cli.main import main  # found only now where nothing is installed
+from jobs.cli.main import main  # noqa: E402  # found only now where nothing is installed
 
 if __name__ == "__main__":
     main()

@@ -17,8 +17,8 @@ from jobs.operate.alerts.backtest import (
     write_page,
 )
 from jobs.operate.alerts.rules import chosen
-from quality.report.backtest import Backtest, Change, RuleFigures
-from quality.report.backtest_page import sentence
+from strandline_quality.report.backtest import Backtest, Change, RuleFigures
+from strandline_quality.report.backtest_page import sentence
 
 COLUMNS = ("rule", "severity", "alerts", "most a day", "on", "most on")
 CHANGES = ("rule", "version", *map(str, Change))

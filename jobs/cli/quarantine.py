@@ -21,7 +21,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
 from jobs.engine.trace.unmasked_log import write_down
 from jobs.operate.words import placed
-from quality import mask
+from strandline_quality import mask
 
 TableArgument = Annotated[
     str, typer.Argument(metavar="TABLE", help="A silver table that reads bronze.")

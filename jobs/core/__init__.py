@@ -1,1 +1,1 @@
-"""The vocabulary that every table is written in; it imports nothing above it but ``quality``."""
+"""The vocabulary that every table is written in; it imports nothing above it but ``strandline_quality``."""

@@ -12,9 +12,9 @@ from jobs.core.errors import DefinitionError
 from jobs.core.kind import Kind, Layer
 from jobs.core.topic import Topic
 from jobs.core.window import length_of
-from quality.expectations import FIGURES, Within
-from quality.rules import Rule
-from quality.safe import hazards
+from strandline_quality.expectations import FIGURES, Within
+from strandline_quality.rules import Rule
+from strandline_quality.safe import hazards
 
 SHORTEST = timedelta(hours=1)
 """The shortest retention; rows expire in steps of an hour."""

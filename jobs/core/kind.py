@@ -8,8 +8,8 @@ from enum import StrEnum
 from jobs.core.lateness import Lateness
 from jobs.core.topic import Topic
 from jobs.core.window import length_of
-from quality.expectations import Within
-from quality.rules import Rule
+from strandline_quality.expectations import Within
+from strandline_quality.rules import Rule
 
 
 class Layer(StrEnum):

@@ -18,7 +18,7 @@ from jobs.core.declared_model import PART, SHARE, Bounds, Mistake, no_number, no
 from jobs.core.errors import DefinitionError
 from jobs.core.scoring import feature_sql
 from jobs.core.table import Appended
-from quality.safe import hazards
+from strandline_quality.safe import hazards
 
 VERSION, FEATURES, SCORE, UNUSUAL = SCORED = ("model_version", "features", "score", "is_unusual")
 """The columns of a scored table: the version that scored the row, its features in the version's order, the score, and

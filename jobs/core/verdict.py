@@ -22,7 +22,7 @@ from jobs.core.declared import refuse_unsearchable
 from jobs.core.lateness import DISORDERED, LATE, SKEW, interval, is_stamped_ahead
 from jobs.core.received import CARRIED, IDENTITY, NOTHING_ARRIVED
 from jobs.core.table import Judged
-from quality.rules import Rule, broken, judging, required, warning
+from strandline_quality.rules import Rule, broken, judging, required, warning
 
 DUPLICATE_OF = ("_key", "_bad", "_time")
 """Rows that agree in these are copies of one event."""

@@ -76,7 +76,7 @@ def refuse_critical(table: Table, lake: Lake, found: Audit) -> None:
 
 def published(tables: Sequence[Table], lake: Lake, audits: Sequence[Audit]) -> Path:
     """Write the pages of Great Expectations, whose import takes seconds."""
-    library = importlib.import_module("quality.docs")
+    library = importlib.import_module("strandline_quality.docs")
     asked = [
         library.Asked(
             table=table.id,

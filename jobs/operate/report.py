@@ -10,8 +10,8 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
 from jobs.engine.trust.daily_report import Period, gather, newest_day
 from jobs.operate import lakes
-from quality.report.findings import Findings
-from quality.report.page import page
+from strandline_quality.report.findings import Findings
+from strandline_quality.report.page import page
 
 DAY = timedelta(days=1)
 

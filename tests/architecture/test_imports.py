@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.tree import ROOT, copied
+from tests.architecture.tree import ROOT, copied, search_path
 
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
     "contracts"
@@ -21,7 +21,11 @@ WAYS = "Imports point one way: orchestration, jobs, quality, infra"
 EXAMPLE = "The example imports the public interface and its own modules"
 ROOMS = "Imports go down through the engine's rooms"
 VIOLATIONS = (
-    (WAYS, {"quality/rules.py": "jobs.core"}, "quality.rules -> jobs.core"),
+    (
+        WAYS,
+        {"quality/strandline_quality/rules.py": "jobs.core"},
+        "strandline_quality.rules -> jobs.core",
+    ),
     (WAYS, {"infra/java.py": "jobs.engine"}, "infra.java -> jobs.engine"),
     (WAYS, {"jobs/catalog.py": "orchestration"}, "jobs.catalog -> orchestration"),
     (
@@ -99,8 +103,8 @@ VIOLATIONS = (
     ),
     (
         EXAMPLE,
-        {"jobs/silver/dhcp_events.py": "quality.rules"},
-        "jobs.silver.dhcp_events -> quality.rules",
+        {"jobs/silver/dhcp_events.py": "strandline_quality.rules"},
+        "jobs.silver.dhcp_events -> strandline_quality.rules",
     ),
     (EXAMPLE, {"jobs/gold/ip_holds.py": "jobs.core.fold"}, "jobs.gold.ip_holds -> jobs.core.fold"),
     (
@@ -135,7 +139,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
     done = subprocess.run(
         [program, "--no-cache"],
         cwd=project,
-        env={**os.environ, "PYTHONPATH": str(project)},
+        env={**os.environ, "PYTHONPATH": search_path(project)},
         capture_output=True,
         text=True,
         timeout=300,

@@ -22,7 +22,7 @@ for what, names in json.loads(sys.argv[1]).items():
 print(json.dumps(found))
 """
 READ = {
-    "the catalog": ("jobs.catalog", "quality", "infra"),
+    "the catalog": ("jobs.catalog", "strandline_quality", "infra"),
     "the command line": ("jobs.cli.main", "jobs.cli.run", "jobs.cli.demo", "jobs.cli.ledger"),
     "the runner": (
         "jobs.engine.pipeline.runner",

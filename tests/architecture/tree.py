@@ -1,5 +1,6 @@
 """The project's own files, as the tests of its shape see them."""
 
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -7,6 +8,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("infra", "quality", "jobs", "orchestration")
+SOURCES = ("", "quality")
+"""Folders in which Python looks for the packages."""
+
+
+def search_path(root: Path) -> str:
+    """Return PYTHONPATH for a copy of the project, whose modules come before the installed ones."""
+    return os.pathsep.join(str(root / each) for each in SOURCES)
 
 
 def tracked() -> list[Path]:

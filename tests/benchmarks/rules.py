@@ -40,9 +40,9 @@ from jobs.engine.storage.ledger import entries
 from jobs.play.domain import domain
 from jobs.play.plan import Plan
 from jobs.silver import device_telemetry as silver
-from quality.expectations import Within
-from quality.rules import Rule, Severity, between
-from quality.suite import quiet
+from strandline_quality.expectations import Within
+from strandline_quality.rules import Rule, Severity, between
+from strandline_quality.suite import quiet
 from tests.benchmarks.feed import Versions, wait_for
 from tests.benchmarks.samples import Sample, Samples
 from tests.support.sending import send

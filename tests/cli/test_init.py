@@ -183,7 +183,7 @@ def test_what_imports_more_of_the_engine_stays_behind_with_all_that_reads_it() -
         "jobs.silver.plain": "from jobs.bronze import plain as bronze\n",
         "jobs.bronze.deep": "from jobs.core.table import Ingested\n",
         "jobs.silver.deep": "from jobs.bronze import deep as bronze\n",
-        "jobs.gold.deep": "import quality.rules\n",
+        "jobs.gold.deep": "import strandline_quality.rules\n",
     }
 
     assert of_a_project(texts) == {"jobs.bronze.plain", "jobs.silver.plain"}

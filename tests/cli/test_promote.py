@@ -16,7 +16,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.rule_shelf import live_rules, promotions
 from jobs.operate.alerts import promotion, rules
 from jobs.operate.alerts.live_rules import LiveRules
-from quality.report.backtest import Backtest, RuleFigures, TableCost
+from strandline_quality.report.backtest import Backtest, RuleFigures, TableCost
 from tests.cli.inside import strandline, succeeded
 from tests.rules.sigma.broken import about
 from tests.support.feeds import DECODES

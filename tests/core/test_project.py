@@ -31,7 +31,7 @@ def test_a_mistake_in_the_file_is_named(text: str, message: str, hint: str, tmp_
     assert hint in error.value.hint
 
 
-@pytest.mark.parametrize("name", ["jobs", "quality", "strandline"])
+@pytest.mark.parametrize("name", ["jobs", "strandline", "strandline_quality"])
 def test_a_folder_that_would_hide_the_engine_is_refused(name: str, tmp_path: Path) -> None:
     """Python would import it instead of the engine's, and fail far from here."""
     (tmp_path / FILE).write_text("[project]\ntables = 'shop'\n")

@@ -23,8 +23,8 @@ from jobs.core.table import (
 from jobs.core.topic import Topic
 from jobs.gold import device_daily, device_signal_10m
 from jobs.silver import device_inventory, devices
-from quality.expectations import Within
-from quality.rules import Rule, required
+from strandline_quality.expectations import Within
+from strandline_quality.rules import Rule, required
 
 Fields: TypeAlias = dict[str, Any]
 

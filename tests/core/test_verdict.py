@@ -13,7 +13,7 @@ from jobs.core.table import Table
 from jobs.core.verdict import bad_rows, good_rows, judged
 from jobs.engine.pipeline.plan import shaped
 from jobs.silver.device_telemetry import TABLE
-from quality.rules import Rule, between
+from strandline_quality.rules import Rule, between
 from tests.support.events import Event, frame, reading, readings
 
 Judge = Callable[..., list[list[str] | None]]

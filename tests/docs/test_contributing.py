@@ -28,7 +28,7 @@ QUESTIONS = {
     "how is Spark started?": "jobs/engine/runtime/spark_session.py",
     "with which exit code does an error end?": "jobs/core/errors.py",
     "where is a verb registered?": "jobs/cli/main.py",
-    "what becomes of a rule of a table?": "quality/rules.py",
+    "what becomes of a rule of a table?": "quality/strandline_quality/rules.py",
     "where is a table shown as a check in Dagster?": "orchestration/checks.py",
 }
 

@@ -15,7 +15,7 @@ from jobs.cli.ledger import SHEET
 from jobs.core.table import Table
 from jobs.engine.runtime.settings import PREFIX, Settings
 from jobs.engine.trace.verdict import Verdict
-from quality.report.findings import Verdict as DayVerdict
+from strandline_quality.report.findings import Verdict as DayVerdict
 from tests.architecture.tree import library
 from tests.docs.pages import (
     BLOCK,

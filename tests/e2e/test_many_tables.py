@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests.architecture.tree import search_path
 from tests.support import project
 from tests.support.many_tables import generated, sent
 
@@ -62,7 +63,7 @@ def test_two_hundred_tables_get_their_rows_under_the_usual_limit_and_a_stop_ends
     many: Path, tmp_path: Path
 ) -> None:
     log = tmp_path / "stream.log"
-    env = {**os.environ, "PYTHONPATH": str(many), "STRANDLINE_LAKE": str(many / "lake")}
+    env = {**os.environ, "PYTHONPATH": search_path(many), "STRANDLINE_LAKE": str(many / "lake")}
     words = (*USUAL, sys.executable, "-c", project.TYPED, "stream", "--every", "5s")
     with log.open("wb") as out:
         stream = subprocess.Popen(

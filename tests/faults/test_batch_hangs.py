@@ -15,6 +15,7 @@ import pytest
 
 from jobs.core.errors import TransientError
 from jobs.engine.runtime.processes import family, has_ended
+from tests.architecture.tree import search_path
 from tests.support import project
 from tests.support.many_tables import generated, sent
 
@@ -73,7 +74,7 @@ def test_a_stream_that_hangs_is_gone_half_a_minute_after_sigterm(tmp_path: Path)
 
 def ended(copy: Path, log: Path, *, is_suspended: bool) -> tuple[int, float, str]:
     """Start a stream, wait until all hangs, send SIGTERM, and return its exit code, the seconds until it was gone, and what it said."""
-    env = {**os.environ, "PYTHONPATH": str(copy), "STRANDLINE_LAKE": str(copy / "lake")}
+    env = {**os.environ, "PYTHONPATH": search_path(copy), "STRANDLINE_LAKE": str(copy / "lake")}
     with log.open("wb") as out:
         stream = subprocess.Popen(
             (sys.executable, "-c", project.TYPED, "stream", *TABLES, "--every", "1s"),

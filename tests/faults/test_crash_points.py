@@ -15,7 +15,7 @@ from jobs.engine.storage.ledger import last_entry, latest_version
 from jobs.engine.storage.place import Place
 from jobs.gold import device_signal_10m
 from jobs.silver import device_telemetry as silver
-from quality.rules import Rule
+from strandline_quality.rules import Rule
 from tests.engine.written import entry, numbers, written
 from tests.support import lakes
 from tests.support.events import readings, received

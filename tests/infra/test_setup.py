@@ -48,6 +48,14 @@ def test_a_changed_pin_installs_again(place: setup.Place) -> None:
     assert setup.has_environment(place)
 
 
+def test_another_folder_of_packages_installs_again(place: setup.Place) -> None:
+    """An editable install wrote down where they were: after the move of one a clone found it nowhere."""
+    file = place.root / "pyproject.toml"
+    file.write_text(file.read_text() + '\n[tool.hatch.build]\ndev-mode-dirs = ["elsewhere"]\n')
+
+    assert not setup.has_packages(place)
+
+
 def test_a_changed_tool_setting_installs_nothing(place: setup.Place) -> None:
     """Otherwise a new lint rule would need a network."""
     (place.root / "pyproject.toml").write_text(PROJECT.replace("100", "90"))

@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.architecture.tree import copied
+from tests.architecture.tree import copied, search_path
 from tests.mutants.mutant import Mutant
 from tests.mutants.planted import MUTANTS
 
@@ -30,7 +30,7 @@ def is_noticed(mutant: Mutant, project: Path, most: float) -> tuple[bool, str]:
         done = subprocess.run(
             words,
             cwd=project,
-            env={**os.environ, "PYTHONPATH": str(project)},
+            env={**os.environ, "PYTHONPATH": search_path(project)},
             capture_output=True,
             text=True,
             timeout=most,

@@ -140,7 +140,7 @@ FAULTS = (
     ),
     Mutant(
         "sensitive fields are shown at depth",
-        "quality/mask.py",
+        "quality/strandline_quality/mask.py",
         "masked[label] = _masked(name, value, hidden, shown)",
         "masked[label] = value if isinstance(value, dict) else _masked(name, value, hidden, shown)",
         ("tests/quality/test_mask.py",),

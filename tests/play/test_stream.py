@@ -12,6 +12,7 @@ import pytest
 
 from jobs.play.plan import Plan
 from jobs.play.telemetry import Fleet
+from tests.architecture.tree import search_path
 
 ROOT = Path(__file__).parents[2]
 UNTIL = datetime.fromisoformat("2026-11-20T00:00:00+00:00")
@@ -53,7 +54,7 @@ def test_a_fresh_process_with_another_hash_seed_makes_the_same_stream(hash_seed:
     answer = subprocess.run(
         [sys.executable, "-c", program],
         cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": search_path(ROOT)},
         capture_output=True,
         text=True,
         check=True,

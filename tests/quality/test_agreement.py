@@ -19,9 +19,9 @@ from jobs.core.verdict import WARNED, judged
 from jobs.engine.gates.batch_check import counted
 from orchestration import checks
 from orchestration.assets import key
-from quality.expectations import Counts, shares
-from quality.rules import Rule, broken
-from quality.suite import Suite
+from strandline_quality.expectations import Counts, shares
+from strandline_quality.rules import Rule, broken
+from strandline_quality.suite import Suite
 from tests.support.rows import NOON
 
 TABLES = [table for table in catalog.tables() if table.rules]

@@ -3,9 +3,9 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from quality.docs import SITE, STORE, Asked, publish
-from quality.expectations import Finding, Within, shares
-from quality.rules import Severity, between
+from strandline_quality.docs import SITE, STORE, Asked, publish
+from strandline_quality.expectations import Finding, Within, shares
+from strandline_quality.rules import Severity, between
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 RULE = between("value", 0, 10, max_failed=0.2, about="what the sensors can measure")

@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 from jobs.alerting.declared import rules_folder
 from jobs.alerting.rules.condition import Matches, clauses
 from jobs.alerting.rules.sigma.folder import read_folder
-from quality.linear import LONGEST, Flavour, RefusedError, linear
-from quality.rules import broken, matches
+from strandline_quality.linear import LONGEST, Flavour, RefusedError, linear
+from strandline_quality.rules import broken, matches
 from tests.rules.cases import CASES
 from tests.support.proofs import Times
 

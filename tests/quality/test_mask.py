@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from quality.mask import mask_value, payload
+from strandline_quality.mask import mask_value, payload
 
 NAME = "alice.example"
 SENSITIVE = ("user_id", "CommandLine")

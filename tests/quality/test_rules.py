@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from quality.rules import Rule, between, broken, one_of, required
+from strandline_quality.rules import Rule, between, broken, one_of, required
 
 SCHEMA = "n int, text string, amount decimal(14,4), number double, `a column` string"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quality.safe import hazards
+from strandline_quality.safe import hazards
 
 
 @pytest.mark.parametrize(

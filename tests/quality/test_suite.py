@@ -8,9 +8,9 @@ from random import Random, randrange
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from quality.expectations import Counts, Finding, Within, fails, shares
-from quality.rules import OnFail, Rule, Severity, between, broken, one_of, required
-from quality.suite import Suite
+from strandline_quality.expectations import Counts, Finding, Within, fails, shares
+from strandline_quality.rules import OnFail, Rule, Severity, between, broken, one_of, required
+from strandline_quality.suite import Suite
 from tests.support.executions import executions
 
 RULES = (

@@ -15,7 +15,7 @@ from jobs.alerting.rules.alert_rule import AlertRule
 from jobs.alerting.rules.condition import Glob, Missing, Not, Text
 from jobs.alerting.source import AlertSource
 from jobs.alerting.tables.silver import FIELDS as ALERT
-from quality.mask import mask_value
+from strandline_quality.mask import mask_value
 from tests.support.engine import as_in_production
 from tests.support.feeds import PLACED
 

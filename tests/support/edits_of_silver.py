@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from jobs.core.lateness import Lateness
 from jobs.silver import device_telemetry as silver
-from quality.rules import Rule, required
+from strandline_quality.rules import Rule, required
 from tests.support.edits import Edit
 
 LOG = """

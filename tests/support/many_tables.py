@@ -34,7 +34,7 @@ from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 from jobs.bronze import {name} as bronze
 from jobs.core.received import CARRIED
 from jobs.core.table import Judged
-from quality.rules import required
+from strandline_quality.rules import required
 
 FIELDS = (
     StructType().add("id", StringType()).add("value", LongType()).add("event_at", TimestampType())

@@ -17,7 +17,7 @@ from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
 from jobs.core.received import CARRIED
 from jobs.core.table import Judged
-from quality.rules import required
+from strandline_quality.rules import required
 
 from ..bronze import doors as bronze
 

@@ -38,7 +38,7 @@ def tried(
     project: Path, *words: str, env: Mapping[str, str] | None = None
 ) -> "subprocess.CompletedProcess[str]":
     """Run Python in the copy, whatever comes of it."""
-    own = {"PYTHONPATH": str(project), "STRANDLINE_LAKE": str(project / "lake")}
+    own = {"PYTHONPATH": tree.search_path(project), "STRANDLINE_LAKE": str(project / "lake")}
     return subprocess.run(
         [sys.executable, *words],
         cwd=project,

@@ -16,7 +16,7 @@ final class RefusedPattern(message: String) extends IllegalArgumentException(mes
   * repetition, so that a text of 8,000 characters ended the task, and Spark the JVM with it.
   *
   * re2j's parser and compiler recurse over the *pattern*, and it writes repetitions out, so a pattern has bounds here; those of
-  * quality/linear.py are the same.
+  * quality/strandline_quality/linear.py are the same.
   */
 object Linear {
   val Longest = 4096

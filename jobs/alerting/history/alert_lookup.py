@@ -15,7 +15,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.newest_rows import newest_rows
 from jobs.engine.trace.verdict import World
 from jobs.engine.trace.why import why
-from quality.report.alert_page import AlertFound
+from strandline_quality.report.alert_page import AlertFound
 
 Rule: TypeAlias = AlertRule | ThresholdRule
 

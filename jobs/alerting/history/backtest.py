@@ -29,7 +29,7 @@ from jobs.engine.runtime.meter import Meter
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.read_version import rows_now
 from jobs.engine.trust.watched_job import Show, watched
-from quality.report.backtest import Change, Compared, RuleFigures, Sample, TableCost
+from strandline_quality.report.backtest import Change, Compared, RuleFigures, Sample, TableCost
 
 WAS_RAISED = "_was_raised"
 

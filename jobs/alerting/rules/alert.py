@@ -6,7 +6,7 @@ place in Kafka: an event that is sent again has another offset and the same aler
 repeats what it wrote last, and a backtest over silver give the same id without asking each other.
 
 Beside the event an alert says where its record is in Kafka; ``strandline why`` shows all of it to those who may see it.
-The alert leaves the lake, so sensitive columns are masked in it, as ``quality.mask`` masks them.
+The alert leaves the lake, so sensitive columns are masked in it, as ``strandline_quality.mask`` masks them.
 
 SQL of native functions, because real-time mode runs no Python; ``alert_id`` is the same in Python.
 """
@@ -113,7 +113,7 @@ def _json(source: AlertSource, names: Iterable[str]) -> str:
 
 
 def masked(source: AlertSource, name: str) -> str:
-    """Return SQL for what ``quality.mask.mask_value`` returns."""
+    """Return SQL for what ``strandline_quality.mask.mask_value`` returns."""
     column = named(name)
     if source.is_time(name):
         return f"if({column} IS NULL, NULL, '[datetime]')"

@@ -1,6 +1,6 @@
 """A rule that raises alerts, as a value: what it looks for, how bad that is, who answers, and examples that prove it.
 
-Not to be confused with a rule of rows (``quality.rules.Rule``), which decides whether a row is believed. An alert rule
+Not to be confused with a rule of rows (``strandline_quality.rules.Rule``), which decides whether a row is believed. An alert rule
 looks at rows that are.
 
 This is the *pattern* rule, which looks at one event. A rule that counts events or waits for a second one is a kind of

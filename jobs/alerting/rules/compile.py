@@ -36,7 +36,7 @@ from jobs.alerting.rules.condition import (
 from jobs.alerting.rules.evaluate import DIGITS, SCALE
 from jobs.alerting.rules.glob_regex import as_regex
 from jobs.alerting.source import AlertSource
-from quality.linear import linear
+from strandline_quality.linear import linear
 
 LOWER = "_lower_"
 ADDRESS = "_address_"

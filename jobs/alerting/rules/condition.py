@@ -19,7 +19,7 @@ from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network
 from typing import TypeAlias
 
-from quality.linear import linear
+from strandline_quality.linear import linear
 
 
 class Wild(StrEnum):

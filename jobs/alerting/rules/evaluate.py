@@ -27,7 +27,7 @@ from jobs.alerting.rules.condition import (
     TimePart,
 )
 from jobs.alerting.rules.glob_regex import as_regex
-from quality.linear import linear
+from strandline_quality.linear import linear
 
 Row = Mapping[str, object]
 

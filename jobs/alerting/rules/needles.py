@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from jobs.alerting.rules.condition import AllOf, AnyOf, Condition, Matches, Text, Wild
-from quality.linear import SHORTEST, linear
+from strandline_quality.linear import SHORTEST, linear
 
 Needle: TypeAlias = tuple[str, str]
 """A column, and a text in lower case that the column, in lower case, contains."""

@@ -17,7 +17,7 @@ from jobs.core.lateness import Lateness
 from jobs.core.moment import RECENT
 from jobs.core.received import CARRIED
 from jobs.core.table import Judged
-from quality.rules import required
+from strandline_quality.rules import required
 
 FIELDS = (
     StructType()

@@ -30,7 +30,7 @@ from jobs.engine.history.pooled_rows import Recent, Tally, proves
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, is_table
 from jobs.engine.storage.window_index import EPOCH, MICROSECOND
-from quality.expectations import (
+from strandline_quality.expectations import (
     HELD_SHARE,
     UNREAD,
     VOLUME,
@@ -41,8 +41,8 @@ from quality.expectations import (
     fails,
     of_counters,
 )
-from quality.mask import mask_value
-from quality.rules import fingerprint
+from strandline_quality.mask import mask_value
+from strandline_quality.rules import fingerprint
 
 SAMPLES = 5
 
@@ -146,7 +146,7 @@ class Guard:
 
     @cached_property
     def _suite(self) -> Any:  # noqa: ANN401  # its import takes seconds
-        from quality.suite import Suite  # noqa: PLC0415  # it takes seconds
+        from strandline_quality.suite import Suite  # noqa: PLC0415  # it takes seconds
 
         return Suite(self.table.id, self._expected)
 

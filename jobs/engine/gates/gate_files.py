@@ -24,7 +24,7 @@ from jobs.core.table import Table
 from jobs.engine.storage.bounded_log import add_line
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
-from quality.expectations import Finding
+from strandline_quality.expectations import Finding
 
 READ_AS_IT_WAS = "read_as_it_was:"
 """The prefix of a finding: a stream would read rows as they were before they were corrected."""

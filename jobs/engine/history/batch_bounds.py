@@ -14,7 +14,7 @@ from jobs.engine.history.queries import Past
 from jobs.engine.storage.duckdb_table import UNREADABLE
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_table
-from quality.expectations import HELD_SHARE, VOLUME, Bounds
+from strandline_quality.expectations import HELD_SHARE, VOLUME, Bounds
 
 MEASURES = {VOLUME: ("read", 10.0), HELD_SHARE: ("share:quarantined", 0.02)}
 """Each figure's name in history, and the distance from the median that is always usual."""

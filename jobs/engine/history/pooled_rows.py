@@ -18,8 +18,8 @@ from datetime import datetime
 
 from jobs.engine.storage.ledger import entry_at, is_table, latest_version
 from jobs.engine.storage.place import Place
-from quality.expectations import UNREAD, Finding
-from quality.rules import FEW
+from strandline_quality.expectations import UNREAD, Finding
+from strandline_quality.rules import FEW
 
 TOGETHER = 100
 """How many rows are judged together where a batch has fewer."""

@@ -19,7 +19,7 @@ from jobs.engine.storage import model_shelf
 from jobs.engine.storage.duckdb_table import peek_files
 from jobs.engine.storage.find_rows import Where, heap
 from jobs.engine.storage.lake import Lake
-from quality.report.findings import Drift
+from strandline_quality.report.findings import Drift
 
 LEAST = 0.0001
 FEWEST = 200

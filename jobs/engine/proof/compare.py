@@ -21,7 +21,7 @@ from jobs.engine.storage.duckdb_view import scan
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_table
 from jobs.engine.storage.place import Place
-from quality.mask import mask_value
+from strandline_quality.mask import mask_value
 
 Range: TypeAlias = tuple[datetime, datetime]
 """The start of a range of event time, and its exclusive end."""

@@ -2,7 +2,7 @@
 
 An audit checks the rules again, on all rows or on a range, and what only the rows can show: no key is there twice,
 references exist, the number of rows agrees with the ledger, and the table's own expectations hold. All of it is one
-aggregate over one scan (quality/gx.py); if a sum must agree with the source, the source's rows are counted too.
+aggregate over one scan (quality/strandline_quality/gx.py); if a sum must agree with the source, the source's rows are counted too.
 
 The result is kept beside the table. A critical finding shuts the gate behind the rows: their readers stop before the
 next batch. An audit without one opens the gate again.
@@ -29,8 +29,8 @@ from jobs.engine.storage.ledger import latest_version
 from jobs.engine.storage.log_actions import changes_rows, files_between
 from jobs.engine.storage.place import Place
 from jobs.engine.storage.read_version import rows_at
-from quality.expectations import Expectation, Finding, Share, Within, shares
-from quality.rules import Severity
+from strandline_quality.expectations import Expectation, Finding, Share, Within, shares
+from strandline_quality.rules import Severity
 
 COPIES = "copies_of_a_key"
 WHO = {
@@ -90,7 +90,7 @@ def audit(
     if span is not None:
         rows = rows.where(span.holds(str(table.event_at)))
     totals = {} if span else _totals(spark, table, lake, version)
-    from quality.suite import Suite  # noqa: PLC0415  # it takes seconds
+    from strandline_quality.suite import Suite  # noqa: PLC0415  # it takes seconds
 
     suite = Suite(table.id, expected(table, totals))
     result = Audit(

@@ -16,8 +16,8 @@ from jobs.engine.storage.duckdb_table import Peek
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import is_table
 from jobs.engine.storage.open_table import kinds
-from quality import mask
-from quality.report.findings import Open, Sample
+from strandline_quality import mask
+from strandline_quality.report.findings import Open, Sample
 
 SAMPLES = 5
 AGES = (

@@ -21,7 +21,7 @@ from jobs.core.model import Model
 from jobs.core.table import Ingested, Table
 from jobs.engine.runtime.code_statements import Import, Inside, Reading, digest, hashes
 from jobs.project import package, project
-from quality import rules
+from strandline_quality import rules
 
 ROOT = Path(__file__).parents[3]
 ENGINE, QUALITY = (each.__name__.partition(".")[0] for each in (errors, rules))

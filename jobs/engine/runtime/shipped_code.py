@@ -11,9 +11,9 @@ import os
 from pathlib import Path
 from zipfile import PyZipFile
 
-from jobs.engine.runtime.code_files import ROOT, roots
+from jobs.engine.runtime.code_files import roots
 
-PACKAGES = ("jobs", "quality", "infra")
+PACKAGES = ("jobs", "strandline_quality", "infra")
 
 
 def archive(folder: Path) -> Path:
@@ -34,12 +34,13 @@ def archive(folder: Path) -> Path:
 def _folders() -> list[Path]:
     """Return the folders of the packages: the engine's, the one that adds the tables of a project, and the interface's."""
     own = [root / name for name, root in roots().items() if name not in PACKAGES]
-    return [*(ROOT / name for name in PACKAGES), *own, *_interface()]
+    engine = [folder for name in PACKAGES for folder in _folder(name)]
+    return [*engine, *own, *_folder("strandline")]
 
 
-def _interface() -> list[Path]:
-    """Return the folder of the public interface's name, which the modules of tables import, also those of the example."""
-    found = importlib.util.find_spec("strandline")
+def _folder(package: str) -> list[Path]:
+    """Return the folder of a package; of the public interface's name, which the modules of tables import, as well."""
+    found = importlib.util.find_spec(package)
     return [Path(found.origin).parent] if found and found.origin else []
 
 

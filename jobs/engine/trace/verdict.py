@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from jobs.core.table import Table
 from jobs.engine.storage.lake import Lake
-from quality import mask
+from strandline_quality import mask
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 """Show what is being done, the total, and how much is done."""

@@ -34,9 +34,9 @@ from jobs.engine.trust.day_verdicts import (
     versions_in,
     worst,
 )
-from quality.report.findings import Day, Findings, Flow, Gate, TableFindings, Verdict
-from quality.report.words import span
-from quality.rules import Rule
+from strandline_quality.report.findings import Day, Findings, Flow, Gate, TableFindings, Verdict
+from strandline_quality.report.words import span
+from strandline_quality.rules import Rule
 
 COLUMNS: tuple[tuple[str, Callable[[Rule], object]], ...] = (
     ("rule", lambda rule: rule.name),

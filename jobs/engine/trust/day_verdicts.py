@@ -14,7 +14,7 @@ from typing import TypeAlias
 from jobs.engine.history.anomalies import VOLUME, Mark
 from jobs.engine.history.baseline import Point, expected
 from jobs.engine.history.queries import Batch
-from quality.report.findings import Flow, Verdict
+from strandline_quality.report.findings import Flow, Verdict
 
 WAITED = timedelta(hours=1)
 """A table is stale when rows wait for longer."""

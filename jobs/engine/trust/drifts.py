@@ -12,7 +12,7 @@ from jobs.core.table import Table
 from jobs.engine.learning.drift import drift
 from jobs.engine.storage.lake import Lake
 from jobs.engine.trust.day_verdicts import begins
-from quality.report.findings import Drift
+from strandline_quality.report.findings import Drift
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

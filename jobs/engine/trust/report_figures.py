@@ -12,7 +12,7 @@ from jobs.engine.pipeline import radar
 from jobs.engine.proof.certificate import kept, status
 from jobs.engine.storage.lake import Lake
 from jobs.engine.trust.day_verdicts import flow
-from quality.report.findings import Failing, Flow, Hour, Proof, Reason, Sheet, Unread
+from strandline_quality.report.findings import Failing, Flow, Hour, Proof, Reason, Sheet, Unread
 
 Days = Mapping[date, Sequence[Batch]]
 """The commits of each shown day, hour by hour."""

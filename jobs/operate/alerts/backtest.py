@@ -30,8 +30,8 @@ from jobs.operate.alerts.examples import refuse_other_columns
 from jobs.operate.alerts.rules import compared
 from jobs.operate.listener import Progress, Says
 from jobs.operate.report import written
-from quality.report.backtest import Backtest, RuleFigures, TableCost
-from quality.report.backtest_page import page
+from strandline_quality.report.backtest import Backtest, RuleFigures, TableCost
+from strandline_quality.report.backtest_page import page
 
 LIVE = "live"  # the alerts that were raised, where another version of the rules is named
 

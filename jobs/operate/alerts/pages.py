@@ -16,7 +16,7 @@ def alert_pages(found: Settings, lake: Lake) -> AlertPage:
         from jobs.alerting.history.alert_lookup import alert_found  # noqa: PLC0415  # as above
         from jobs.alerting.rules.sigma.folder import read_folder  # noqa: PLC0415  # as above
         from jobs.operate.alerts.rules import live_folder  # noqa: PLC0415  # as above
-        from quality.report.alert_page import page  # noqa: PLC0415  # as above
+        from strandline_quality.report.alert_page import page  # noqa: PLC0415  # as above
 
         folder = read_folder(live_folder(found, lake))
         rules = {rule.id: rule for rule in folder.every}

@@ -19,7 +19,7 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.rule_shelf import Promotion
 from jobs.operate.alerts import rules
 from jobs.operate.alerts.examples import contradictions
-from quality.report.backtest import Backtest
+from strandline_quality.report.backtest import Backtest
 
 Rule = AlertRule | ThresholdRule
 

@@ -20,8 +20,8 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries, last_entry
 from jobs.gold import device_signal_10m as gold
 from jobs.silver import device_telemetry as silver
-from quality.expectations import Severity, Within
-from quality.rules import OnFail, Rule, between
+from strandline_quality.expectations import Severity, Within
+from strandline_quality.rules import OnFail, Rule, between
 from tests.support.events import Event, frame, reading, received
 from tests.support.executions import executions
 from tests.support.modes import answers_of, derive, proven, twin

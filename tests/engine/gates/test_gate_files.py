@@ -12,8 +12,8 @@ from jobs.engine.gates.gate_files import GateShutError, Shut, Where
 from jobs.engine.storage.lake import Lake
 from jobs.gold import device_signal_10m as gold
 from jobs.silver import device_telemetry as silver
-from quality.expectations import Finding
-from quality.rules import Severity
+from strandline_quality.expectations import Finding
+from strandline_quality.rules import Severity
 
 SHUT = Shut(
     table=silver.TABLE.id,

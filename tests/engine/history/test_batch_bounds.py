@@ -5,9 +5,9 @@ from pathlib import Path
 from jobs.engine.history.batch_bounds import Usual
 from jobs.engine.history.commit_history import catch_up
 from jobs.engine.storage.lake import Lake
-from quality.expectations import HELD_SHARE, VOLUME, Bounds, Counts, of_counters
-from quality.rules import Severity
-from quality.suite import Suite
+from strandline_quality.expectations import HELD_SHARE, VOLUME, Bounds, Counts, of_counters
+from strandline_quality.rules import Severity
+from strandline_quality.suite import Suite
 from tests.engine.written import SILVER
 from tests.support.days import HOUR, NINE, TABLES, Came, Held, lived
 

@@ -11,7 +11,7 @@ from jobs.engine.gates.gate_files import GateShutError
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import last_entry
 from jobs.silver import device_telemetry as silver
-from quality.rules import OnFail, Rule
+from strandline_quality.rules import OnFail, Rule
 from tests.support.events import Event, received
 from tests.support.modes import derive
 from tests.support.poison import RULE, hour

@@ -19,7 +19,7 @@ from jobs.engine.storage.read_version import rows_at
 from jobs.engine.storage.run_record import read_record, write_record
 from jobs.gold import device_signal_10m as gold
 from jobs.silver import device_telemetry as silver
-from quality.rules import matches
+from strandline_quality.rules import matches
 from tests.support.rows import NOON
 
 FOUND = {

@@ -19,8 +19,8 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import latest_version
 from jobs.gold import device_signal_10m as gold
 from jobs.silver import device_telemetry as silver
-from quality.expectations import Within
-from quality.rules import OnFail, between
+from strandline_quality.expectations import Within
+from strandline_quality.rules import OnFail, between
 from tests.support.events import readings, received
 from tests.support.executions import executions
 from tests.support.mistaken import mistaken

@@ -22,7 +22,7 @@ from jobs.engine.runtime.meter import Meter
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.open_table import opened
 from jobs.silver import device_telemetry as silver
-from quality.rules import between
+from strandline_quality.rules import between
 from tests.support.events import commits, readings, received
 from tests.support.modes import EVERY, derive, has_caught_up
 from tests.support.rows import NOON, at

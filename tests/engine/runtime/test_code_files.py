@@ -16,6 +16,7 @@ from jobs.engine.runtime.code_files import files_of
 from jobs.engine.runtime.code_statements import Reading, digest
 from jobs.engine.runtime.code_statements import hashes as hashes_of
 from jobs.gold import site_traffic_1h
+from tests.architecture.tree import search_path
 from tests.support import own_model
 
 ROOT = Path(jobs.__file__).parents[1]
@@ -59,7 +60,8 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     for package in ("jobs", "quality"):
         shutil.copytree(ROOT / package, copy / package)
     command = [sys.executable, "-c", PROGRAM, *CHANGES]
-    done = subprocess.run(command, cwd=copy, check=True, capture_output=True, text=True)
+    env = {**os.environ, "PYTHONPATH": search_path(copy)}
+    done = subprocess.run(command, cwd=copy, check=True, capture_output=True, text=True, env=env)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     return dict(zip(CHANGES, lines, strict=True))
 
@@ -92,7 +94,7 @@ print(json.dumps(found | {model.name: meter.model_version(model) for model in mo
 
 def hashes(project: Path, seed: int) -> dict[str, str]:
     """Return the hash of each table and each model of a project, as a process of its own computes it."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": str(seed)}
+    environment = {**os.environ, "PYTHONPATH": search_path(ROOT), "PYTHONHASHSEED": str(seed)}
     done = subprocess.run(
         [sys.executable, "-c", OWN],
         cwd=project,
@@ -351,7 +353,7 @@ def test_a_project_of_before_is_still_of_its_code(tmp_path: Path) -> None:
         done = subprocess.run(
             [sys.executable, "-c", KNOWN, json.dumps(OF_PROJECT)],
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": search_path(ROOT)},
             check=True,
             capture_output=True,
             text=True,

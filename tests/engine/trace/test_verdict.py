@@ -7,7 +7,7 @@ from decimal import Decimal
 from jobs.core.table import Appended, Ingested, Judged
 from jobs.core.topic import Topic
 from jobs.engine.trace.verdict import Verdict, make_finding, shown_payload, shown_row
-from quality.mask import SHOWN
+from strandline_quality.mask import SHOWN
 from tests.support.rows import NOON
 
 RECEIVED = Ingested(name="received", reads=(Topic(name="received"),))

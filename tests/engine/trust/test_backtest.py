@@ -28,7 +28,7 @@ from jobs.engine.repair.closed_range import Span
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.read_version import rows_now
 from jobs.silver import process_events as silver
-from quality.report.backtest import Change, RuleFigures
+from strandline_quality.report.backtest import Change, RuleFigures
 from tests.support.rows import NOON
 from tests.support.starts import believed, starts
 

@@ -15,7 +15,7 @@ from jobs.engine.proof.certificate import Certificate, keep
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.retired import Retirement, write_down
 from jobs.engine.trust.daily_report import Period, gather, newest_day
-from quality.report.findings import Flow, Gate, TableFindings, Verdict
+from strandline_quality.report.findings import Flow, Gate, TableFindings, Verdict
 from tests.engine.written import BRONZE, GOLD, SILVER
 from tests.support.days import Came, Held, lived, receive
 

@@ -8,7 +8,7 @@ from jobs.engine.history.anomalies import RULES, VOLUME, Mark
 from jobs.engine.history.baseline import Range
 from jobs.engine.history.queries import Batch
 from jobs.engine.trust.day_verdicts import Known, capped, flow, judged, versions_in
-from quality.report.findings import Verdict
+from strandline_quality.report.findings import Verdict
 
 DAY = date(2026, 11, 20)
 NINE = datetime(2026, 11, 20, 9, tzinfo=UTC)

@@ -13,7 +13,7 @@ from jobs.alerting.tables import gold, silver
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.read_version import rows_now
 from jobs.silver import process_events
-from quality.report.backtest import Change, RuleFigures
+from strandline_quality.report.backtest import Change, RuleFigures
 from tests.engine.trust import test_backtest as those
 from tests.support.starts import believed
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from jobs.engine.trust.daily_report import rulebook
 from jobs.gold import device_signal_10m
 from jobs.silver import device_telemetry
-from quality.rules import between, required
+from strandline_quality.rules import between, required
 
 
 def test_each_rule_has_what_must_hold_and_what_becomes_of_a_row() -> None:

@@ -26,7 +26,7 @@ def caller() -> str:
     frame = sys._getframe(2)  # Python's own way to the stack
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        if module.startswith(("jobs.", "quality.", "orchestration.")):
+        if module.startswith(("jobs.", "strandline_quality.", "orchestration.")):
             return f"{module}:{frame.f_code.co_name}"
         frame = frame.f_back  # type: ignore[assignment]  # the last one has none
     return "?"

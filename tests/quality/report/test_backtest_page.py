@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from quality.report.backtest import (
+from strandline_quality.report.backtest import (
     Backtest,
     Change,
     Compared,
@@ -15,7 +15,7 @@ from quality.report.backtest import (
     Sample,
     TableCost,
 )
-from quality.report.backtest_page import page, sentence
+from strandline_quality.report.backtest_page import page, sentence
 
 HOSTILE = "</script><script>alert(1)</script>\"'&\u202e"
 SAMPLE = Sample(

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from quality.report.findings import MEANING, Verdict
-from quality.report.page import page
+from strandline_quality.report.findings import MEANING, Verdict
+from strandline_quality.report.page import page
 from tests.support.findings import report
 
 HOSTILE = (

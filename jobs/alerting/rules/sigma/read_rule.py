@@ -29,7 +29,7 @@ from jobs.alerting.rules.alert_rule import AlertRule, Event, Severity
 from jobs.alerting.rules.sigma.tree import UnsupportedError, condition
 from jobs.alerting.source import AlertSource
 from jobs.core.errors import DefinitionError
-from quality.linear import RefusedError
+from strandline_quality.linear import RefusedError
 
 
 class _Quiet(RE2RegexEngine):

@@ -7,7 +7,7 @@ page writes them beside the chart, and gives screen readers the same text.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from quality.report.words import attribute
+from strandline_quality.report.words import attribute
 
 WIDTH, HEIGHT = 1000, 100
 GAP = 0.22

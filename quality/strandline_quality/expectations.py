@@ -1,14 +1,14 @@
 """The expectations of a batch: how many of its rows may break each rule, and the bounds of its figures.
 
 An expectation is a value that needs no library, so Dagster's checks, the catalogue in the report and the command
-line name the same expectations as the suite that judges (quality/suite.py), without importing it.
+line name the same expectations as the suite that judges (quality/strandline_quality/suite.py), without importing it.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from quality.rules import Rule, Severity
+from strandline_quality.rules import Rule, Severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

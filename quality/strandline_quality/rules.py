@@ -1,6 +1,6 @@
 """Rules of rows, each declared once, as SQL, and used in four places.
 
-The verdict column of a judged table, the counters of each batch, Great Expectations' suite (quality/expectations.py)
+The verdict column of a judged table, the counters of each batch, Great Expectations' suite (quality/strandline_quality/expectations.py)
 and Dagster's checks all come from these values. A rule is text rather than a ``Column`` because a ``Column`` needs a
 live JVM, and the catalog must be readable without one.
 
@@ -20,7 +20,7 @@ from typing import TypedDict, Unpack
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from quality.linear import Flavour, RefusedError, linear
+from strandline_quality.linear import Flavour, RefusedError, linear
 
 FEW = 10
 """The number of rows that a quarantine rule may always hold back: half of a batch of two proves nothing."""
@@ -167,7 +167,7 @@ def one_of(column: str, values: Sequence[str], **options: Unpack[Options]) -> Ru
 def matches(column: str, pattern: str, **options: Unpack[Options]) -> Rule:
     """Demand a text in which a regular expression is found; anchor it to demand the whole text.
 
-    It is written as for Java, and run by RE2 (quality/linear.py), so that no text makes it expensive. Where RE2 has no word
+    It is written as for Java, and run by RE2 (quality/strandline_quality/linear.py), so that no text makes it expensive. Where RE2 has no word
     for what it asks, its table does not run, and the others do: an earlier version may have run it for years.
     """
     runs_as = refused = ""

@@ -34,7 +34,7 @@ from great_expectations.expectations.metrics.metric_provider import metric_parti
 from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
 from pyspark.sql import functions as F
 
-from quality.expectations import Counts, exceeds, outside
+from strandline_quality.expectations import Counts, exceeds, outside
 
 if NO_CONNECT:
     del sys.modules[CONNECT]

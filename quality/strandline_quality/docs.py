@@ -16,9 +16,9 @@ from typing import Any
 
 import pandas as pd
 
-from quality.expectations import Counts, Expectation, Finding, Share, Within
-from quality.gx import COUNTS, library
-from quality.suite import as_suite, quiet
+from strandline_quality.expectations import Counts, Expectation, Finding, Share, Within
+from strandline_quality.gx import COUNTS, library
+from strandline_quality.suite import as_suite, quiet
 
 KEPT = 20
 """The number of runs that are kept."""

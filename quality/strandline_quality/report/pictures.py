@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 
 from markupsafe import Markup
 
-from quality.report.charts import Bar, bars, line, spark
-from quality.report.findings import Failing, Findings, Flow, Hour, TableFindings
-from quality.report.words import span
+from strandline_quality.report.charts import Bar, bars, line, spark
+from strandline_quality.report.findings import Failing, Findings, Flow, Hour, TableFindings
+from strandline_quality.report.words import span
 
 HOUR = timedelta(hours=1)
 MOST_HOURS = 96

@@ -19,8 +19,14 @@ from typing import Any
 import pandas as pd
 from pyspark.sql import DataFrame
 
-from quality.expectations import Bounds, Counts, Expectation, Finding, Share
-from quality.gx import COUNTS, ExpectFigureToBeWithin, ExpectRuleToHold, ProgressBarsConfig, library
+from strandline_quality.expectations import Bounds, Counts, Expectation, Finding, Share
+from strandline_quality.gx import (
+    COUNTS,
+    ExpectFigureToBeWithin,
+    ExpectRuleToHold,
+    ProgressBarsConfig,
+    library,
+)
 
 _making = threading.Lock()
 

@@ -1,15 +1,15 @@
 """The page of a backtest: what each rule would have raised, day by day, as a picture; one file that needs nothing else.
 
-It is made as the daily report is (quality/report/page.py): the same style, no script that runs, the findings inside as
+It is made as the daily report is (quality/strandline_quality/report/page.py): the same style, no script that runs, the findings inside as
 JSON.
 """
 
 from markupsafe import Markup
 
-from quality.report.backtest import Backtest, Change, RuleFigures
-from quality.report.charts import Bar, bars
-from quality.report.page import data, environment
-from quality.report.words import count, day
+from strandline_quality.report.backtest import Backtest, Change, RuleFigures
+from strandline_quality.report.charts import Bar, bars
+from strandline_quality.report.page import data, environment
+from strandline_quality.report.words import count, day
 
 MEANING = {
     Change.ADDED: "only the new version raises it",

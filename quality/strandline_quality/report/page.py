@@ -16,8 +16,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from quality.report import charts, pictures, words
-from quality.report.findings import MEANING, Findings, Flow, Verdict
+from strandline_quality.report import charts, pictures, words
+from strandline_quality.report.findings import MEANING, Findings, Flow, Verdict
 
 TONE = {
     Verdict.SILENT: "none",

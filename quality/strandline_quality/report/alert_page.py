@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from quality.report.page import data, environment
+from strandline_quality.report.page import data, environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
