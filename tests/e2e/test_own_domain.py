@@ -71,6 +71,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of the project with nothing but one table in each layer."""
     folder = copied(tmp_path_factory.mktemp("project"))
     rmtree(folder / "jobs/play")
+    (folder / "jobs/alerts.py").unlink()
     for layer in ("bronze", "silver", "gold", "models"):
         for module in (folder / "jobs" / layer).glob("*.py"):
             module.unlink()
