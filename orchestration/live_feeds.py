@@ -47,7 +47,7 @@ from orchestration.feed_checks import answer, keeps_up_check, killed
 from orchestration.keys import model_key, topic_key
 from orchestration.resources import LakeResource
 from orchestration.rule_book import Rule
-from orchestration.store_away import unless_away
+from orchestration.store_away import BACK, is_back_only_now, unless_away
 from orchestration.watchdog import requests
 from orchestration.well import without_figures
 
@@ -160,6 +160,8 @@ def _watched(
         process.note(asked.well())
     is_starting, title = process.is_starting(), process.program.title
     found = watch(asked, beat, moment, starting=is_starting, title=title)
+    if is_back_only_now(found):
+        return SkipReason(BACK)
     before: dict[str, Any] = json.loads(context.cursor) if context.cursor else {}
     seen = _seen(before, beat)
     answers = [answer(feed.key, feed.id, asked, beat, found, seen) for feed in feeds]

@@ -4,6 +4,7 @@ A look that waits as a stream does takes half a minute for each request, and Dag
 then shows has no sentence. The lake's first asset is red meanwhile (orchestration/well.py).
 """
 
+import time
 from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -11,9 +12,14 @@ from typing import ParamSpec, TypeVar
 from dagster import SkipReason
 
 from jobs.engine.runtime.store_away import KeysRefusedError, StoreAwayError
+from jobs.engine.service.stream_health import SILENT, Ill, Watch
 from jobs.operate import lakes
 
 AWAY = (StoreAwayError, KeysRefusedError)
+BACK = "the store answers again; a program that waited for it has a minute to write its heartbeat"
+
+_away: list[float] = []
+"""When the store was seen to be away last, by this process, which makes all looks."""
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -26,7 +32,17 @@ def refuse_away() -> None:
         StoreAwayError: It does not answer.
         KeysRefusedError: It refuses the keys.
     """
-    lakes.asked(None)
+    try:
+        lakes.asked(None)
+    except AWAY:
+        _away[:] = [time.monotonic()]
+        raise
+
+
+def is_back_only_now(found: Watch) -> bool:
+    """Return whether a heartbeat may be old because the store was away: a stream that waited for it lives, and writes the next one."""
+    within = SILENT.total_seconds()
+    return found.ill is Ill.SILENT and any(time.monotonic() - each < within for each in _away)
 
 
 def unless_away(look: Callable[Given, Result]) -> Callable[Given, Result | SkipReason]:

@@ -55,7 +55,7 @@ from orchestration.days import begins
 from orchestration.keys import key
 from orchestration.resources import LakeResource
 from orchestration.schedules import unfinished_run
-from orchestration.store_away import AWAY, refuse_away
+from orchestration.store_away import AWAY, BACK, is_back_only_now, refuse_away
 from orchestration.vitals import KEEPS_UP
 from orchestration.well import without_figures
 
@@ -105,6 +105,8 @@ def watchdog(context: SensorEvaluationContext, lake: LakeResource) -> SensorResu
     if over:
         stream.note(replace(asked, alerted=tuple(sorted(set(asked.alerted) - over))))
     found = watch(asked, beat, moment, starting=stream.is_starting())
+    if is_back_only_now(found):
+        return SkipReason(BACK)
     before: dict[str, Any] = json.loads(context.cursor or "{}")
     seen = _seen(before, beat)
     failed: dict[str, str] = before.get("failed", {})

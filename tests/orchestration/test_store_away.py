@@ -6,15 +6,25 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from dagster import SensorDefinition, SensorResult, SkipReason, build_sensor_context
 
+from jobs.engine.runtime import clock
+from jobs.engine.runtime.holders import own
+from jobs.engine.service.desired_state import Order, write
+from jobs.engine.storage.lake import Lake
+from jobs.engine.storage.place import Place
+from orchestration import store_away
 from orchestration.definitions import DEFINITIONS
 from orchestration.resources import LakeResource
+from orchestration.store_away import BACK
+from orchestration.watchdog import watchdog
 from tests.support.away_store import LAKE, closed, environment, silent
 from tests.support.instance import ephemeral
+from tests.support.s3_server import S3Server
 
 SECONDS = 25.0
 """Three are promised, of a quiet machine; each request that waited as a stream does would take thirty."""
@@ -77,6 +87,36 @@ def test_a_look_ends_within_seconds_and_names_the_store(name: str) -> None:
     says = found.skip_message if isinstance(found, SkipReason) else _said(found)
     assert "the object store does not answer" in str(says)
     assert took < SECONDS, f"{took:.1f} s"
+
+
+def test_a_stream_that_waited_for_the_store_is_not_restarted_when_it_is_back(
+    s3: S3Server, bucket: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It lived, and its last heartbeat was as old as the outage was long; it has the time in which it writes the next one."""
+    monkeypatch.setenv("STRANDLINE_LAKE", str(bucket))
+    lake, instance = Lake(bucket), ephemeral()
+    long_ago = clock.now() - timedelta(seconds=114)
+    beat = {**own(), "alive": True, "at": long_ago.isoformat(), "tables": {}}
+    lake.heartbeat.put(json.dumps(beat))
+    write(lake, Order(runs=True, at=long_ago.isoformat(), by="on-call"))
+
+    def looked() -> SensorResult | SkipReason:
+        context = build_sensor_context(instance=instance, definitions=DEFINITIONS)
+        return watchdog(context, lake=LakeResource())
+
+    with closed() as port:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+        assert isinstance(looked(), SkipReason)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3.address)
+    back = looked()
+    assert isinstance(back, SkipReason)
+    assert back.skip_message == BACK
+
+    monkeypatch.setattr(store_away, "_away", [])
+    found = looked()
+    assert isinstance(found, SensorResult)
+    (asked,) = found.run_requests or ()
+    assert asked.tags["incident"] == "silent"
 
 
 def _said(found: object) -> str:
