@@ -147,5 +147,7 @@ def _answers(
         except BaseError:
             time.sleep(0.1)
         else:
-            return process.poll() is None
+            if not refuses:
+                return process.poll() is None
+            time.sleep(0.1)  # it takes our keys until it has read its own
     return False
