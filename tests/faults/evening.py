@@ -9,17 +9,17 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from dagster import AssetCheckEvaluation, SensorResult, build_sensor_context
 
 from jobs import catalog
-from jobs.core.errors import TransientError
+from jobs.core.errors import LakeError, TransientError
 from jobs.core.table import Table
 from jobs.engine.kafka import admin, local_broker
 from jobs.engine.runtime import clock
@@ -36,6 +36,7 @@ from orchestration.resources import RESOURCES, LakeResource
 from orchestration.watchdog import watchdog
 from tests.cli import typed
 from tests.cli.inside import strandline, succeeded
+from tests.cli.typed import Answer
 from tests.faults.lives import heartbeat as beat_of
 from tests.support.instance import ephemeral
 from tests.support.modes import has_caught_up
@@ -53,6 +54,9 @@ LONGEST = 600.0
 """Seconds: between two sendings, between two looks of the watchdog, when the lake is asked, and how long an incident may take."""
 
 
+Figures: TypeAlias = Mapping[tuple[str, ...], float]
+
+
 @dataclass(slots=True, kw_only=True)
 class Incident:
     """What is done to a lake, and what the person on call types.
@@ -62,7 +66,10 @@ class Incident:
         cure: What ends it where it does not end by itself: the broker's disk has room again, a process is continued.
         cured_after: Seconds until then.
         may_send: Whether events can be sent until then.
-        typed: The commands that a person types, once the lake has named the table that is ill.
+        noticed_after: Seconds after which a person looks.
+        typed: What the person types and does, once the lake has named the table that is ill: commands, and between them what is
+            done otherwise.
+        may_end_with: Exit codes of these commands, beside 0 and 4.
         table: The only table that it may stop; empty for an incident of the whole lake.
     """
 
@@ -70,7 +77,9 @@ class Incident:
     cure: Callable[[], object] | None = None
     cured_after: float = 20.0
     may_send: bool = False
-    typed: Sequence[Sequence[str]] = ()
+    noticed_after: float = float(ASKED[0])
+    typed: Sequence[Sequence[str] | Callable[[], str]] = ()
+    may_end_with: Collection[int] = ()
     table: str = ""
 
 
@@ -88,7 +97,7 @@ class Outcome:
         """Return its line in a table of Markdown."""
         said = " | ".join(self.said.get(at, "level again") for at in ASKED)
         behind = f"{self.others_behind:.0f} s" if self.others_behind else "-"
-        words = "<br>".join(f"`{each}`" for each in self.typed) or "nothing"
+        words = "<br>".join(self.typed) or "nothing"
         return f"{said} | {words} | {self.healthy_after:.0f} s | {behind}"
 
 
@@ -148,9 +157,9 @@ class Evening:
             )
             incident.cure()
         if incident.typed:
-            named = lambda: passes() >= ASKED[0] and self._names(incident.table)  # noqa: E731  # shorter than a function
+            named = lambda: passes() >= incident.noticed_after and self._names(incident.table)  # noqa: E731  # shorter than a function
             self._until(named, f"a word of {incident.table}", may_send=may_send)
-            outcome.typed = tuple(self._type(words) for words in incident.typed)
+            outcome.typed = tuple(self._type(each, incident) for each in incident.typed)
         # A full disk ends the broker as well, and the watchdog starts it again.
         self._until(lambda: passes() > 0 and self._takes_events(), "the broker", may_send=False)
         self.send()
@@ -208,8 +217,13 @@ class Evening:
         context = build_sensor_context(
             instance=self._instance, definitions=DEFINITIONS, cursor=self._cursor
         )
-        found = watchdog(context, lake=LakeResource())
-        self._looked_at = time.monotonic()
+        try:
+            found = watchdog(context, lake=LakeResource())
+        except LakeError as error:
+            self._dagster = f"its look ends with an error: {self._placed(error.message)[:110]}"
+            return
+        finally:
+            self._looked_at = time.monotonic()
         if not isinstance(found, SensorResult):
             self._dagster = f"skips: {getattr(found, 'skip_message', found)}"
             return
@@ -232,25 +246,32 @@ class Evening:
 
     def _said(self) -> str:
         """Return what a person would read."""
-        status = strandline("status", "--lake", self.lake.root)
+        parts = (
+            f"status {self._of_status(self._asked('status'))}",
+            f"metrics: {', '.join(alarming(self._figures())) or 'nothing'}",
+            f"Dagster: {self._placed(self._well())[:110]}; watchdog: {self._dagster or 'nothing'}",
+        )
+        return "<br>".join(parts).replace("|", "/")
+
+    def _asked(self, *words: str) -> Answer:
+        """Ask, inside this process."""
+        return strandline(*words, "--lake", self.lake.root)
+
+    def _of_status(self, status: Answer) -> str:
+        """Return the exit code, and the first line that says what is wrong."""
         # Before anything is cut: half of a path would stay, which is of one machine.
         lines = [line.strip() for line in self._placed(status.out).splitlines()]
         ill = [line for line in lines if _is_ill(line)]
+        return f"{status.code}: {(ill or ['nothing ill'])[0][:110]}"
+
+    def _figures(self) -> Figures:
+        """Return the metrics."""
         self._look.look()
-        figures = values(self._look)
-        alarms = sorted(
-            {
-                name.removeprefix("strandline_")
-                for (name, *_), value in figures.items()
-                if name in ALARMING and value
-            }
-        )
-        parts = (
-            f"status {status.code}: {(ill or ['nothing ill'])[0][:110]}",
-            f"metrics: {', '.join(alarms) or 'nothing'}",
-            f"Dagster: {self._placed(condition(self.lake, clock.now()).sentence)[:110]}; watchdog: {self._dagster or 'nothing'}",
-        )
-        return "<br>".join(parts).replace("|", "/")
+        return values(self._look)
+
+    def _well(self) -> str:
+        """Return what Dagster's first asset says."""
+        return condition(self.lake, clock.now()).sentence
 
     def _placed(self, text: str) -> str:
         """Return a sentence without what is of this machine: its folder, its name, the number of a process."""
@@ -258,14 +279,17 @@ class Evening:
         return PROCESS.sub("a process", placed)
 
     def _names(self, table: str) -> bool:
-        status = strandline("status", "--lake", self.lake.root)
+        status = self._asked("status")
         return any(table in line and _is_ill(line.strip()) for line in status.out.splitlines())
 
-    def _type(self, words: Sequence[str]) -> str:
+    def _type(self, words: Sequence[str] | Callable[[], str], incident: Incident) -> str:
         """Type a command of the runbook: it may say that a person decides next (4)."""
+        if callable(words):
+            return words()
         done = typed.strandline(*words, "--lake", self.lake.root)
-        assert done.code in {0, 4}, done.printed
-        return f"strandline {' '.join(words)}" + (f" ({done.code})" if done.code else "")
+        assert done.code in {0, 4, *incident.may_end_with}, done.printed
+        print(f"{' '.join(words)}: {done.code}\n{done.printed[-2000:]}", flush=True)  # noqa: T201  # shown when the test fails, or with -s
+        return f"`strandline {' '.join(words)}`" + (f" ({done.code})" if done.code else "")
 
     def _behind(self) -> list[str]:
         """Return the tables that have not read all that was sent, or that fail or wait."""
@@ -316,8 +340,19 @@ ALARMING = frozenset(
 )
 
 
-def _is_ill(line: str) -> bool:
-    return any(
-        word in line
-        for word in ("waits", "failed", "silent", "not running", "gone", "damaged", "disk ")
+def alarming(figures: Figures) -> list[str]:
+    """Return the names of the figures that raise an alarm, if they last."""
+    return sorted(
+        {
+            name.removeprefix("strandline_")
+            for (name, *_), value in figures.items()
+            if name in ALARMING and value
+        }
     )
+
+
+ILL = ("waits", "failed", "silent", "not running", "gone", "damaged", "disk ", "the object store")
+
+
+def _is_ill(line: str) -> bool:
+    return any(word in line for word in ILL)
