@@ -9,6 +9,7 @@ from jobs.operate import scaffold
 from tests.support.project import TYPED, copied, ran, tried
 
 WRITTEN = ("shop/alerts.py", "shop/rules/large_order.yml", "tests/rules/test_rules.py")
+SECOND = "shop/rules/small_order.yml"
 NEW = ("new", "alerts", "large_order", "--reads", "silver.orders")
 
 
@@ -23,7 +24,8 @@ def drafted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def shop(drafted: Path) -> Path:
-    """Return the same project, with the module as it was drafted."""
+    """Return the same project, with the module and the one rule as they were drafted."""
+    (drafted / SECOND).unlink(missing_ok=True)
     module = drafted / WRITTEN[0]
     kept = drafted / "drafted.txt"
     if not kept.exists():
@@ -72,7 +74,7 @@ def test_a_second_rule_leaves_the_declaration_as_it_is(shop: Path) -> None:
 
     typed(shop, "new", "alerts", "small_order", "--reads", "silver.orders")
 
-    assert (shop / "shop/rules/small_order.yml").is_file()
+    assert (shop / SECOND).is_file()
     assert (shop / WRITTEN[0]).read_text() == before
     assert "exists already" in refused(shop, *NEW)
     assert "is gold" in refused(shop, "new", "alerts", "much", "--reads", "gold.sales_10m")

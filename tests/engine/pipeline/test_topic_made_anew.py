@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.alerting import rules
+from jobs.alerting.declared import rules_folder
 from jobs.alerting.tables import bronze as alerts
 from jobs.bronze import device_telemetry as bronze
 from jobs.bronze import process_events
@@ -22,7 +22,7 @@ from tests.support.ledgers import write_log
 
 pytestmark = pytest.mark.kafka
 
-RULE = Path(rules.__file__).parent / "starter" / "process_backups_deleted.yml"
+RULE = rules_folder() / "process_backups_deleted.yml"
 LOST = "what the former one had from offset 10 of partition 0 on is lost"
 
 

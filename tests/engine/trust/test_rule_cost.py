@@ -7,11 +7,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.alerting.declared import find, rules_folder
+from jobs.alerting.history import rule_cost
 from jobs.alerting.history.rule_cost import costly, slow_rules
 from jobs.alerting.rules.sigma.folder import read_folder
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.storage.lake import Lake
-from jobs.engine.trust import rule_cost
 from tests.support.starts import STARTS, believed
 
 

@@ -51,7 +51,7 @@ def promote_rules(lake: Lake) -> None:
             lake,
             {"site/one.yml": b"title: one\n"},
             without=(),
-            base=RULES / "starter",
+            base=RULES,
             check=lambda _: None,
             record={"at": AT, "by": "ann", "rules": (), "backtest": {}},
         )
