@@ -40,9 +40,7 @@ def test_the_package_of_a_project_of_ones_own_is_in_it(
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "__init__.py").write_text("from strandline import Topic\n")
     (tmp_path / "made").mkdir()
-    monkeypatch.setattr(
-        shipped_code, "roots", lambda: {"shop": tmp_path, "jobs": shipped_code.ROOT}
-    )
+    monkeypatch.setattr(shipped_code, "roots", lambda: {"shop": tmp_path, "jobs": tmp_path})
     file = archive(tmp_path / "made")
     words = (
         "import sys; sys.path[:0] = [sys.argv[1]]; import shop, strandline;"
