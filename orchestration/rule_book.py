@@ -18,10 +18,11 @@ from jobs.alerting.rules.sigma.files import UnreadableError
 from jobs.alerting.rules.sigma.folder import Folder, RefusedRule, read_folder
 from jobs.alerting.rules.threshold_rule import ThresholdRule
 from jobs.engine.runtime.settings import settings
+from jobs.engine.runtime.store_away import AWAY
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.place import Place
 from jobs.operate.alerts.rules import live_folder
-from orchestration.store_away import AWAY, refuse_away
+from orchestration.store_away import refuse_away
 
 GROUP = "rules"
 

@@ -11,11 +11,10 @@ from typing import ParamSpec, TypeVar
 
 from dagster import SkipReason
 
-from jobs.engine.runtime.store_away import KeysRefusedError, StoreAwayError
+from jobs.engine.runtime.store_away import AWAY
 from jobs.engine.service.stream_health import SILENT, Ill, Watch
 from jobs.operate import lakes
 
-AWAY = (StoreAwayError, KeysRefusedError)
 BACK = "the store answers again; a program that waited for it has a minute to write its heartbeat"
 
 _away: list[float] = []

@@ -33,6 +33,7 @@ from jobs.core.table import Ingested, Table
 from jobs.engine.kafka import local_broker
 from jobs.engine.runtime import clock
 from jobs.engine.runtime.settings import settings
+from jobs.engine.runtime.store_away import AWAY
 from jobs.engine.service.catch_up_time import in_words
 from jobs.engine.service.desired_state import Order, order
 from jobs.engine.service.heartbeat import heartbeat
@@ -55,7 +56,7 @@ from orchestration.days import begins
 from orchestration.keys import key
 from orchestration.resources import LakeResource
 from orchestration.schedules import unfinished_run
-from orchestration.store_away import AWAY, BACK, is_back_only_now, refuse_away
+from orchestration.store_away import BACK, is_back_only_now, refuse_away
 from orchestration.vitals import KEEPS_UP
 from orchestration.well import without_figures
 

@@ -34,12 +34,12 @@ from dagster import (
 
 from jobs import catalog
 from jobs.engine.runtime import clock
+from jobs.engine.runtime.store_away import AWAY as STORE
 from jobs.engine.service.condition import Condition, Trouble, condition, damaged
 from orchestration.deferred_results import let_the_second_pass
 from orchestration.links import linked
 from orchestration.resources import LakeResource
 from orchestration.runbook import Alarm, page
-from orchestration.store_away import AWAY as STORE
 from orchestration.store_away import refuse_away
 
 EVERY = 10

@@ -17,7 +17,7 @@ from jobs.engine.kafka import admin, local_broker
 from jobs.engine.kafka.recreated import WAY
 from jobs.engine.pipeline.retention_risk import Level
 from jobs.engine.runtime.settings import Settings
-from jobs.engine.runtime.store_away import KeysRefusedError, StoreAwayError
+from jobs.engine.runtime.store_away import AWAY
 from jobs.engine.service.catch_up_time import of_pulse
 from jobs.engine.service.desired_state import Order, order
 from jobs.engine.service.heartbeat import near_beat
@@ -110,7 +110,7 @@ def status(lake: LakeOption = None, as_json: JsonOption = False) -> None:
     found, where = lakes.asked(lake, small=True)
     try:
         _show(found, where, as_json=as_json)
-    except (StoreAwayError, KeysRefusedError) as error:
+    except AWAY as error:
         _show_near(where, error, as_json=as_json)
         raise SystemExit(TransientError.exit_code) from error
 

@@ -53,9 +53,10 @@ class Work:
 
     def __init__(self, spark: SparkSession | None = None) -> None:
         """Start measuring: the JVM of a session with its workers, or all that this process has started."""
-        self._jvm: psutil.Process | None = None
+        self._own = psutil.Process()
+        self._top = self._own
         with suppress(psutil.Error):  # the JVM has ended
-            self._jvm = None if spark is None else _jvm(spark)
+            self._top = self._own if spark is None else _jvm(spark)
         self._at, self._spent = time.monotonic(), self._cpu()
 
     def goes_on(self) -> bool:
@@ -66,11 +67,11 @@ class Work:
         return work > WORKS * seconds
 
     def _cpu(self) -> float:
-        found, top = 0.0, self._jvm or psutil.Process()
-        started: list[psutil.Process] = []
+        counted = [] if self._top == self._own else [self._top]
         with suppress(psutil.Error):
-            started = top.children(recursive=True)
-        for each in (*started, *([self._jvm] if self._jvm else [])):
+            counted += self._top.children(recursive=True)
+        found = 0.0
+        for each in counted:
             with suppress(psutil.Error):  # it has ended since
                 times = each.cpu_times()
                 found += times.user + times.system

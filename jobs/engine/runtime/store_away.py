@@ -78,6 +78,10 @@ class KeysRefusedError(DefinitionError):
         )
 
 
+AWAY = (StoreAwayError, KeysRefusedError)
+"""What an answer within seconds has instead of the lake: a store that is silent, or takes no key of ours."""
+
+
 class Keys:
     """Whether a refusal of this process's keys is weather: they worked before, and have not been refused for long.
 

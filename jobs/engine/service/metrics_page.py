@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 
 from jobs.core.errors import DefinitionError, LakeError
 from jobs.core.table import Table
-from jobs.engine.runtime.store_away import KeysRefusedError, StoreAwayError
+from jobs.engine.runtime.store_away import AWAY as STORE_AWAY
 from jobs.engine.service import lake_metrics, ledger_metrics, process_metrics
 from jobs.engine.service.ledger_metrics import LedgerFigures
 from jobs.engine.service.metric import Metric, Sample
@@ -199,7 +199,7 @@ class LakeLook(Collector):
                 self._on_failure(reason)
             self._reasons[part] = reason
             self._parts.setdefault(part, [])
-            if isinstance(error, StoreAwayError | KeysRefusedError):
+            if isinstance(error, STORE_AWAY):
                 self.away = error  # each further part would wait for it as long
         else:
             self._reasons.pop(part, None)
@@ -215,6 +215,6 @@ def _store_away(lake: Lake) -> LakeError | None:
 
     try:
         refuse_silent(lake.formats.path)
-    except (StoreAwayError, KeysRefusedError) as error:
+    except STORE_AWAY as error:
         return error
     return None
