@@ -139,7 +139,7 @@ REASONS = {
     "jobs.engine.storage.file_lock:hold": LOCK,
     "jobs.engine.storage.handover:_write": LOCK,
     "jobs.engine.storage.handover:end": LOCK,
-    "jobs.engine.storage.locks:lease": LOCK,
+    "jobs.engine.storage.locks:_lease": LOCK,
     "jobs.engine.storage.locks:_locker": LOCK,
     "jobs.engine.storage.locks:refuse_if_taken": LOCK,
     "jobs.engine.storage.cut_log:_move": MAINTAINED,

@@ -21,7 +21,7 @@ from jobs.core.table import Table
 from jobs.engine.runtime.holders import is_there, own
 from jobs.engine.runtime.outage import skipped_in_outage
 from jobs.engine.storage.lake import Lake
-from jobs.engine.storage.locks import HasWriterError, WriterWatch
+from jobs.engine.storage.locks import HasWriterError, WriterWatch, waited_for
 from jobs.engine.storage.place import Place
 
 PATIENCE = 300.0
@@ -78,7 +78,9 @@ def handed_over(  # noqa: PLR0913  # whose table, for what, and how long to wait
     try:
         if not renewal.is_own():
             raise _asked_already(table, asker(table, lake, clock()))
-        yield _await(table, lake, why, note, patience)
+        writer = _await(table, lake, why, note, patience)
+        with waited_for(table, lake, patience):
+            yield writer
     finally:
         renewal.end()
 

@@ -24,7 +24,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TextIO
@@ -64,9 +64,13 @@ class _Turn:
     is_taken: bool = False
 
 
+AGAIN = 0.2
+"""Seconds between two looks at a lease that this process waits for."""
+
 _GUARD = threading.Lock()
 _HELD: set[str] = set()
 _TURNS: dict[str, "_Turn"] = {}
+_PATIENCE: dict[str, float] = {}
 
 
 @contextmanager
@@ -81,6 +85,41 @@ def lease(
     """
     lake.refuse_newer()
     path = lake.lease(table, role)
+    with ExitStack() as held:
+        _patiently(path, lambda: held.enter_context(_lease(spark, table, lake, path, role)))
+        yield
+
+
+@contextmanager
+def waited_for(table: Table, lake: Lake, seconds: float) -> Iterator[None]:
+    """Let this process wait for the table's lease inside the block, instead of being refused at once.
+
+    A stream that had looked for requests just before one was written takes the lease all the same; it lets go of it when it looks
+    again.
+    """
+    key = _key(lake.lease(table))
+    _PATIENCE[key] = seconds
+    try:
+        yield
+    finally:
+        _PATIENCE.pop(key, None)
+
+
+def _patiently(path: Place, attempt: Callable[[], None]) -> None:
+    deadline = time.monotonic() + _PATIENCE.get(_key(path), 0.0)
+    while True:
+        try:
+            return attempt()
+        except HasWriterError:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(AGAIN)
+
+
+@contextmanager
+def _lease(
+    spark: SparkSession, table: Table | Feed, lake: Lake, path: Place, role: str
+) -> Iterator[None]:
     if not path.is_local:
         folders = lake.books(table) if isinstance(table, Table) else (lake.table(table),)
         with _once(table, path, role), locks_on_store.lease(path, folders) as is_held:
@@ -226,6 +265,9 @@ class WriterWatch:
         Raises:
             HasWriterError: One does.
         """
+        _patiently(self._path, self._refuse)
+
+    def _refuse(self) -> None:
         refuse_if_taken(self._table, self._lake)
         if self._is_renewed():
             raise _taken(self._table, self._path, WRITER)

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from jobs.core.errors import TransientError
 from jobs.core.modes import MicroBatch
+from jobs.core.table import Table
 from jobs.engine.pipeline.runner import Site
 from jobs.engine.quarantine.write import Signed
 from jobs.engine.repair.rebuild import promote, rebuild, undo
@@ -20,7 +21,7 @@ from jobs.engine.service.stream_host import Host
 from jobs.engine.storage.handover import EXPIRES, asker, handed_over
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import last_entry
-from jobs.engine.storage.locks import HasWriterError, is_written
+from jobs.engine.storage.locks import HasWriterError, is_written, lease
 from jobs.gold import device_signal_10m as gold
 from jobs.silver import device_telemetry as silver
 from tests.engine.service.test_failing import Served
@@ -74,6 +75,33 @@ def test_a_promotion_beside_its_stream_needs_no_pause_and_the_other_tables_go_on
     received(other, readings(LATER))
     derive(spark, other, *TABLES)
     assert answers_of(morning).closed == answers_of(other).closed
+
+
+def test_a_stream_that_takes_its_table_just_when_it_is_asked_for_it_is_waited_for(
+    spark: SparkSession, morning: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had looked for requests before there was one; refused, a person would have typed the same again."""
+    site = Site(spark=spark, clock=lambda: NOON)
+    looked, asked, await_turn = threading.Event(), threading.Event(), Host._await_turn
+
+    def late(host: Host, table: Table) -> None:
+        await_turn(host, table)
+        if table.id == gold.TABLE.id:
+            looked.set()
+            asked.wait(60)
+
+    monkeypatch.setattr(Host, "_await_turn", late)
+    with served(morning, site) as stream:
+        assert looked.wait(60)
+        with handed_over(gold.TABLE, morning, site.clock, "undo"):
+            asked.set()
+            stream.until(lambda: is_written(gold.TABLE, morning))
+            with lease(spark, gold.TABLE, morning):
+                stream.until(lambda: stream.host.pulses[gold.TABLE.id].away is not None)
+        stream.until(lambda: is_written(gold.TABLE, morning))
+        assert stream.host.errors == {}
+
+    assert proven(morning, TABLES)
 
 
 def test_a_table_that_is_retired_beside_its_stream_is_left_by_it_and_the_others_go_on(
