@@ -3,6 +3,7 @@
 import ast
 import hashlib
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -233,6 +234,7 @@ def _lines(path: Path) -> list[str]:
         return []
 
 
+@cache
 def _code(text: str) -> str:
     """Return a module without its comments and docstrings, which may mention anything."""
     tree = ast.parse(text)

@@ -92,6 +92,7 @@ def outputs(file: Path) -> str:
     return json.dumps([cell["outputs"] for cell in cells if cell["cell_type"] == "code"])
 
 
+@pytest.mark.prove(alone="a minute")
 def test_the_tour_runs_without_a_page(filled: Path, tmp_path: Path) -> None:
     """Each of its notebooks, in a kernel of its own, on a lake of five events; what it shows is kept in it."""
     folder = tmp_path / "mine"

@@ -22,7 +22,12 @@ from tests.faults.lives import SLICE, family_killed, life
 from tests.support.past import BROKEN, Sent, as_received, half_of, month, written
 from tests.support.proofs import Times
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.prove, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    pytest.mark.prove(alone="a minute and a half"),
+    pytest.mark.timeout(900),
+]
 
 BRONZE = SLICE[0]
 TYPED = ("import", BRONZE, "--topic", bronze.NEWER.name)

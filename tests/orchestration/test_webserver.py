@@ -357,6 +357,7 @@ def _answer(tab: Tab, question: str) -> object:
 
 
 @pytest.mark.slow
+@pytest.mark.prove(alone="half a minute")
 def test_in_a_real_browser_a_stranger_launches_nothing_and_dagsters_page_does(
     server: Server, tmp_path: Path
 ) -> None:

@@ -43,6 +43,8 @@ LOG = readings("""
 """Four good readings, a copy of one, and one without a key."""
 
 Function = Callable[[DataFrame], DataFrame]
+LONG = pytest.mark.prove(alone="ten seconds in each mode")
+"""The suite takes the function that does both, and random chains of all kinds (tests/properties/test_conserved.py)."""
 
 
 def losing(events: DataFrame) -> DataFrame:
@@ -86,10 +88,10 @@ def run(spark: SparkSession, root: Path, way: str, function: Function) -> tuple[
 @pytest.mark.parametrize(
     ("function", "lost", "made", "good", "copies", "held"),
     [
-        (losing, 2, 0, 2, 1, 1),
-        (joined, 2, 0, 2, 1, 1),
-        (making, 0, 6, 8, 3, 1),
         (both, 2, 2, 4, 1, 1),
+        pytest.param(*(losing, 2, 0, 2, 1, 1), marks=LONG),
+        pytest.param(*(joined, 2, 0, 2, 1, 1), marks=LONG),
+        pytest.param(*(making, 0, 6, 8, 3, 1), marks=LONG),
     ],
 )
 def test_what_a_function_loses_or_makes_is_a_line_of_its_own_and_a_fault(  # noqa: PLR0913, PLR0917  # a row of the table above

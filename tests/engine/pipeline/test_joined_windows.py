@@ -19,6 +19,7 @@ from tests.support.rows import rows
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.prove(alone="half a minute")
 def test_auctions_longer_than_their_window_give_the_same_rows_in_every_mode(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -30,6 +30,7 @@ from tests.support.events import TABLE, Event, reading, readings, received
 from tests.support.modes import derive, proven
 from tests.support.morning import LATER, MORNING, TABLES, step_by_step, streamed
 from tests.support.past import as_received, month, written
+from tests.support.proofs import Times
 from tests.support.rows import NOON, at
 from tests.support.seeds import copied
 
@@ -39,17 +40,19 @@ TYPED = ("import", "bronze.device_telemetry", "--topic", "device-telemetry")
 FROM_KAFKA = (*PLACE, "_message_key", "_headers")
 
 
-@pytest.mark.prove(alone="a minute; test_import_killed.py compares a month")
+@pytest.mark.prove
 def test_imported_days_equal_the_same_days_through_kafka(
-    spark: SparkSession, morning: Lake, tmp_path: Path, chance: random.Random
+    spark: SparkSession, morning: Lake, tmp_path: Path, chance: random.Random, times: Times
 ) -> None:
     """Silver, quarantine and gold; the stream goes on afterwards, and all books balance."""
-    past = month(chance, NOON - timedelta(days=5), days=2, a_day=150)
+    past = month(chance, NOON - timedelta(days=5), days=2, a_day=times(40, 150))
     parquet, lines = written(tmp_path / "past", past)
     plan = succeeded(*TYPED, tmp_path / "past", "--dry-run", "--json", "--lake", morning.root)
     assert plan.json["rows"] == len(as_received(past))
 
-    done = succeeded(*TYPED, tmp_path / "past", "--slice", 200, "--json", "--lake", morning.root)
+    done = succeeded(
+        *TYPED, tmp_path / "past", "--slice", times(60, 200), "--json", "--lake", morning.root
+    )
 
     assert (done.json["rows"], done.json["brought"]) == (plan.json["rows"], plan.json["rows"])
     again = succeeded(*TYPED, tmp_path / "past", "--lake", morning.root)

@@ -49,6 +49,11 @@ def test_a_backfill_reads_the_bids_of_auctions_that_last_longer_than_a_window(
         put(lake, LOG, batch)
         derive(spark, lake, WAITED_FOR)
     assert prices(lake) == rows(WON)
+    whole = Lake(lake.root.parent / "whole").open_for_writing()
+    for batch in "12345":
+        put(whole, LOG, batch)
+    derive(spark, whole, WAITED_FOR, mode=Batch())
+    assert prices(whole) == rows(WON)
 
     done = backfill(spark, WAITED_FOR, lake, OPENING)
 
@@ -123,6 +128,7 @@ def test_a_replay_waits_until_the_stream_has_met_all_partners_of_its_rows(
     assert followed(lake) == followed(anew)
     assert (early.healed, early.wait, late.healed, late.wait) == (0, 1, 1, 0)
     assert early.waits_for == FOLLOWERS.id
+    assert early.possible_from is not None
     assert balance(FOLLOWERS, lake).faults == []
 
 

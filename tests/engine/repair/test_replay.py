@@ -16,7 +16,7 @@ from jobs.engine.repair.backfill import backfill
 from jobs.engine.repair.closed_range import Span
 from jobs.engine.repair.rebuild import promote, rebuild, undo
 from jobs.engine.repair.replay import rehearse, replay
-from jobs.engine.repair.replay_plan import Choice
+from jobs.engine.repair.replay_plan import Choice, Replayed
 from jobs.engine.storage import delta_commit
 from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import entries, latest_version
@@ -59,6 +59,16 @@ def wrong(judged: Lake, anywhere: Place) -> Lake:
     return Lake(anywhere / "lake")
 
 
+@pytest.fixture(scope="module")
+def replayed(
+    spark: SparkSession, judged: Lake, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Lake, Replayed]:
+    """Replay a copy once, for the tests that only look at what came of it."""
+    lake = Lake(lakes.place(tmp_path_factory.mktemp("replayed")) / "lake")
+    lakes.copy(judged.root, lake.root)
+    return lake, replay(spark, silver.TABLE, lake, signed=ANN)
+
+
 def versions(lake: Lake) -> list[int]:
     return [latest_version(path) for table in TABLES for path in lake.books(table)]
 
@@ -90,14 +100,14 @@ def test_a_dry_run_returns_the_fate_of_each_row_and_writes_nothing(
 
 
 def test_healed_rows_come_to_silver_once_and_every_table_equals_a_batch(
-    spark: SparkSession, wrong: Lake, anew: Lake
+    spark: SparkSession, replayed: tuple[Lake, Replayed], anew: Lake
 ) -> None:
     """The first of two healed copies counts; a healed copy that came before silver's own replaces it."""
-    replayed = replay(spark, silver.TABLE, wrong, signed=ANN)
+    wrong, done = replayed
     again = versions(wrong)
     replay(spark, silver.TABLE, wrong)
 
-    assert (replayed.healed, replayed.duplicates) == (3, 1)
+    assert (done.healed, done.duplicates) == (3, 1)
     assert versions(wrong) == again, "there is nothing more to heal"
     assert is_same(wrong, anew)
     assert proven(wrong, TABLES)
@@ -115,10 +125,10 @@ def test_healed_rows_come_to_silver_once_and_every_table_equals_a_batch(
 
 
 def test_the_ledger_and_the_resolutions_record_who_changed_what(
-    spark: SparkSession, wrong: Lake
+    replayed: tuple[Lake, Replayed],
 ) -> None:
     """The entry has the form of a backfill's, so every reader of the ledger understands it."""
-    replay(spark, silver.TABLE, wrong, signed=ANN)
+    wrong, _ = replayed
 
     _, entry = list(entries(wrong.table(silver.TABLE)))[-1]
     assert (entry.mode, entry.is_backfill, entry.since, entry.until) == (
@@ -205,6 +215,7 @@ def finished_by_the_next(commits: int, spark: SparkSession, wrong: Lake, anew: L
     assert is_same(wrong, anew)
 
 
+@pytest.mark.prove(alone="a minute")
 def test_a_row_whose_time_a_stream_still_owns_waits_and_the_moment_is_returned(
     spark: SparkSession, lake: Lake
 ) -> None:
