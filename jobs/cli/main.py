@@ -24,6 +24,7 @@ from jobs.cli.screen import complain
 from jobs.cli.verbs import Grouped, Whole
 from jobs.core.errors import DefinitionError
 from jobs.engine.runtime import starter
+from jobs.engine.runtime.spark_gone import SparkGoneError
 from jobs.operate import play
 from jobs.operate.ending import UNFORESEEN, foreseen
 
@@ -157,7 +158,7 @@ def main() -> None:
 
 
 def _exit_code(error: BaseException) -> int | str | None:
-    """Print what ended the program, and return the exit code."""
+    """Print what ended the program, and return the exit code; without a JVM, exit with it at once."""
     match error:
         case SystemExit():
             return error.code
@@ -169,6 +170,8 @@ def _exit_code(error: BaseException) -> int | str | None:
     known = foreseen(error)
     if known is not None:
         complain(str(known))
+        if isinstance(known, SparkGoneError):
+            stopping.leave(known.exit_code)
         return known.exit_code
     # Not imported above, because it takes longer than most answers.
     from jobs.engine.runtime.outage import first_line  # noqa: PLC0415  # as above

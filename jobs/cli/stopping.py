@@ -5,6 +5,7 @@ waits for the batch or fails, and the message was that memory ran out. A batch m
 holds the table's lock (jobs/engine/storage/locks.py), and it ends when its standard input is closed.
 """
 
+import atexit
 import gc
 import os
 import signal
@@ -103,6 +104,19 @@ def end() -> None:
     with suppress(OSError):
         os.write(2, f"{STOPPED}\n".encode())
     os._exit(EXIT_CODE)
+
+
+def leave(code: int) -> None:
+    """Exit after what is registered for the end of a program, without the end of the interpreter.
+
+    When a JVM is lost, threads that waited for it are still there, and so are those of the clients of Kafka and of an object store:
+    one that asks for an interpreter which is being taken down ended a stream with SIGSEGV instead of its exit code.
+    """
+    atexit._run_exitfuncs()  # noqa: SLF001  # there is no public way
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):  # what read it may have ended
+            stream.flush()
+    os._exit(code)
 
 
 def _end_at_last(event: threading.Event, within: float, quiet: float) -> None:

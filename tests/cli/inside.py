@@ -65,6 +65,7 @@ def _as_started(words: list[str], environment: Mapping[str, str]) -> Iterator[No
             patch.dict(os.environ, environment, clear=True),
             patch.object(spark_session, "start", lambda *_, **__: engine.spark()),
             patch.object(SparkSession, "stop", lambda _: None),
+            patch.object(stopping, "leave", sys.exit),
         ):
             yield
     finally:

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import psutil
+import pytest
 
 from jobs.core.errors import TransientError
 
@@ -16,6 +17,24 @@ child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 print(child.pid, flush=True)
 os.kill(os.getpid(), signal.SIGTERM)
 threading.Event().wait(100)
+"""
+GONE = """
+import atexit, os, signal
+from jobs.cli import main
+from jobs.engine.runtime import jvm
+
+class Breaks:
+    def __del__(self, kill=os.kill, of=os.getpid(), how=signal.SIGSEGV):
+        kill(of, how)
+
+def fails(words):
+    print("unflushed")
+    raise {error}
+
+breaks = Breaks()
+atexit.register(lambda: print("sent at the end"))
+main._prepare = fails
+main.main()
 """
 
 
@@ -34,3 +53,23 @@ def test_whatever_it_waits_for_it_ends() -> None:
     number = int(done.stdout)
     if psutil.pid_exists(number):
         psutil.Process(number).wait(20)
+
+
+@pytest.mark.parametrize("error", ["jvm.gone()", "jvm.deaf()"])
+def test_a_program_whose_jvm_is_gone_ends_with_its_exit_code_whatever_the_interpreters_end_does(
+    error: str,
+) -> None:
+    """A stream ended with -11, after it had printed the right sentence: its threads were still there when the interpreter went."""
+    done = subprocess.run(
+        [sys.executable, "-c", GONE.format(error=error)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == TransientError.exit_code, done
+    assert "Spark's JVM " in done.stderr
+    assert done.stderr.count("hint:") == 1
+    # What is registered for the end of a program, such as what is still to be sent, is done all the same, and what it prints arrives.
+    assert done.stdout == "unflushed\nsent at the end\n"

@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from jobs.core.errors import TransientError
+from jobs.engine.runtime.spark_gone import SparkGoneError
 
 SLOW = "Python worker failed to connect back"
 """Spark's message on a machine that is too busy; seen with four Sparks on two cores."""
@@ -109,9 +110,9 @@ def hadoop(spark: SparkSession) -> Any:  # noqa: ANN401  # as above
     return spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001  # as above
 
 
-def gone() -> TransientError:
+def gone() -> SparkGoneError:
     """Return the error of a process whose JVM is gone."""
-    return TransientError(
+    return SparkGoneError(
         "Spark's JVM is gone: it was killed, or memory ran out",
         hint="type the same again: it carries on, nothing is lost or repeated. `dmesg` shows whether "
         "memory was short (STRANDLINE_MEMORY), and Spark's last error is in the lake's _logs.",
@@ -142,9 +143,9 @@ def is_deaf(spark: SparkSession) -> bool:
     return server is not None and (thread is None or not thread.is_alive())
 
 
-def deaf() -> TransientError:
-    """Return the error of a process whose JVM reaches Python no more."""
-    return TransientError(
+def deaf() -> SparkGoneError:
+    """Return the error of a process whose JVM reaches Python no more; it is killed, as it would keep the locks of the tables."""
+    return SparkGoneError(
         "Spark's JVM reaches Python no more, so no batch would ever be written: too many files or threads are open",
         hint="type the same again: it carries on, nothing is lost or repeated. `strandline doctor` says how many tables a stream "
         "carries here; share more of them out over several streams.",

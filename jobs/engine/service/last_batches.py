@@ -15,10 +15,10 @@ from types import CodeType, FrameType
 
 from pyspark.sql import SparkSession
 
-from jobs.core.errors import TransientError
 from jobs.engine.pipeline.running import Running
 from jobs.engine.runtime.jvm import moves
 from jobs.engine.runtime.meter import Work
+from jobs.engine.runtime.spark_gone import SparkGoneError
 
 ENDS = 60.0
 """Seconds that a batch which moves has to end, from the request on; and those within which a busy one must have moved."""
@@ -82,7 +82,7 @@ class LastBatches(threading.Thread):
             self._waited_at = time.monotonic()
         return self._waited_at
 
-    def refusal(self) -> TransientError | None:
+    def refusal(self) -> SparkGoneError | None:
         """Return the error of a stream that waits no longer, None while it waits."""
         now, left = time.monotonic(), self._left()
         if not left:
@@ -99,7 +99,7 @@ class LastBatches(threading.Thread):
             if is_over
             else f"and did not move for {STILL:.0f} s"
         )
-        return TransientError(
+        return SparkGoneError(
             f"{', '.join(named[:NAMED])}{more} did not come back {why}, and Spark was killed",
             hint="nothing is lost or repeated: the next start does those batches again. `strandline logs --of spark` shows what "
             "Spark did; a function that waits for something outside must bound its wait.",
