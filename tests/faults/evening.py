@@ -159,7 +159,8 @@ class Evening:
         if incident.typed:
             named = lambda: passes() >= incident.noticed_after and self._names(incident.table)  # noqa: E731  # shorter than a function
             self._until(named, f"a word of {incident.table}", may_send=may_send)
-            outcome.typed = tuple(self._type(each, incident) for each in incident.typed)
+            seen = self._noticed(incident)
+            outcome.typed = (*seen, *(self._type(each, incident) for each in incident.typed))
         # A full disk ends the broker as well, and the watchdog starts it again.
         self._until(lambda: passes() > 0 and self._takes_events(), "the broker", may_send=False)
         self.send()
@@ -225,7 +226,8 @@ class Evening:
         finally:
             self._looked_at = time.monotonic()
         if not isinstance(found, SensorResult):
-            self._dagster = f"skips: {getattr(found, 'skip_message', found)}"
+            said = self._placed(str(getattr(found, "skip_message", found)))
+            self._dagster = f"skips: {said[:110]}"
             return
         self._cursor = found.cursor
         red = [
@@ -274,9 +276,15 @@ class Evening:
         return condition(self.lake, clock.now()).sentence
 
     def _placed(self, text: str) -> str:
-        """Return a sentence without what is of this machine: its folder, its name, the number of a process."""
-        placed = text.replace(str(self.lake.root), "LAKE")
+        """Return a sentence without what is of this machine: its folder, its name, its ports, the number of a process."""
+        placed = ADDRESS.sub("STORE", text.replace(str(self.lake.root), "LAKE"))
         return PROCESS.sub("a process", placed)
+
+    def _noticed(self, incident: Incident) -> tuple[str, ...]:
+        """Return what a person reads who looks later than after the first ten seconds."""
+        if incident.noticed_after <= ASKED[0]:
+            return ()
+        return (f"*status {self._of_status(self._asked('status'))}*".replace("|", "/"),)
 
     def _names(self, table: str) -> bool:
         status = self._asked("status")
@@ -325,6 +333,7 @@ class Evening:
         )
 
 
+ADDRESS = re.compile(r"https?://\S+")
 PROCESS = re.compile(r"\bprocess \d+( on [\w.-]+)?")
 
 ALARMING = frozenset(

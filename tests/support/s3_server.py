@@ -5,6 +5,7 @@ server does. Its data, its log and its settings are in one folder; it is ended b
 """
 
 import json
+import os
 import secrets
 import subprocess
 import sys
@@ -118,8 +119,12 @@ def _start(folder: Path, ports: Mapping[str, int], server: S3Server) -> "subproc
         *(f"-{name}.port={port}" for name, port in ports.items()),
         *(f"-{name}.port.grpc={bind(0)}" for name in PORTS),
     ]
+    # Keys of the environment are taken as well, and a test that has ours there would never see them refused.
+    environment = {name: value for name, value in os.environ.items() if "AWS_" not in name}
     with (folder / "server.log").open("ab") as log:
-        return subprocess.Popen([str(each) for each in command], stdout=log, stderr=log, cwd=folder)
+        return subprocess.Popen(
+            [str(each) for each in command], stdout=log, stderr=log, cwd=folder, env=environment
+        )
 
 
 def _answers(
