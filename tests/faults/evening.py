@@ -284,7 +284,7 @@ class Evening:
         """Return what a person reads who looks later than after the first ten seconds."""
         if incident.noticed_after <= ASKED[0]:
             return ()
-        return (f"*status {self._of_status(self._asked('status'))}*".replace("|", "/"),)
+        return (f"*read: status {self._of_status(self._asked('status'))}*".replace("|", "/"),)
 
     def _names(self, table: str) -> bool:
         status = self._asked("status")

@@ -40,8 +40,7 @@ HEAD = """# An evening on call
 
 What `make prove` saw last: all tables were streamed, events came once a minute, Dagster's watchdog looked every ten seconds (in a
 console it does every thirty). After each incident the ledger's counts of all tables were those of the generator.
-The incidents of a store and of a release had six tables, because two cores that did much else did not carry 25. What `status` said
-when a person looked at a release is before what was typed. Those of a store
+The incidents of a store and of a release had six tables, because two cores that did much else did not carry 25. Those of a store
 happened on a lake in a bucket of a real S3 server; there each question was a program of its own, and its seconds are with those of its start.
 
 | incident | after 10 s | after 60 s | after 300 s | typed | all tables level after | another table behind for at most | commit |
