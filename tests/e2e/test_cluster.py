@@ -15,6 +15,7 @@ from jobs.engine.storage.place import Place
 from tests.cli import inside, typed
 from tests.faults.lives import PATIENCE
 from tests.support.planted import holding, lines
+from tests.support.proofs import Times
 from tests.support.s3_server import S3Server
 from tests.support.standalone import WORKERS, Cluster
 
@@ -23,7 +24,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.kafka, pytest.mark.timeout(900)]
 CHAIN = ("bronze.dhcp_events", "silver.dhcp_events", "gold.ip_holds")
 """With state that Python keeps: workers of Spark's, in executors and in the driver, import the project."""
 
-SENT = ("--make-topics", "--events", 1_500, "--seed", 20, "--until", "2026-11-01")
+SENT = ("--make-topics", "--seed", 20, "--until", "2026-11-01")
 
 
 @pytest.fixture
@@ -46,15 +47,16 @@ def env(s3: S3Server, cluster: Cluster, bucket: Place, tmp_path: Path) -> dict[s
     }
 
 
-def test_a_run_on_a_cluster_gives_the_rows_of_one_on_this_machine(
-    s3: S3Server, cluster: Cluster, bucket: Place, env: dict[str, str], tmp_path: Path
+@pytest.mark.prove
+def test_a_run_on_a_cluster_gives_the_rows_of_one_on_this_machine(  # noqa: PLR0913, PLR0917  # the world of a cluster
+    s3: S3Server, cluster: Cluster, bucket: Place, env: dict[str, str], tmp_path: Path, times: Times
 ) -> None:
     """Both workers took part, and neither key is in a log, an event, an object, or a list of processes."""
     disk = Lake(Place.of(tmp_path / "disk"))
     env["STRANDLINE_KAFKA"] = local_broker.up(disk).address
     before = _homes(cluster)
     try:
-        inside.succeeded("produce", *SENT, env=env)
+        inside.succeeded("produce", *SENT, "--events", times(300, 1_500), env=env)
         seen = _run(cluster, "run", *CHAIN, env=env, log=tmp_path / "run.log")
         here = {"STRANDLINE_KAFKA": env["STRANDLINE_KAFKA"]}
         inside.succeeded("run", *CHAIN, "--lake", disk.root, env=here)
@@ -86,7 +88,7 @@ def test_spark_submit_does_the_same(
     env["STRANDLINE_EXECUTOR_PYTHON"] = str(packages)
     before = _homes(cluster)
     try:
-        inside.succeeded("produce", *SENT, env=env)
+        inside.succeeded("produce", *SENT, "--events", 1_500, env=env)
         words = ("-m", "jobs.cli.spark_properties")
         options = typed.strandline(*words, env=env, program=sys.executable).succeeded()
         properties.write_text(options.out)

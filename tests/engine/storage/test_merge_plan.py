@@ -58,7 +58,7 @@ def test_a_result_is_no_larger_than_a_large_file_and_no_longer_than_a_process_ca
     assert [len(each) for each in chosen(big)] == [4, 4, 4, 4]
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=30)
 @given(st.integers(0, 2**32))
 def test_a_table_of_any_age_has_few_small_files(seed: int) -> None:
     random = Random(seed)  # noqa: S311  # sizes, not secrets
