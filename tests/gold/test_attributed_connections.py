@@ -58,7 +58,7 @@ def test_a_connection_gets_its_holder_however_the_two_logs_are_cut(
                 """,
             ),
         },
-        ways=TWO,  # silver.devices is of the same kind, and is tried in all
+        ways=TWO,  # gold.ip_holds is of the same kind, and is tried in all
     )
 
     attributed = sorted(

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from jobs.gold import device_signal_10m
 from jobs.gold.device_daily import TABLE
 from jobs.silver import devices
-from tests.support.literal import in_every_way
+from tests.support.literal import TWO, in_every_way
 from tests.support.rows import rows
 from tests.support.shapes import INTERVALS, SIGNALS
 
@@ -41,6 +41,8 @@ def test_the_same_moment_is_another_day_elsewhere(spark: SparkSession, tmp_path:
                 """,
             ),
         },
+        # At once is the batch for a table that is computed afresh, and always on is step by step.
+        ways=TWO,
     )
 
     names = ("device_id", "site", "day", "day_from", "readings", "min_value", "max_value")

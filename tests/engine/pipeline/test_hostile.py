@@ -53,7 +53,7 @@ def test_every_hostile_payload_is_a_row_unchanged_or_in_the_quarantine_unchanged
     """A payload that is no row never reaches silver; hostile text that is a row reaches it unchanged."""
     site = Site(spark=spark, clock=clock, address=kafka)
     for table in (bronze.TABLE, silver.TABLE):
-        run(table, AvailableNow(max_offsets=700), lake, site=site)
+        run(table, AvailableNow(max_offsets=1_000), lake, site=site)
 
     rows = {
         (r["_partition"], r["_offset"]): r["CommandLine"] for r in _rows(lake.table(silver.TABLE))

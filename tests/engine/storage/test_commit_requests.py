@@ -6,6 +6,7 @@ The whole of a micro-batch is counted by ``python -m tests.benchmarks.store_requ
 import json
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
 import pytest
@@ -125,9 +126,13 @@ def _counted(driver: StoreDriver, requests: Requests) -> Counter[str]:
 
 
 def _grow(path: Place, version: int) -> None:
-    """Write commits without rows up to a version."""
-    for number in range(latest_version(path) + 1, version + 1):
+    """Write commits without rows up to a version, several at a time: each is a request."""
+
+    def one(number: int) -> bool:
         info = {
             "commitInfo": {"timestamp": number, "operation": "WRITE", "operationParameters": {}}
         }
-        assert commit_file(path, number).create(json.dumps(info) + "\n")
+        return commit_file(path, number).create(json.dumps(info) + "\n")
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(one, range(latest_version(path) + 1, version + 1)))
