@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from jobs.engine.service import sql_users
-from jobs.silver import user_confirmations
+from jobs.silver import dhcp_events, user_confirmations
 from tests.cli.attempts import ATTEMPTS
 from tests.cli.questions import QUESTIONS
 from tests.cli.serving import PASSWORD, Served, asked_lake, files, serving
@@ -25,13 +25,20 @@ from tests.support.jdbc import Connection, Driver, SqlError, beeline, driver
 GROWING = user_confirmations.TABLE
 """The table that gets rows while the server runs; no other test asks for it."""
 
+DAMAGED = dhcp_events.TABLE
+ELSEWHERE = {"HIVE_SERVER2_THRIFT_BIND_HOST": "127.0.0.3", "HIVE_SERVER2_THRIFT_PORT": "1"}
+"""Hive's server prefers variables to its configuration: it would listen elsewhere, without TLS."""
+
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Start a server, and see that it stops in order."""
     folder = tmp_path_factory.mktemp("served")
     lake = asked_lake(folder / "lake")
-    written(lake.table(GROWING), numbers(1), entry(GROWING).encoded())
+    for table in (GROWING, DAMAGED):
+        written(lake.table(table), numbers(1), entry(table).encoded())
+    log = lake.table(DAMAGED).local / "_delta_log" / "00000000000000000000.json"
+    log.write_text(log.read_text()[:40])
     (folder / "outside").mkdir()
     (folder / "outside" / "secret.csv").write_text("the moon is made of it\n")
     tls = certificate.made(folder)
@@ -39,7 +46,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         *("--tls-cert", tls.certificate, "--tls-key", tls.key),
         *("--rows", 1000, "--timeout", "20s", "--memory", "768m", "--nice", 0),
     )
-    with serving(lake, folder / "out.log", *words) as url:
+    with serving(lake, folder / "out.log", *words, env=ELSEWHERE) as url:
         yield Served(lake=lake, outside=folder / "outside", url=url, options=tls.options)
 
 
@@ -61,6 +68,15 @@ def ana(served: Served, jdbc: Driver) -> Iterator[Connection]:
 def test_a_query_is_answered(sql: str, expected: str, ana: Connection) -> None:
     """Over every layer, and as dashboards write it."""
     assert ana.value(sql) == expected
+
+
+def test_a_damaged_table_and_a_variable_of_hives_take_nothing_away(
+    served: Served, ana: Connection
+) -> None:
+    """The server is where it says, and the table is named in what it prints."""
+    assert ana.value("SELECT count(*) FROM silver.user_actions") == "3"
+    said = (served.outside.parent / "out.log").read_text()
+    assert f"{DAMAGED.id} cannot be shown" in said
 
 
 def test_a_dashboard_finds_its_way(ana: Connection) -> None:

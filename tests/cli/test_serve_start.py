@@ -1,14 +1,12 @@
-"""What a server needs to start, and what does not keep it from starting."""
+"""What a server needs to start; what does not keep it from starting is in test_serve.py."""
 
 import socket
 from pathlib import Path
 
 from jobs.engine.service import sql_users
-from jobs.silver import device_telemetry
-from tests.cli.serving import PASSWORD, asked_lake, serving
+from tests.cli.serving import PASSWORD
 from tests.cli.typed import strandline
 from tests.engine.written import small_lake
-from tests.support.jdbc import driver
 
 
 def test_a_server_needs_a_lake_users_and_a_free_port(tmp_path: Path) -> None:
@@ -32,21 +30,3 @@ def test_a_server_needs_a_lake_users_and_a_free_port(tmp_path: Path) -> None:
         assert answer.code == 2
         assert words in answer.err
         assert "hint:" in answer.err
-
-
-def test_a_damaged_table_and_a_variable_of_hives_take_nothing_away(tmp_path: Path) -> None:
-    """Hive's server prefers variables to its configuration: it would listen elsewhere, without TLS."""
-    lake = asked_lake(tmp_path / "lake")
-    log = Path(lake.table(device_telemetry.TABLE)) / "_delta_log" / "00000000000000000000.json"
-    log.write_text(log.read_text()[:40])
-    elsewhere = {"HIVE_SERVER2_THRIFT_BIND_HOST": "127.0.0.3", "HIVE_SERVER2_THRIFT_PORT": "1"}
-    said = tmp_path / "out.log"
-
-    with (
-        serving(lake, said, "--memory", "768m", "--nice", 0, env=elsewhere) as url,
-        driver() as jdbc,
-        jdbc.connected(url, "ana", PASSWORD) as ana,
-    ):
-        assert ana.value("SELECT count(*) FROM silver.user_actions") == "3"
-
-    assert "silver.device_telemetry cannot be shown" in said.read_text()

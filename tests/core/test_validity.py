@@ -83,9 +83,9 @@ def log(batches: Sequence[Sequence[str | None]], minutes: Sequence[int]) -> str:
     return text
 
 
-def intervals(spark: SparkSession, root: Path, text: str) -> list[Row]:
+def intervals(spark: SparkSession, root: Path, text: str, ways: Sequence[str] = TWO) -> list[Row]:
     source = {BRONZE: (RECEIVED, text)}
-    found = in_every_way(spark, root, CUSTOMERS, source, through=(CHANGES,), ways=TWO)
+    found = in_every_way(spark, root, CUSTOMERS, source, through=(CHANGES,), ways=ways)
     names = ("id", "valid_from", "valid_until", "site")
     return sorted(({name: row[name] for name in names} for row in found), key=str)
 
@@ -132,7 +132,10 @@ def test_changes_of_postgres_become_intervals(spark: SparkSession, tmp_path: Pat
 def test_of_changes_of_one_second_the_last_in_the_log_counts(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Whatever order they arrive in; MySQL's clock has seconds. A late delete ends an interval that was open."""
+    """Whatever order they arrive in; MySQL's clock has seconds. A late delete ends an interval that was open.
+
+    Step by step alone: that a batch gives the same is seen with the changes of Postgres.
+    """
 
     def change(op: str, site: str | None, pos: int, second: int) -> str:
         row = {"id": 1, "site": site}
@@ -145,7 +148,7 @@ def test_of_changes_of_one_second_the_last_in_the_log_counts(
         [change("c", "oslo", 30000, 120)],
     ]
 
-    assert intervals(spark, tmp_path, log(batches, (2, 3, 4))) == rows("""
+    assert intervals(spark, tmp_path, log(batches, (2, 3, 4)), TWO[1:]) == rows("""
         id | valid_from | valid_until | site
         1  | 08:00:00   | 08:01:00    | berlin
         1  | 08:01:00   | 08:01:00    | -

@@ -55,6 +55,12 @@ def away(
 
 
 @pytest.mark.usefixtures("away")
+@pytest.mark.parametrize(
+    "away",
+    [silent, pytest.param(closed, marks=pytest.mark.prove(alone="a quarter of a minute"))],
+    ids=["silent", "closed"],
+    indirect=True,
+)
 def test_what_dagster_has_is_loaded_while_the_store_is_away() -> None:
     """It asked the lake for its live rules, and ended with an error after half a minute: no table, no first row, no watchdog."""
     done = subprocess.run(

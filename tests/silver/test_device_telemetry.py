@@ -14,7 +14,16 @@ from jobs.engine.storage.lake import Lake
 from jobs.engine.storage.ledger import Entry, entries
 from jobs.silver.device_telemetry import TABLE, device_telemetry
 from tests.support.events import frame, readings, received
-from tests.support.modes import STEPWISE, Answers, answers_of, derive, in_every_mode, proven
+from tests.support.modes import (
+    STEPWISE,
+    STREAMED,
+    Answers,
+    answers_of,
+    derive,
+    in_every_mode,
+    proven,
+)
+from tests.support.proofs import Times
 from tests.support.rows import rows
 
 pytestmark = pytest.mark.slow
@@ -33,11 +42,13 @@ DIRTY = """
 """
 
 
+@pytest.mark.prove
 def test_every_event_is_in_one_place_with_all_its_reasons(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, times: Times
 ) -> None:
-    """The promise of the table, in all modes."""
-    answers = in_every_mode(spark, tmp_path, readings(DIRTY), (TABLE,))
+    """The promise of the table, in all modes; all commits at once, as most tests read a log, in `make prove`."""
+    ways = STREAMED[-times(2, 3) :]
+    answers = in_every_mode(spark, tmp_path, readings(DIRTY), (TABLE,), ways)
 
     assert answers.of("silver", "event_id", "value", "_partition", "_offset") == rows("""
         event_id | value   | _partition | _offset

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from jobs.silver import device_inventory
 from jobs.silver.devices import TABLE
-from tests.support.literal import in_every_way
+from tests.support.literal import TWO, in_every_way
 from tests.support.rows import rows
 from tests.support.shapes import arrived
 
@@ -38,6 +38,7 @@ def test_a_late_change_divides_the_interval_into_which_it_falls(
                 """,
             )
         },
+        ways=TWO,  # all of them, for a table of the same kind: tests/gold/test_ip_holds.py
     )
 
     names = ("device_id", "valid_from", "valid_until", "site", "owner")

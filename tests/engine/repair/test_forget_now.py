@@ -29,7 +29,7 @@ from tests.engine.written import entry
 from tests.support import by_hand
 from tests.support.events import Event, reading, received
 from tests.support.fleet import FORGOTTEN
-from tests.support.modes import derive, proven, twin
+from tests.support.modes import derive, proven
 from tests.support.rows import NOON, NULL, Row, at, lines
 
 pytestmark = pytest.mark.slow
@@ -78,11 +78,7 @@ def test_a_request_in_open_time_is_carried_out_at_once_and_nothing_emits_it_late
     mine = [*sent(1, 2, device=FORGOTTEN, batch=0)]
     others = [*sent(3, 4, device="d-1", batch=0)]
     received(lake, [*mine, *others])
-    other = twin(lake, "never")
-    other.table(silver.TABLE.upstream[0]).remove()
-    received(other, others)
-    for each in (lake, other):
-        derive(spark, each, *TABLES)
+    derive(spark, lake, *TABLES)
 
     (waits, *_) = asked(spark, lake, None)
     assert f"with --now {gold.TABLE.id} is computed anew at once" in waits
@@ -90,10 +86,9 @@ def test_a_request_in_open_time_is_carried_out_at_once_and_nothing_emits_it_late
 
     assert [request.is_done for request in requests(lake)] == [True]
     later = sent(200, 230, device="d-1", batch=1)
-    for each in (lake, other):
-        received(each, later)
-        derive(spark, each, *TABLES)
-    assert windows(lake) == windows(other) == [("d-1", 2)]
+    received(lake, later)
+    derive(spark, lake, *TABLES)
+    assert windows(lake) == [("d-1", 2)]
     assert proven(lake, TABLES)
     with pytest.raises(DefinitionError, match="what was forgotten on request"):
         undo(spark, gold.TABLE, lake)
@@ -113,11 +108,11 @@ MESSAGES = f"""
 """The two addresses are held while the device is forgotten; later one passes on, and one is given back."""
 
 
-def arrived(lake: Lake, batch: str, *, without: str = "") -> None:
-    """Let messages about addresses come, but for those of a device."""
+def arrived(lake: Lake, batch: str) -> None:
+    """Let messages about addresses come."""
     (source,) = dhcp_events.TABLE.upstream
     by_hand.create(lake.table(source), RECEIVED, PROPERTIES)
-    each = [row for row in lines(MESSAGES) if row["batch"] == batch and row["device"] != without]
+    each = [row for row in lines(MESSAGES) if row["batch"] == batch]
     number = int(batch) - 1
     topic, moments = source.topics[0].name, [at(row["at"]) for row in each]
     places = enumerate(zip(each, moments, strict=True), start=3 * number)
@@ -154,10 +149,8 @@ def test_what_is_held_open_leaves_the_state_too(
     What is computed anew for a request is promoted unseen, so what other code has made waits for a person.
     """
     tables, site = (dhcp_events.TABLE, ip_holds.TABLE), Site(spark=spark, clock=lambda: NOON)
-    other = Lake(lake.root.parent / "never").open_for_writing()
-    for each, without in ((lake, ""), (other, FORGOTTEN)):
-        arrived(each, "1", without=without)
-        derive(spark, each, *tables)
+    arrived(lake, "1")
+    derive(spark, lake, *tables)
     before = held(lake)
 
     with monkeypatch.context() as edited:
@@ -167,12 +160,10 @@ def test_what_is_held_open_leaves_the_state_too(
     assert held(lake) == before
     assert asked(spark, lake, site) == []
     arrived(lake, "2")
-    arrived(other, "2")
-    for each in (lake, other):
-        derive(spark, each, *tables)
+    derive(spark, lake, *tables)
 
     assert before == [("a", FORGOTTEN, None), ("b", "d-1", None)]
-    assert held(lake) == held(other) == [("a", "d-2", None), ("b", "d-1", "released")]
+    assert held(lake) == [("a", "d-2", None), ("b", "d-1", "released")]
     assert [balance(table, lake).faults for table in tables] == [[], []]
 
 
