@@ -98,11 +98,61 @@ def events(
     return Parcels(count, until, every, apart)
 '''
 
+WEIGHED = '''"""Parcels with their weight."""
+
+from pyspark.sql.types import DoubleType, StringType, StructType, TimestampType
+from strandline import CARRIED, Judged, required
+
+from post.bronze import parcels as bronze
+
+FIELDS = (
+    StructType().add("id", StringType()).add("at", TimestampType()).add("weight", DoubleType())
+)
+
+
+def parcels(events):
+    (topic,) = bronze.TABLE.topics
+    return topic.parse(events, FIELDS).select(*CARRIED, *FIELDS.fieldNames())
+
+
+TABLE = Judged(
+    name="parcels",
+    reads=(bronze.TABLE,),
+    transform=parcels,
+    key=("id",),
+    event_at="at",
+    rules=required("id", "at", "weight", max_failed=1.0),
+)
+'''
+MISTAKEN = '''"""Parcels of play; one has no weight, and it expects all of them to be good."""
+
+import json
+
+from strandline import Counts, Record
+
+
+class Parcels(list):
+    def expected(self):
+        return {"silver.parcels": Counts(good=len(self))}
+
+
+def events(count, until):
+    parcels = [{"id": str(number), "at": until.isoformat(), "weight": 2.5} for number in range(count)]
+    del parcels[0]["weight"]
+    return Parcels(
+        Record(topic="parcels", key=b"p", value=json.dumps(each).encode(), arrived_at=until)
+        for each in parcels
+    )
+'''
+
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a project of one's own with a topic."""
-    root = tmp_path_factory.mktemp("project")
+    return post(tmp_path_factory.mktemp("project"))
+
+
+def post(root: Path) -> Path:
     (root / "strandline.toml").write_text('[project]\ntables = "post"\n')
     (root / "post" / "bronze").mkdir(parents=True)
     for package in ("post", "post/bronze"):
@@ -327,3 +377,25 @@ def test_the_ledger_is_compared_with_what_the_play_expects() -> None:
         refuse_untruth([right], unknown)
 
     assert caught.value.exit_code == 4
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_a_demo_whose_ledger_is_not_what_its_play_expects_does_not_say_that_it_balances(
+    tmp_path: Path,
+) -> None:
+    """Though each event is in one place: the ledger is printed, and then the difference."""
+    project = post(tmp_path)
+    (project / "post" / "silver").mkdir()
+    (project / "post" / "silver" / "__init__.py").write_text('"""Post."""\n')
+    (project / "post" / "silver" / "parcels.py").write_text(WEIGHED)
+
+    answer = typed(project, MISTAKEN, "demo", "--events", 20)
+
+    assert answer.code == DataError.exit_code, answer.printed
+    found = "{'good': 19, 'duplicates': 0, 'quarantined': {'missing:weight': 1}}"
+    assert (
+        f"the ledger of silver.parcels has {found}, but the play expects {{'good': 20" in answer.err
+    )
+    assert "silver.parcels" in answer.out
+    assert "balanced:" not in answer.out
